@@ -1,0 +1,1 @@
+"""Calling models: lease, call, classify, settle."""

@@ -1,0 +1,85 @@
+"""The words of the product as frozen values; used by every process."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agentos.errors import UsageError
+
+MAX_ID_LENGTH = 64
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_DEVICE_NAMES = frozenset(
+    {"con", "prn", "aux", "nul"} | {f"com{n}" for n in range(10)} | {f"lpt{n}" for n in range(10)}
+)
+
+
+class Status(StrEnum):
+    """How an item stands at the end of a run."""
+
+    APPROVED = "approved"  # reviewed, approved, saved or filed
+    NEEDS_REVISION = "needs_revision"  # the loop ended without an approval
+    DISCUSS = "discuss"  # a person must decide
+    FAILED = "failed"  # could not go on
+    TIMED_OUT = "timed_out"  # hung past its time limit and was killed
+    INTERRUPTED = "interrupted"  # stopped by a person or --run-timeout; resumes
+    PAUSED = "paused"  # stopped for quota or budget; resumes
+    PENDING = "pending"  # never started in this run
+    SKIPPED = "skipped"  # nothing to do
+
+
+def check_id(text: str) -> str:
+    """Return the item id, or refuse it by name before any work is done."""
+    if len(text) > MAX_ID_LENGTH:
+        raise UsageError(f"Item id {text[:20]!r}... has {len(text)} characters; at most {MAX_ID_LENGTH} are allowed.")
+    if not _ID.fullmatch(text):
+        raise UsageError(
+            f"Item id {text!r} is not valid: use letters, digits, '_' and '-' only, not starting with '-'."
+        )
+    if text.lower() in _DEVICE_NAMES:
+        raise UsageError(f"Item id {text!r} is a Windows device name; choose another name.")
+    return text
+
+
+def check_distinct(ids: Iterable[str]) -> None:
+    """Refuse ids that differ only in case: their files would be one on some disks."""
+    seen: dict[str, str] = {}
+    for one in ids:
+        other = seen.setdefault(one.lower(), one)
+        if other != one:
+            raise UsageError(f"Item ids {other!r} and {one!r} differ only in case; rename one of them.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One brief or issue to process."""
+
+    workflow: str  # "lld"
+    id: str  # "42"
+    label: str  # "LLD-42"
+    title: str
+    text: str
+    source: str  # where it came from, as shown to a person
+    problem: str | None = None  # why it cannot be processed, if it cannot
+
+    @property
+    def input_hash(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What calls consumed; a cost of None is unknown, never free."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            tokens_in=self.tokens_in + other.tokens_in,
+            tokens_out=self.tokens_out + other.tokens_out,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )

@@ -1,0 +1,1 @@
+"""Workflows: what is run on an item."""
