@@ -32,7 +32,9 @@ class Status(StrEnum):
 def check_id(text: str) -> str:
     """Return the item id, or refuse it by name before any work is done."""
     if len(text) > MAX_ID_LENGTH:
-        raise UsageError(f"Item id {text[:20]!r}... has {len(text)} characters; at most {MAX_ID_LENGTH} are allowed.")
+        raise UsageError(
+            f"Item id {text[:20]!r}... has {len(text)} characters; at most {MAX_ID_LENGTH} are allowed."
+        )
     if not _ID.fullmatch(text):
         raise UsageError(
             f"Item id {text!r} is not valid: use letters, digits, '_' and '-' only, not starting with '-'."

@@ -1,7 +1,7 @@
 """What a provider is to the rest of the program: a request in, a reply or a classified error out. Worker process."""
 
 import threading
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -55,38 +55,53 @@ class ProviderError(AgentosError):
         message: str,
         *,
         retry_after: float | None = None,
+        quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.retry_after = retry_after  # seconds, by the server's word
+        self.quota_reset = quota_reset  # seconds until a used up quota is there again
         self.headers = headers or {}
 
 
 class Cancel:
-    """Set once when the worker must stop; waits end at once."""
+    """Set once when the worker must stop; every wait ends at once."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._changed = threading.Condition()
+        self._set = False
+        self._listeners: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        self._event.set()
+        with self._changed:
+            self._set = True
+            self._changed.notify_all()
+            for tell in self._listeners:
+                tell()
 
-    @property
-    def is_set(self) -> bool:
-        return self._event.is_set()
+    def on_set(self, tell: Callable[[], None]) -> None:
+        """Have one more told of the stop, at once if it has come already."""
+        with self._changed:
+            self._listeners.append(tell)
+            if self._set:
+                tell()
+
+    def wake(self) -> None:
+        """Let those who wait look again at what they wait for."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
+        """Wait until it is ready or the time is over; raise StopRequested if the stop comes first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._set or ready(), seconds)
+            if self._set and not ready():
+                raise StopRequested
 
     def sleep(self, seconds: float) -> None:
         """Wait, or raise StopRequested as soon as the stop comes."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            if self._event.wait(left):
-                break
-        self.check()
-
-    def check(self) -> None:
-        if self._event.is_set():
-            raise StopRequested
+        self.wait(lambda: False, seconds)
 
 
 class Provider(Protocol):

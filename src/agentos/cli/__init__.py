@@ -1,0 +1,24 @@
+"""The command line: parse, call, render, exit code; the only place that catches and prints errors."""
+
+import os
+import sys
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run `agentos`."""
+    # A repo is not trusted: nothing is imported from the folder the command is given in.
+    here = os.getcwd() if not sys.flags.safe_path else None  # noqa: PTH109 - pathlib is not needed for this
+    sys.path[:] = [entry for entry in sys.path if entry and entry != here]
+    from agentos.cli.app import run  # noqa: PLC0415 - after the path is safe
+
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def lld_main() -> None:
+    """Run `lld-workflow`, which is `agentos lld`."""
+    main(["lld", *sys.argv[1:]])
+
+
+def issue_main() -> None:
+    """Run `issue-workflow`, which is `agentos issue`."""
+    main(["issue", *sys.argv[1:]])

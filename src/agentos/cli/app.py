@@ -1,0 +1,113 @@
+"""The command `agentos` and its one error boundary."""
+
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentos import __version__
+from agentos.errors import AgentosError, Exit
+
+# In the order of the help page; each module is imported only when its command is used or its help is shown.
+COMMANDS = {
+    "lld": ("agentos.cli.workflow", "lld", "Turn issues into reviewed low-level designs."),
+    "issue": ("agentos.cli.workflow", "issue", "Turn briefs into reviewed issues."),
+    "run": ("agentos.cli.workflow", "run", "Run any registered workflow."),
+    "decide": ("agentos.cli.decide", "decide", "Answer a review that asks for a person's decision."),
+    "status": ("agentos.cli.look", "status", "Show the latest run and every unfinished item."),
+    "logs": ("agentos.cli.look", "logs", "Print the log of an item, and follow it."),
+    "verdict": ("agentos.cli.verdict", "verdict", "Read review documents and print their verdicts."),
+    "init": ("agentos.cli.init", "init", "Set up a project, or make a demo backlog."),
+    "config": ("agentos.cli.config", "config", "Show every setting with its value and origin."),
+    "clean": ("agentos.cli.clean", "clean", "Remove old runs and kept checkpoints."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    help="Keep runs and records here. [default: .agentos in the project; AGENTOS_HOME]",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Read the user's settings from this file. [AGENTOS_CONFIG]",
+)
+@click.version_option(__version__, prog_name="agentos")
+@click.pass_context
+def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> None:
+    """Turn a backlog into reviewed specifications, many items in parallel, without losing anything."""
+    ctx.obj = {"home": home, "config_file": config_file}
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out a command; every error ends here, as one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        result: Any = agentos.main(args=arguments, prog_name="agentos", standalone_mode=False)
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
+    except click.ClickException as exc:
+        exc.show()
+        return Exit.USAGE
+    except click.Abort:
+        return Exit.INTERRUPTED
+    except AgentosError as exc:
+        click.echo(f"agentos: {exc}", err=True)
+        return exc.exit_code
+    except KeyboardInterrupt:
+        click.echo("agentos: interrupted", err=True)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        return Exit.OK
+    except Exception as exc:  # noqa: BLE001 - the boundary
+        return _unexpected(exc)
+    return int(result) if isinstance(result, int) else Exit.OK
+
+
+def _unexpected(exc: Exception) -> int:
+    """Keep the traceback in a file; a person gets one line."""
+    from agentos.store.files import PRIVATE_FILE, write_atomic  # noqa: PLC0415
+    from agentos.store.records import timestamp  # noqa: PLC0415
+
+    text = "".join(traceback.format_exception(exc))
+    where = "standard error above"
+    try:
+        from agentos.cli.project import open_home  # noqa: PLC0415
+
+        path = open_home().path / "logs" / f"crash-{timestamp().replace(':', '-')}.txt"
+        write_atomic(path, text, mode=PRIVATE_FILE)
+        where = str(path)
+    except (AgentosError, OSError):
+        click.echo(text, err=True)
+    click.echo(
+        f"agentos: unexpected {type(exc).__name__}: {exc}. This is a bug; details are in {where}.", err=True
+    )
+    return Exit.FAILED

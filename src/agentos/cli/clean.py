@@ -1,0 +1,70 @@
+"""`agentos clean`: removes old runs and kept checkpoints by age."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def _age(_ctx: click.Context, _parameter: click.Parameter, text: Any) -> float:
+    from agentos.settings import Rejected, duration  # noqa: PLC0415
+
+    try:
+        return duration(text)
+    except Rejected as exc:
+        raise click.BadParameter(str(exc)) from exc
+
+
+@click.command("clean")
+@click.option(
+    "--older-than", default="30d", callback=_age, metavar="AGE", help="Remove what is older. [default: 30d]"
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+def clean(*, older_than: float, dry_run: bool) -> None:
+    """Remove runs and kept checkpoints older than AGE; an item whose checkpoint goes starts anew next time."""
+    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.store.home import checkpoint_files  # noqa: PLC0415
+    from agentos.store.records import Records  # noqa: PLC0415
+    from agentos.store.runfolder import is_live  # noqa: PLC0415
+
+    project = open_project()
+    home = project.home
+    if not home.records.exists():
+        click.echo("Nothing was run here yet.")
+        return
+    limit = time.time() - older_than
+    with Records(home.records) as records:
+        live = {path.name for path in _entries(home.runs) if is_live(path)}
+        held = {
+            home.checkpoint(claim.workflow, claim.item)
+            for claim in records.claims().values()
+            if claim.run_id in live
+        }
+        old_runs = [path for path in _entries(home.runs) if path.name not in live and _modified(path) < limit]
+        old_checkpoints = [
+            path
+            for path in _entries(home.checkpoints)
+            if path.suffix == ".db" and path not in held and _modified(path) < limit
+        ]
+        for path in old_runs + old_checkpoints:
+            click.echo(f"{'would remove' if dry_run else 'removing'} {path.relative_to(home.path)}")
+        if dry_run:
+            return
+        for path in old_runs:
+            shutil.rmtree(path)
+        for path in old_checkpoints:
+            for one in checkpoint_files(path):
+                one.unlink(missing_ok=True)
+            workflow, _, item = path.stem.partition("_workflow_")
+            records.drop_progress(workflow, item)
+    click.echo(f"Removed {len(old_runs)} runs and {len(old_checkpoints)} checkpoints.")
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _modified(path: Path) -> float:
+    return path.lstat().st_mtime

@@ -1,0 +1,36 @@
+"""`agentos config`: every setting with its value and who set it."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+
+@click.command("config")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def config(*, as_json: bool) -> None:
+    """Show every setting with its value and origin, strongest first: flag, environment, user, repo, default."""
+    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.settings import variable_of  # noqa: PLC0415
+
+    project = open_project()
+    values = asdict(project.config.settings)
+    sources = project.config.sources
+    if as_json:
+        data = {
+            name: {"value": value, "origin": sources[name].origin.value, "where": sources[name].name or None}
+            for name, value in values.items()
+        }
+        click.echo(json.dumps(data, indent=2, default=str))
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        source = sources[name]
+        where = f"{source.origin.value}: {source.name}" if source.name else source.origin.value
+        click.echo(f"{name:<{width}}  {'-' if value is None else value!s:<20}  {where}")
+    click.echo()
+    click.echo(f"project  {project.worktree}")
+    click.echo(f"home     {project.home.path}")
+    for key in project.config.keys:
+        click.echo(f"key      {key.id} ({key.provider}, from {key.env or key.file})")
+    click.echo(f"Each setting is also a variable, such as {variable_of('max_iterations')}.")

@@ -1,0 +1,84 @@
+"""`--dry-run`: shows what a run would do. No call, no write, no LangGraph."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from agentos.cli.project import Project
+from agentos.coordinator.plan import Entry, Step
+from agentos.errors import Exit
+from agentos.settings import Settings
+from agentos.store.runfolder import is_live
+
+CALLS_AT_LEAST = 2  # a draft and a review
+WORDS = {
+    Step.START: "would start",
+    Step.RESUME: "would resume",
+    Step.ANEW: "would start anew",
+    Step.SKIP: "skipped",
+    Step.WAIT: "waits for a decision",
+    Step.REFUSE: "cannot be processed",
+}
+
+
+def show_plan(name: str, project: Project, entries: Sequence[Entry], settings: Settings) -> int:
+    """Print the plan, for people or as JSON."""
+    running = [entry for entry in entries if entry.runs]
+    low = len(running) * CALLS_AT_LEAST
+    high = len(running) * settings.max_iterations * 2
+    if settings.json:
+        click.echo(json.dumps(_as_data(name, entries, settings, low, high), indent=2, ensure_ascii=False))
+        return Exit.OK
+    if not entries:
+        click.echo("Nothing pending.")
+        return Exit.OK
+    width = max(len(entry.item.label) for entry in entries)
+    for entry in entries:
+        click.echo(f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}")
+    counts = Counter(entry.step for entry in entries)
+    told = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
+    click.echo(f"\n{len(entries)} items: {told}; {settings.parallel} at once.")
+    cost = "no cost (mock)" if settings.mock else "cost unknown: no price is known for the models"
+    click.echo(f"{low} to {high} calls, {cost}. Dry run: nothing was called or written.")
+    live = [path.name for path in _runs(project) if is_live(path)]
+    if live:
+        click.echo(f"A run is at work now: {', '.join(live)}.")
+    return Exit.OK
+
+
+def _runs(project: Project) -> list[Path]:
+    return sorted(project.home.runs.iterdir()) if project.home.runs.is_dir() else []
+
+
+def _where(entry: Entry) -> str:
+    if entry.step is Step.RESUME:
+        reviews = f", {entry.reviews} reviews done" if entry.reviews else ""
+        return f" from {entry.node or 'the start'}{reviews} ({entry.reason})"
+    return f" ({entry.reason})" if entry.reason else ""
+
+
+def _as_data(
+    name: str, entries: Sequence[Entry], settings: Settings, low: int, high: int
+) -> dict[str, object]:
+    return {
+        "workflow": name,
+        "dry_run": True,
+        "parallel": settings.parallel,
+        "items": [
+            {
+                "id": entry.item.id,
+                "label": entry.item.label,
+                "title": entry.item.title,
+                "action": entry.step.value,
+                "reason": entry.reason or None,
+                "from": entry.node or None,
+                "reviews": entry.reviews,
+            }
+            for entry in entries
+        ],
+        "calls": {"low": low, "high": high},
+        "cost_usd": {"low": 0.0, "high": 0.0} if settings.mock else None,
+    }

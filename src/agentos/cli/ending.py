@@ -1,0 +1,108 @@
+"""What a person sees when a run is over: a row an item, what the exit code means, what to type next."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from agentos.cli.project import Project
+from agentos.console.prefixer import visible
+from agentos.errors import Exit
+from agentos.model import Status
+from agentos.report.summary import ItemRow, Summary, as_markdown
+
+COLOURS = {
+    Status.APPROVED: "green",
+    Status.NEEDS_REVISION: "yellow",
+    Status.DISCUSS: "yellow",
+    Status.FAILED: "red",
+    Status.TIMED_OUT: "red",
+    Status.INTERRUPTED: "cyan",
+    Status.PAUSED: "cyan",
+}
+MEANINGS = {
+    Exit.OK: "all approved, or nothing pending",
+    Exit.FAILED: "an item failed or timed out",
+    Exit.ATTENTION: "some items need revision or a decision",
+    Exit.NO_KEY: "no usable key",
+    Exit.BUDGET: "the budget is reached",
+    Exit.STOPPED: "stopped early; the same command goes on",
+    Exit.INTERRUPTED: "interrupted; the same command goes on",
+    Exit.TERMINATED: "terminated; the same command goes on",
+}
+_SHOWN_ROWS = 60
+
+
+def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None:
+    """Print the end of a run; with JSON on standard output, this goes to standard error."""
+    environment = project.config.environment
+    colour = _colour(environment)
+
+    def line(text: str = "") -> None:
+        click.echo(text, err=json_mode, color=colour)
+
+    line()
+    totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
+    line(f"Run {summary.run_id}: {totals or 'nothing pending'}; {summary.wall_seconds:.1f} s")
+    width = max((len(row.label) for row in summary.items), default=0)
+    shown = _shown(summary)
+    for row in shown:
+        reviews = f"{row.reviews} review{'' if row.reviews == 1 else 's'}" if row.reviews else ""
+        status = click.style(f"{row.status.value.replace('_', ' '):<14}", fg=COLOURS.get(row.status))
+        told = visible(row.output or row.error or row.reason or "")
+        line(f"  {row.label:<{width}}  {status}  {reviews:<10} {row.seconds:>6.1f} s  {told}")
+    hidden = len(summary.items) - len(shown)
+    if hidden > 0:
+        line(f"  and {hidden} more in summary.md")
+    line(f"Exit {summary.exit_code}: {MEANINGS[Exit(summary.exit_code)]}")
+    if commands := next_commands(summary):
+        line("Next:")
+        for command, why in commands:
+            line(f"  {command}    # {why}")
+    line(f"Logs: {_short(summary.folder, project)}")
+    if path := environment.get("GITHUB_STEP_SUMMARY"):
+        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(as_markdown(summary))
+
+
+def _shown(summary: Summary) -> list[ItemRow]:
+    """All rows of a short run; of a long one those that need somebody's eye first."""
+    if len(summary.items) <= _SHOWN_ROWS:
+        return list(summary.items)
+    calm = {Status.APPROVED, Status.SKIPPED}
+    return sorted(summary.items, key=lambda row: row.status in calm)[:_SHOWN_ROWS]
+
+
+def _short(path: str, project: Project) -> str:
+    full = Path(path)
+    return str(full.relative_to(project.worktree)) if full.is_relative_to(project.worktree) else path
+
+
+def _colour(environment: Mapping[str, str]) -> bool | None:
+    if environment.get("NO_COLOR"):
+        return False
+    return True if environment.get("FORCE_COLOR") else None
+
+
+def next_commands(summary: Summary) -> list[tuple[str, str]]:
+    """The exact commands that get the run further, with what each does."""
+    base = (
+        f"agentos {summary.workflow}"
+        if summary.workflow in {"lld", "issue"}
+        else f"agentos run {summary.workflow}"
+    )
+    mock = " --mock" if all(key.provider == "mock" for key in summary.keys) else ""
+    commands: list[tuple[str, str]] = []
+    by_status: dict[Status, list[ItemRow]] = {}
+    for row in summary.items:
+        by_status.setdefault(row.status, []).append(row)
+    for row in by_status.get(Status.DISCUSS, [])[:3]:
+        commands.append((f"agentos decide {shlex.quote(row.label)} --approve", 'or --revise, --note "..."'))
+    if by_status.keys() & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
+        commands.append((f"{base} --all{mock}", "go on where it stopped"))
+    if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
+        commands.append((f"{base} --retry-failed{mock}", "try those again that did not get through"))
+    for row in (by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []))[:1]:
+        commands.append((f"agentos logs {shlex.quote(row.label)}", "see what happened"))
+    return commands

@@ -1,0 +1,149 @@
+"""`agentos status` and `agentos logs`: look at runs, also from another terminal while one is going on."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from agentos.cli.project import Project
+
+FOLLOW_SECONDS = 0.2
+
+
+@click.command("status")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(*, as_json: bool) -> None:
+    """Show the latest run, live or over, and every item that is not finished."""
+    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.store.records import Records  # noqa: PLC0415
+    from agentos.store.runfolder import is_live  # noqa: PLC0415
+
+    project = open_project()
+    runs = _runs(project)
+    with Records(project.home.records, write=False) as records:
+        progress = sorted(records.progress().values(), key=lambda one: (one.workflow, one.item))
+    latest = runs[-1] if runs else None
+    live = [path for path in runs if is_live(path)]
+    items = {} if latest is None else latest_states(latest)
+    if as_json:
+        data = {
+            "run_id": latest.name if latest else None,
+            "live": [path.name for path in live],
+            "items": list(items.values()),
+            "unfinished": [
+                {
+                    "workflow": one.workflow,
+                    "id": one.item,
+                    "status": one.status,
+                    "node": one.node,
+                    "reviews": one.reviews,
+                    "error": one.error,
+                    "run_id": one.run_id,
+                    "updated_at": one.updated_at,
+                }
+                for one in progress
+            ],
+        }
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    if latest is None:
+        click.echo("Nothing was run here yet. Try 'agentos lld --all --mock --dry-run'.")
+        return
+    click.echo(f"Run {latest.name}: {'at work' if latest in live else 'over'}")
+    for one in items.values():
+        click.echo(f"  {one['label']:<16} {one['status']:<14} {one['detail']}")
+    for path in live:
+        if path != latest:
+            click.echo(f"Also at work: {path.name}")
+    if progress:
+        click.echo("Not finished:")
+        for row in progress:
+            shown = (
+                "cut off"
+                if row.status == "running" and row.run_id not in {path.name for path in live}
+                else row.status
+            )
+            told = f" {row.error}" if row.error else ""
+            click.echo(
+                f"  {row.workflow} {row.item:<12} {shown:<14} at {row.node or 'the start'}, {row.reviews} reviews{told}"
+            )
+
+
+def latest_states(run: Path) -> dict[str, dict[str, Any]]:
+    """What the events of a run say of each item, in the order they came up."""
+    items: dict[str, dict[str, Any]] = {}
+    for event in read_events(run):
+        item = event.get("item")
+        if item is None:
+            continue
+        row = items.setdefault(
+            item, {"id": item, "label": event.get("label", item), "status": "starting", "detail": ""}
+        )
+        match event["event"]:
+            case "started":
+                row.update(label=event["label"], status="running", detail=f"attempt {event['attempt']}")
+            case "node":
+                row.update(status="running", detail=f"{event['node']}, round {event['reviews'] + 1}")
+            case "leased":
+                row.update(detail=f"{row['detail'].partition(';')[0]}; {event['key']}")
+            case _ if "status" in event:
+                row.update(
+                    label=event.get("label", item), status=event["status"], detail=event.get("error") or ""
+                )
+    return items
+
+
+def read_events(run: Path) -> list[dict[str, Any]]:
+    """Read a run's events; a last line that is still being written is left for next time."""
+    try:
+        lines = (run / "events.jsonl").read_text("utf-8", errors="replace").split("\n")[:-1]
+    except OSError:
+        return []
+    events: list[dict[str, Any]] = []
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+@click.command("logs")
+@click.argument("item", metavar="ID")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing until the run is over.")
+@click.option("--run", "run_id", metavar="RUN", help="Of this run. [default: the latest that has it]")
+def logs(item: str, *, follow: bool, run_id: str | None) -> None:
+    """Print the log of item ID (42 or LLD-42) from its latest run."""
+    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.errors import UsageError  # noqa: PLC0415
+    from agentos.model import check_id  # noqa: PLC0415
+    from agentos.store.runfolder import is_live  # noqa: PLC0415
+
+    check_id(item)
+    project = open_project()
+    runs = [path for path in _runs(project) if run_id is None or path.name == run_id]
+    found = next((log for path in reversed(runs) for log in _logs_of(path, item)), None)
+    if found is None:
+        raise UsageError(
+            f"No log of {item!r}" + (f" in run {run_id}." if run_id else " in any run; see 'agentos status'.")
+        )
+    with found.open(encoding="utf-8", errors="backslashreplace") as file:
+        while True:
+            while block := file.read(65_536):
+                click.echo(block, nl=False)
+            if not follow or not is_live(found.parent):
+                break
+            time.sleep(FOLLOW_SECONDS)
+        click.echo(file.read(), nl=False)
+
+
+def _logs_of(run: Path, item: str) -> list[Path]:
+    exact = run / f"{item}.log"
+    return [exact] if exact.is_file() else sorted(run.glob(f"[A-Z]*-{item}.log"))
+
+
+def _runs(project: "Project") -> list[Path]:
+    return sorted(project.home.runs.iterdir()) if project.home.runs.is_dir() else []

@@ -1,0 +1,48 @@
+"""What most commands need first: the project, its settings, its home."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentos.config import Config, load_config
+from agentos.project import find_worktree
+from agentos.store.home import Home, locate_home
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A project opened for one command."""
+
+    worktree: Path
+    config: Config
+    home: Home
+
+
+def _globals() -> Mapping[str, Any]:
+    context = click.get_current_context(silent=True)
+    found = context.find_root().obj if context is not None else None
+    return found or {"home": None, "config_file": None}
+
+
+def open_project(flags: Mapping[str, Any] | None = None) -> Project:
+    """Find the project and read its settings; warnings go to standard error."""
+    worktree = find_worktree(Path.cwd())
+    config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
+    for warning in config.warnings:
+        click.echo(f"agentos: warning: {warning}", err=True)
+    return Project(worktree=worktree, config=config, home=_home(worktree, config.environment))
+
+
+def open_home() -> Home:
+    """Find the home without reading any settings."""
+    import os  # noqa: PLC0415 - only where the settings themselves may be what is broken
+
+    return _home(find_worktree(Path.cwd()), os.environ)
+
+
+def _home(worktree: Path, environment: Mapping[str, str]) -> Home:
+    given = _globals()["home"] or environment.get("AGENTOS_HOME") or None
+    return locate_home(worktree, None if given is None else Path(given))

@@ -1,0 +1,54 @@
+"""`agentos verdict`: reads review documents strictly and prints what they say."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from agentos.review import Reading
+
+
+@click.command("verdict")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object for one file, a list for several."
+)
+def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
+    """Read review documents and print verdict, findings and questions; exit 1 if one cannot be read."""
+    from agentos.errors import Exit, UsageError  # noqa: PLC0415
+    from agentos.review import Reading, Verdict, read_document  # noqa: PLC0415
+
+    readings: list[Reading] = []
+    for path in files:
+        try:
+            data = path.read_bytes()
+        except OSError as exc:
+            raise UsageError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
+        try:
+            readings.append(read_document(data.decode("utf-8-sig")))
+        except UnicodeDecodeError:
+            readings.append(Reading.unreadable(f"{path.name} is not UTF-8 text"))
+    if as_json:
+        found = [reading.as_dict() for reading in readings]
+        click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2, ensure_ascii=False))
+    else:
+        for path, reading in zip(files, readings, strict=True):
+            _show(path, reading, named=len(files) > 1)
+    return Exit.FAILED if any(one.verdict is Verdict.UNREADABLE for one in readings) else Exit.OK
+
+
+def _show(path: Path, reading: "Reading", *, named: bool) -> None:
+    from agentos.console.prefixer import visible  # noqa: PLC0415
+
+    click.echo((f"{path}: " if named else "") + reading.verdict.value)
+    if reading.reason:
+        click.echo(f"  reason: {visible(reading.reason)}")
+    for finding in reading.findings:
+        title = f"{finding.title}: " if finding.title else ""
+        click.echo(
+            f"  Tier {finding.tier} {finding.category}: {visible(title + ' '.join(finding.text.split()))[:200]}"
+        )
+    for question in reading.questions:
+        click.echo(f"  question: {visible(question)}")

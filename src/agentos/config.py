@@ -1,0 +1,231 @@
+"""Reading the configuration: flag > environment > user > repo > default, and who set what.
+
+The only reader of the environment. A repo's file is not trusted: what it may set is what `settings` marks so;
+anything else in it is ignored with a warning.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from agentos import settings
+from agentos.errors import ConfigError
+from agentos.settings import Rejected, Settings
+
+MAX_FILE_BYTES = 1_000_000
+USER_TABLES = frozenset({"keys", "providers"})
+
+
+class Origin(StrEnum):
+    """Who set a value, strongest first."""
+
+    FLAG = "flag"  # on the command line
+    ENVIRONMENT = "environment"  # an AGENTOS_* variable
+    USER = "user"  # the user's own file
+    REPO = "repo"  # agentos.toml or [tool.agentos] in the repo
+    DEFAULT = "default"  # nobody
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where one value came from: who, and which flag, variable or file."""
+
+    origin: Origin
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyReference:
+    """One `[[keys]]` entry: how to find a key, never the key itself."""
+
+    id: str
+    provider: str
+    env: str | None = None
+    file: str | None = None
+    quota_group: str | None = None
+    rpm: float | None = None
+    tpm: float | None = None
+    rpd: float | None = None
+    burst: int | None = None
+    max_in_flight: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The settings of this command, each with its source, and what was ignored."""
+
+    settings: Settings
+    sources: Mapping[str, Source]
+    warnings: tuple[str, ...] = ()
+    keys: tuple[KeyReference, ...] = ()
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def load_config(
+    *,
+    flags: Mapping[str, Any],
+    worktree: Path | None,
+    user_file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """Merge all layers; any wrong value is a ConfigError that says where it stands."""
+    env = dict(os.environ if environment is None else environment)
+    values: dict[str, Any] = dict(settings.DEFAULTS)
+    sources = {name: Source(origin=Origin.DEFAULT, name="") for name in values}
+    warnings: list[str] = []
+
+    def take(layer: Mapping[str, Any], origin: Origin, name_of: Any) -> None:
+        for name, raw in layer.items():
+            try:
+                values[name] = settings.about(name).parse(raw)
+            except Rejected as exc:
+                raise ConfigError(f"{name_of(name)} is {raw!r}: {exc}.") from exc
+            sources[name] = Source(origin=origin, name=name_of(name))
+
+    if worktree is not None:
+        for repo_path, table in _repo_tables(worktree):
+            allowed = _allowed_of_repo(table, repo_path, warnings)
+            take(allowed, Origin.REPO, lambda name, path=repo_path: f"{name} in {path}")
+    user_path = _user_path(user_file, env)
+    user_table = {} if user_path is None else _read_toml(user_path)
+    tables = {name: user_table.pop(name) for name in USER_TABLES & user_table.keys()}
+    _refuse_unknown(user_table, str(user_path))
+    take(user_table, Origin.USER, lambda name: f"{name} in {user_path}")
+    variables = {
+        name: env[settings.variable_of(name)] for name in values if settings.variable_of(name) in env
+    }
+    take(variables, Origin.ENVIRONMENT, settings.variable_of)
+    take({name: raw for name, raw in flags.items() if raw is not None}, Origin.FLAG, settings.flag_of)
+
+    _cap_repo_parallel(values, sources, warnings)
+    return Config(
+        settings=Settings(**values),
+        sources=sources,
+        warnings=tuple(warnings),
+        keys=_read_keys(tables.get("keys", []), str(user_path)),
+        base_urls=_read_providers(tables.get("providers", {}), str(user_path)),
+        environment=env,
+    )
+
+
+def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
+    found: list[tuple[Path, dict[str, Any]]] = []
+    pyproject = worktree / "pyproject.toml"
+    if pyproject.is_file():
+        # Only our own table is our business, but a file that cannot be read may hold one.
+        table = _read_toml(pyproject).get("tool", {}).get("agentos", {})
+        if table:
+            found.append((pyproject, table))
+    own = worktree / "agentos.toml"
+    if own.is_file():
+        found.append((own, _read_toml(own)))
+    return found
+
+
+def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) -> dict[str, Any]:
+    allowed: dict[str, Any] = {}
+    mine = {name: raw for name, raw in table.items() if name not in USER_TABLES}
+    _refuse_unknown(mine, str(where))
+    for name, raw in table.items():
+        if name in mine and settings.about(name).repo:
+            allowed[name] = raw
+        else:
+            warnings.append(
+                f"{where} sets {name!r}, which a repo may not set; ignored. Put it into your own configuration file."
+            )
+    return allowed
+
+
+def _refuse_unknown(table: Mapping[str, Any], where: str) -> None:
+    for name in table:
+        if name not in settings.NAMES:
+            raise ConfigError(f"Unknown key {name!r} in {where}; 'agentos config' lists every setting.")
+
+
+def _cap_repo_parallel(values: dict[str, Any], sources: Mapping[str, Source], warnings: list[str]) -> None:
+    if sources["parallel"].origin is Origin.REPO and values["parallel"] > values["max_parallel"]:
+        warnings.append(
+            f"{sources['parallel'].name} is {values['parallel']}; capped at {values['max_parallel']}."
+        )
+        values["parallel"] = values["max_parallel"]
+
+
+def _user_path(given: Path | None, env: Mapping[str, str]) -> Path | None:
+    named = given or (Path(env["AGENTOS_CONFIG"]) if env.get("AGENTOS_CONFIG") else None)
+    if named is not None:
+        if not named.is_file():
+            raise ConfigError(f"The configuration file {named} does not exist.")
+        return named
+    base = env.get("XDG_CONFIG_HOME") or (env["HOME"] + "/.config" if env.get("HOME") else None)
+    usual = None if base is None else Path(base) / "agentos" / "config.toml"
+    return usual if usual is not None and usual.is_file() else None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ConfigError(
+                f"{path} is larger than {MAX_FILE_BYTES:,} bytes; that is no configuration file."
+            )
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except OSError as exc:
+        raise ConfigError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} is not UTF-8 text; save it as UTF-8.") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
+    except RecursionError as exc:
+        raise ConfigError(f"{path} is nested too deeply to be read.") from exc
+
+
+def _read_keys(entries: Any, where: str) -> tuple[KeyReference, ...]:
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(f"keys in {where} must be [[keys]] tables.")
+    return tuple(_read_key(entry, index, where) for index, entry in enumerate(entries, start=1))
+
+
+_NUMBERS = {"rpm": float, "tpm": float, "rpd": float, "burst": int, "max_in_flight": int}
+
+
+def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
+    place = f"[[keys]] number {index} in {where}"
+    for name, raw in entry.items():
+        if name in _NUMBERS:
+            if isinstance(raw, bool) or not isinstance(raw, int | float) or raw <= 0:
+                raise ConfigError(f"{name} of {place} is {raw!r}: a number above zero is needed.")
+        elif name in {"id", "provider", "env", "file", "quota_group"}:
+            if not isinstance(raw, str) or not raw:
+                raise ConfigError(f"{name} of {place} is not a text.")
+        else:
+            raise ConfigError(f"Unknown key {name!r} in {place}.")
+    for needed in ("id", "provider"):
+        if needed not in entry:
+            raise ConfigError(f"{place} has no {needed!r}.")
+    if ("env" in entry) == ("file" in entry):
+        raise ConfigError(f"{place} needs either env or file: a reference to the key, never the key itself.")
+    numbers = {name: kind(entry[name]) for name, kind in _NUMBERS.items() if name in entry}
+    texts = {name: raw for name, raw in entry.items() if name not in _NUMBERS}
+    return KeyReference(**texts, **numbers)
+
+
+def _read_providers(tables: Any, where: str) -> dict[str, str]:
+    urls: dict[str, str] = {}
+    if not isinstance(tables, dict):
+        raise ConfigError(f"providers in {where} must be tables such as [providers.openai].")
+    for provider, table in tables.items():
+        if not isinstance(table, dict) or set(table) - {"base_url"}:
+            raise ConfigError(f"[providers.{provider}] in {where} may hold base_url only.")
+        url = table.get("base_url")
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"base_url of [providers.{provider}] in {where} must start with http:// or https://."
+            )
+        urls[provider] = url
+    return urls

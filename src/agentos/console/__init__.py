@@ -1,0 +1,1 @@
+"""What a person sees: lines, progress, summary."""

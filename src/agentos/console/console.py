@@ -1,0 +1,114 @@
+"""The one writer to the terminal: prefixed lines, and on a terminal a live footer below them. Coordinator process."""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from agentos.console.prefixer import visible
+
+if TYPE_CHECKING:
+    from agentos.console.footer import Footer
+
+COORDINATOR = "COORDINATOR"
+REFRESH_SECONDS = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doing:
+    """What one running item is doing, for the footer."""
+
+    label: str
+    node: str
+    round: int
+    seconds: float
+    detail: str  # the key in use, or what it waits for
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """All that the footer shows."""
+
+    done: int
+    total: int
+    counts: Mapping[str, int]
+    seconds: float
+    running: Sequence[Doing]
+    notice: str = ""  # such as a pause, with its reason and the time left
+
+
+class Console:
+    """Shows a run as it goes; `how` is stream, grouped or quiet."""
+
+    def __init__(self, *, how: str, json: bool, environment: Mapping[str, str]) -> None:
+        self._how = how
+        self._actions = environment.get("GITHUB_ACTIONS") == "true"
+        self._main: TextIO = sys.stderr if json else sys.stdout
+        self._broken = False
+        self._footer: Footer | None = None
+        if (
+            how != "quiet"
+            and self._main.isatty()
+            and environment.get("TERM") != "dumb"
+            and not environment.get("CI")
+        ):
+            from agentos.console.footer import Footer  # noqa: PLC0415 - rich, for terminals only
+
+            self._footer = Footer(self._main)
+
+    @property
+    def live(self) -> bool:
+        return self._footer is not None
+
+    def item_lines(self, label: str, lines: Sequence[str], *, error: bool) -> None:
+        if self._how == "stream" and lines:
+            self._write([f"[{label}] {line}" for line in lines], sys.stderr if error else self._main)
+
+    def item_done(self, label: str, log: Path) -> None:
+        """Show an item's output in one piece, where that is how the user wants it."""
+        if self._how != "grouped" or not log.exists():
+            return
+        if self._actions:
+            self._write([f"::group::{label}"], self._main)
+        with log.open(encoding="utf-8", errors="backslashreplace") as file:
+            while block := file.readlines(65_536):
+                # The log's lines start with time and stream, which the console's do not show.
+                self._write(
+                    [f"[{label}] {line.rstrip(chr(10)).split(' ', 2)[-1]}" for line in block], self._main
+                )
+        if self._actions:
+            self._write(["::endgroup::"], self._main)
+
+    def say(self, line: str) -> None:
+        if self._how != "quiet":
+            self._write([f"[{COORDINATOR}] {visible(line)}"], self._main)
+
+    def complain(self, line: str) -> None:
+        """Say what must be seen, however quiet it should be."""
+        self._write([f"[{COORDINATOR}] {visible(line)}"], sys.stderr)
+
+    def show(self, view: View) -> None:
+        if self._footer is not None:
+            self._footer.show(view)
+
+    def close(self) -> None:
+        if self._footer is not None:
+            self._footer.close()
+            self._footer = None
+
+    def _write(self, lines: Iterable[str], stream: TextIO) -> None:
+        if self._broken:
+            return
+        if self._footer is not None and stream.isatty():
+            self._footer.lines(lines)
+            return
+        try:
+            stream.write("".join(f"{line}\n" for line in lines))
+            stream.flush()
+        except BrokenPipeError:
+            # Whoever read has gone; the run itself goes on.
+            self._broken = True
+            with contextlib.suppress(OSError):
+                stream.close()

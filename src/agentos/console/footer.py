@@ -1,0 +1,98 @@
+"""The live footer of a run on a terminal: a bar, and a line an item at work. Coordinator process."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console as RichConsole
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from agentos.console.console import View
+
+LABEL_COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue")
+STATUS_COLOURS = {
+    "approved": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "needs_revision": "yellow",
+    "discuss": "yellow",
+}
+_KEPT_ROWS = 6  # rows of the screen that stay for the scrolling lines
+
+
+def label_style(label: str) -> str:
+    """The same colour for the same label, always."""
+    if label == "COORDINATOR":
+        return "bold"
+    return LABEL_COLOURS[sum(map(ord, label)) % len(LABEL_COLOURS)]
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Footer:
+    """Draws below the lines; the caller says when."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._console = RichConsole(file=stream, highlight=False, markup=False, emoji=False)
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
+
+    def lines(self, lines: Iterable[str]) -> None:
+        text = Text()
+        for number, line in enumerate(lines):
+            label, bracket, rest = line.partition("] ")
+            text.append("\n" if number else "")
+            text.append(label + bracket, style=label_style(label[1:]))
+            text.append(rest)
+        self._console.print(text, soft_wrap=True)
+
+    def show(self, view: "View") -> None:
+        self._live.update(self._draw(view), refresh=True)
+
+    def close(self) -> None:
+        self._live.update(Text(""), refresh=False)
+        self._live.stop()
+
+    def _draw(self, view: "View") -> Group:
+        width, height = self._console.size
+        head = Table.grid(padding=(0, 1))
+        counts = Text()
+        for status, count in view.counts.items():
+            counts.append(f" {count} {status.replace('_', ' ')}", style=STATUS_COLOURS.get(status, "dim"))
+        bar = ProgressBar(total=max(1, view.total), completed=view.done, width=max(8, min(40, width // 4)))
+        head.add_row(
+            Text(f"{view.done}/{view.total} done", style="bold"), bar, Text(clock(view.seconds)), counts
+        )
+        rows = Table.grid(padding=(0, 2))
+        for column in ("label", "node", "round", "time"):
+            rows.add_column(no_wrap=True, justify="right" if column == "time" else "left")
+        rows.add_column(no_wrap=True, overflow="ellipsis")
+        room = max(1, height - _KEPT_ROWS)
+        for doing in view.running[:room]:
+            rows.add_row(
+                Text(doing.label, style=label_style(doing.label)),
+                doing.node or "starting",
+                f"round {doing.round}" if doing.round else "",
+                clock(doing.seconds),
+                Text(doing.detail, style="dim"),
+            )
+        parts: list[Table | Text] = [head, rows]
+        if len(view.running) > room:
+            parts.append(Text(f"and {len(view.running) - room} more", style="dim"))
+        if view.notice:
+            parts.append(Text(view.notice, style="yellow", no_wrap=True, overflow="ellipsis"))
+        return Group(*parts)

@@ -1,0 +1,68 @@
+"""Turns the raw bytes of a worker's stream into whole, harmless lines. Pure."""
+
+import re
+
+MAX_LINE_BYTES = 16_384  # a longer line is shown in pieces
+_CONTINUATION = 0b1100_0000
+
+# C0 but tab, DEL, C1, bidirectional controls, invisible separators: shown, never obeyed.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
+
+
+def visible(text: str) -> str:
+    """Make control characters readable instead of effective."""
+    return _CONTROL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class OutputPrefixer:
+    """Collects one stream of one worker; gives whole lines as they are complete."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[str]:
+        whole, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            self._rest += data
+            return self._overlong()
+        whole = self._rest + whole
+        self._rest = rest
+        return [*_lines(whole), *self._overlong()]
+
+    def close(self) -> list[str]:
+        """Give what is left when the stream has ended without a newline."""
+        rest, self._rest = self._rest, b""
+        return _lines(rest) if rest else []
+
+    def _overlong(self) -> list[str]:
+        lines: list[str] = []
+        while len(self._rest) > MAX_LINE_BYTES:
+            cut = _character_boundary(self._rest, MAX_LINE_BYTES)
+            lines += _lines(self._rest[:cut])
+            self._rest = self._rest[cut:]
+        return lines
+
+
+def _lines(whole: bytes) -> list[str]:
+    text = whole.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n").removesuffix("\r")
+    lines = visible(text).split("\n")
+    if len(whole) <= MAX_LINE_BYTES:
+        return lines
+    return [
+        line[at : at + MAX_LINE_BYTES] for line in lines for at in range(0, len(line) or 1, MAX_LINE_BYTES)
+    ]
+
+
+def _character_boundary(data: bytes, cut: int) -> int:
+    """Step back so that no UTF-8 character is cut in two."""
+    for back in range(4):
+        if data[cut - back] & _CONTINUATION != 0b1000_0000:
+            return cut - back
+    return cut

@@ -1,0 +1,1 @@
+"""The parent process: schedules, supervises, owns the key pool and the records of the run."""

@@ -1,0 +1,255 @@
+"""The book of a run: its events, lines, records, rows and summary. Coordinator process.
+
+A disk that takes no more must not bring the coordinator down with its workers running: the first failure is
+kept for the loop to see, which then stops the run in order.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from agentos.console.console import Console
+from agentos.coordinator.plan import Entry, Step
+from agentos.credentials.pool import PoolSnapshot
+from agentos.errors import StorageError
+from agentos.model import Status
+from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
+from agentos.store.home import Home, checkpoint_files
+from agentos.store.records import Records, timestamp
+from agentos.store.runfolder import RunFolder
+
+P = ParamSpec("P")
+
+FINAL_EVENTS = {
+    Status.APPROVED: "completed",
+    Status.FAILED: "failed",
+    Status.TIMED_OUT: "timed_out",
+    Status.INTERRUPTED: "interrupted",
+    Status.PAUSED: "item_paused",
+    Status.PENDING: "not_started",
+    Status.SKIPPED: "skipped",
+    Status.DISCUSS: "discuss",
+    Status.NEEDS_REVISION: "needs_revision",
+}
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What is counted of one item in this run."""
+
+    began: float | None = None  # its first start
+    busy: float = 0.0
+    waited: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class RunBook:
+    """Keeps everything a run leaves behind."""
+
+    def __init__(
+        self,
+        home: Home,
+        workflow: str,
+        parallel: int,
+        *,
+        records: Records,
+        folder: RunFolder,
+        console: Console,
+    ) -> None:
+        self._home = home
+        self._workflow = workflow
+        self._parallel = parallel
+        self._records = records
+        self._folder = folder
+        self._console = console
+        self._order: list[str] = []
+        self._busy: list[float] = []
+        self._started_at = timestamp()
+        self.run_id = folder.run_id
+        self.started = time.monotonic()
+        self.rows: dict[str, ItemRow] = {}
+        self.storage_error: StorageError | None = None
+
+    def guard(self, write: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Write, unless the disk has failed before; keep the first failure."""
+        if self.storage_error is None:
+            try:
+                write(*args, **kwargs)
+            except StorageError as exc:
+                self.storage_error = exc
+                self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
+
+    def event(self, name: str, **fields: Any) -> None:
+        self.guard(self._folder.event, name, **fields)
+
+    def say(self, line: str) -> None:
+        self.guard(self._folder.coordinator_line, line)
+        self._console.say(line)
+
+    def audit(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
+        named = {"run_id": self.run_id, "item": entry.item.id, "attempt": attempt, **record}
+        self.guard(self._folder.audit, entry.item.id, named)
+
+    def output(self, label: str, lines: Sequence[str], *, error: bool) -> None:
+        if lines:
+            self.guard(self._folder.item_lines, label, lines, "err" if error else "out")
+            self._console.item_lines(label, lines, error=error)
+
+    def begin(self, entry: Entry) -> None:
+        """Note that the item runs, and see to it that no foreign checkpoint is taken for its own."""
+        item = entry.item
+        self._order.append(item.label)
+        if entry.step is not Step.RESUME:
+            _remove(self.checkpoint(entry))
+        if entry.step is Step.ANEW:
+            self.guard(self._records.forget, item)
+        if entry.step in {Step.ANEW, Step.RESUME}:
+            how = "starting anew" if entry.step is Step.ANEW else f"going on from {entry.node or 'the start'}"
+            self.say(f"{item.label}: {how} ({entry.reason})")
+        self.guard(self._records.begin, item, self.run_id)
+
+    def at_node(self, entry: Entry, node: str, reviews: int) -> None:
+        self.event("node", item=entry.item.id, node=node, reviews=reviews)
+        self.guard(self._records.at_node, entry.item, node, reviews)
+
+    def pass_by(self, entry: Entry) -> None:
+        """Make the row of an item that does not run."""
+        item, outcome = entry.item, entry.outcome
+        status = {Step.SKIP: Status.SKIPPED, Step.WAIT: Status.DISCUSS, Step.REFUSE: Status.FAILED}[
+            entry.step
+        ]
+        row = ItemRow(
+            id=item.id,
+            label=item.label,
+            status=status,
+            verdict=outcome.verdict if outcome else ("DISCUSS" if status is Status.DISCUSS else None),
+            reviews=outcome.reviews if outcome else entry.reviews,
+            error=None if status is Status.SKIPPED else entry.reason,
+            reason=entry.reason if status is Status.SKIPPED else None,
+            output=outcome.output if outcome else None,
+            checkpoint=self._kept_checkpoint(entry),
+        )
+        self.rows[item.label] = row
+        self._close_row(entry, row)
+
+    def finish(
+        self,
+        entry: Entry,
+        status: Status,
+        tally: Tally,
+        *,
+        attempts: int,
+        error: str | None,
+        verdict: str | None = None,
+        reviews: int = 0,
+        output: str | None = None,
+    ) -> None:
+        """Record how an item ended, first where it counts, then where it is shown."""
+        item = entry.item
+        if status is not Status.PENDING:
+            self.guard(
+                self._records.end,
+                item,
+                self.run_id,
+                status,
+                verdict=verdict,
+                reviews=reviews,
+                output=output,
+                error=error,
+            )
+            self._busy.append(tally.busy)
+        if status is Status.APPROVED and self.storage_error is None:
+            _remove(self.checkpoint(entry))
+        log = self._folder.path / f"{item.label}.log"
+        row = ItemRow(
+            id=item.id,
+            label=item.label,
+            status=status,
+            verdict=verdict,
+            reviews=reviews,
+            attempts=attempts,
+            seconds=0.0 if tally.began is None else round(time.monotonic() - tally.began, 3),
+            waited_seconds=round(tally.waited, 3),
+            tokens_in=tally.tokens_in,
+            tokens_out=tally.tokens_out,
+            error=error,
+            output=output,
+            log=str(log) if log.exists() else None,
+            checkpoint=self._kept_checkpoint(entry),
+        )
+        self.rows[item.label] = row
+        self._folder.done_with(item.id, item.label)
+        self._console.item_done(item.label, log)
+        self._close_row(entry, row)
+
+    def _close_row(self, entry: Entry, row: ItemRow) -> None:
+        told = row.output or row.error or row.reason
+        self.event(
+            FINAL_EVENTS[row.status],
+            item=entry.item.id,
+            label=row.label,
+            status=row.status.value,
+            verdict=row.verdict,
+            reviews=row.reviews,
+            error=row.error,
+        )
+        if row.status is not Status.PENDING:
+            self.say(f"{row.label}: {row.status.value.replace('_', ' ')}" + (f": {told}" if told else ""))
+
+    def checkpoint(self, entry: Entry) -> Path:
+        return self._home.checkpoint(entry.item.workflow, entry.item.id)
+
+    def _kept_checkpoint(self, entry: Entry) -> str | None:
+        path = self.checkpoint(entry)
+        return str(path) if path.exists() else None
+
+    def close(self, plan: Sequence[Entry], pool: PoolSnapshot, stopped: str | None) -> Summary:
+        """Write the summary and release the items."""
+        rows = tuple(self.rows[entry.item.label] for entry in plan)
+        wall = time.monotonic() - self.started
+        summary = Summary(
+            run_id=self.run_id,
+            workflow=self._workflow,
+            parallel=self._parallel,
+            started_at=self._started_at,
+            finished_at=timestamp(),
+            wall_seconds=round(wall, 3),
+            exit_code=int(exit_code((row.status for row in rows), stopped)),
+            stopped=stopped,
+            items=rows,
+            keys=tuple(
+                KeyRow(
+                    id=key.id,
+                    provider=key.provider,
+                    group=key.group,
+                    state=str(key.state),
+                    calls=key.calls,
+                    rate_limited=key.rate_limited,
+                    tokens_in=key.tokens_in,
+                    tokens_out=key.tokens_out,
+                )
+                for key in pool.keys
+            ),
+            coordination_overhead_percent=overhead_percent(wall, self._busy, self._parallel),
+            folder=str(self._folder.path),
+        )
+        self.event("run_finished", exit_code=summary.exit_code, totals=summary.totals, stopped=stopped)
+        self.guard(self._records.release, self.run_id)
+        # The summary is tried even on a full disk: it is small, and the one thing people look for.
+        self.storage_error = None
+        self.guard(
+            self._folder.write,
+            "summary.json",
+            json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n",
+        )
+        self.guard(self._folder.write, "summary.md", as_markdown(summary))
+        return summary
+
+
+def _remove(database: Path) -> None:
+    for path in checkpoint_files(database):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,413 @@
+"""The coordinator's loop: events come in, the scheduler and the pool decide, the supervisor acts, the book is kept.
+
+One thread. It sleeps until a worker speaks, a worker dies, a signal comes or a deadline passes.
+"""
+
+import contextlib
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentos import wire
+from agentos.console.console import REFRESH_SECONDS, Console
+from agentos.console.prefixer import OutputPrefixer
+from agentos.coordinator import scheduler as decisions
+from agentos.coordinator.book import RunBook, Tally
+from agentos.coordinator.keys import KeyService
+from agentos.coordinator.plan import Entry
+from agentos.coordinator.scheduler import Action, Scheduler, Stop
+from agentos.coordinator.supervisor import STACKS_SIGNAL, Supervisor, Worker
+from agentos.coordinator.watch import PoolWatch, view
+from agentos.credentials import events as pool
+from agentos.model import Status
+from agentos.report.summary import Summary
+
+_STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelRunConfig:
+    """What a run is told; `base_dir` is the home, so that a test can give a folder of its own."""
+
+    base_dir: Path
+    worktree: Path
+    workflow: str
+    drafter: str
+    reviewer: str
+    parallel: int = 1
+    timeout: float = 3600.0
+    run_timeout: float | None = None
+    max_retries: int = 5
+    max_iterations: int = 5
+    max_wait: float = 3600.0  # 0: not at all
+    fail_fast: bool = False
+    retry_failed: bool = False
+    call_timeout: float = 600.0
+    templates: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+    mock_shell: bool = False
+
+
+@dataclass(kw_only=True, eq=False)
+class Running:
+    """What the coordinator knows of one item of the run."""
+
+    entry: Entry
+    worker: Worker | None = None
+    streams: dict[int, OutputPrefixer] = field(default_factory=dict)
+    ended: wire.Ended | None = None
+    node: str = ""
+    reviews: int = 0
+    detail: str = ""  # the key in use, or what it waits for
+    waiting_since: float | None = None
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def label(self) -> str:
+        return self.entry.item.label
+
+
+class ParallelCoordinator:
+    """Runs the entries of a plan and returns the summary."""
+
+    def __init__(
+        self,
+        config: ParallelRunConfig,
+        plan: Sequence[Entry],
+        *,
+        supervisor: Supervisor,
+        keys: KeyService,
+        book: RunBook,
+        console: Console,
+    ) -> None:
+        self._config = config
+        self._plan = plan
+        self._supervisor = supervisor
+        self._keys = keys
+        self._book = book
+        self._console = console
+        self._selector = selectors.DefaultSelector()
+        self._items = {entry.item.label: Running(entry=entry) for entry in plan if entry.runs}
+        self._scheduler = Scheduler(
+            items=tuple(self._items),
+            parallel=config.parallel,
+            timeout=config.timeout,
+            run_ends=None if config.run_timeout is None else book.started + config.run_timeout,
+            fail_fast=config.fail_fast,
+        )
+        self._watch = PoolWatch(book, max_wait=config.max_wait)
+        self._next_refresh = 0.0
+
+    def run(self) -> Summary:
+        """Carry the plan out; whatever happens, no worker is left and the summary is written."""
+        self._book.event(
+            "run_started", run_id=self._book.run_id, items=len(self._plan), parallel=self._config.parallel
+        )
+        for entry in self._plan:
+            if not entry.runs:
+                self._book.pass_by(entry)
+        with self._signals():
+            try:
+                self._act(self._scheduler.fill(time.monotonic()))
+                while not self._scheduler.done:
+                    self._turn()
+            finally:
+                self._console.close()
+                for running in self._items.values():
+                    if running.worker is not None:
+                        self._supervisor.bury(running.worker)
+        return self._book.close(self._plan, self._keys.snapshot(time.monotonic()), self._scheduler.stopping)
+
+    def _turn(self) -> None:
+        """Sleep until something happens, then do what it asks for."""
+        now = time.monotonic()
+        deadlines = [self._scheduler.next_deadline(), self._keys.pool.next_wake(now), self._watch.deadline()]
+        if self._console.live:
+            deadlines.append(self._next_refresh)
+        due = min((one for one in deadlines if one is not None), default=None)
+        for key, mask in self._selector.select(None if due is None else max(0.0, due - now)):
+            handle, running, worker = key.data
+            if worker is None or not worker.closed:
+                handle(running, worker, key.fd, mask)
+        now = time.monotonic()
+        self._take(self._keys.pool.advance(now))
+        self._look_at_pool(now)
+        if self._book.storage_error is not None and self._scheduler.stopping is None:
+            self._stop(Stop.STORAGE)
+        self._act(self._scheduler.tick(now))
+        if self._console.live and now >= self._next_refresh:
+            self._next_refresh = now + REFRESH_SECONDS
+            self._console.show(
+                view(
+                    self._book,
+                    self._items.values(),
+                    total=len(self._plan),
+                    notice=self._watch.notice(now),
+                    now=now,
+                )
+            )
+
+    def _look_at_pool(self, now: float) -> None:
+        snapshot = self._keys.snapshot(now)
+        self._scheduler.allowed = self._watch.allowed(snapshot, self._config.parallel)
+        if (stop := self._watch.look(snapshot, now)) is not None:
+            self._stop(stop)
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Hear SIGINT and SIGTERM through the selector; restore the handlers afterwards."""
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)  # noqa: FBT003
+        before = {
+            number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        self._selector.register(ours, selectors.EVENT_READ, (self._on_signal, ours, None))
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._selector.close()
+            ours.close()
+            theirs.close()
+
+    def _on_signal(self, ours: socket.socket, _worker: None, _fd: int, _mask: int) -> None:
+        for number in ours.recv(64):
+            if number in {signal.SIGINT, signal.SIGTERM}:
+                again = self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}
+                name = signal.Signals(number).name
+                self._book.say(
+                    f"{name} again: ending at once" if again else f"{name}: stopping, state is saved"
+                )
+                self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
+
+    def _stop(self, reason: Stop) -> None:
+        if self._scheduler.stopping is None:
+            self._book.event("stopping", reason=reason.value)
+        self._act(self._scheduler.stop(reason, time.monotonic()))
+
+    # What the scheduler decided.
+
+    def _act(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            running = self._items[action.item]
+            worker = running.worker
+            match action:
+                case decisions.Start():
+                    self._start(running)
+                case decisions.Again(attempt=attempt, error=error):
+                    self._book.event("crashed", item=running.entry.item.id, attempt=attempt, error=error)
+                    self._book.say(
+                        f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
+                    )
+                case decisions.Finish(status=status, error=error):
+                    self._finish(running, status, error)
+                case decisions.Drain() if worker is not None:
+                    self._send(running, wire.Drain(reason=self._scheduler.stopping or "stop"))
+                case decisions.PrintStacks() if worker is not None:
+                    self._book.say(f"{action.item}: no end after {self._config.timeout:g} s, killing it")
+                    worker.signal(STACKS_SIGNAL)
+                case decisions.Terminate() if worker is not None:
+                    worker.signal_group(signal.SIGTERM)
+                case decisions.Kill() if worker is not None:
+                    worker.signal_group(signal.SIGKILL)
+
+    def _start(self, running: Running) -> None:
+        attempt = self._scheduler.attempts[running.label]
+        if attempt == 1:
+            self._book.begin(running.entry)
+            running.tally.began = time.monotonic()
+        worker = running.worker = self._supervisor.start(running.label)
+        running.ended, running.node, running.detail = None, "", ""
+        running.streams = {worker.out: OutputPrefixer(), worker.err: OutputPrefixer()}
+        self._selector.register(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
+        self._selector.register(
+            worker.process.sentinel, selectors.EVENT_READ, (self._on_death, running, worker)
+        )
+        for stream in running.streams:
+            self._selector.register(stream, selectors.EVENT_READ, (self._on_output, running, worker))
+        self._book.event(
+            "started", item=running.entry.item.id, label=running.label, attempt=attempt, pid=worker.pid
+        )
+        self._send(running, self._job(running.entry, attempt))
+
+    def _finish(self, running: Running, status: Status, error: str | None) -> None:
+        ended = running.ended
+        self._book.finish(
+            running.entry,
+            status,
+            running.tally,
+            attempts=self._scheduler.attempts.get(running.label, 0),
+            error=None if status is Status.APPROVED else error,
+            verdict=ended.verdict if ended else None,
+            reviews=ended.reviews if ended and ended.reviews else running.reviews,
+            output=ended.output if ended else None,
+        )
+
+    def _job(self, entry: Entry, attempt: int) -> wire.Job:
+        config, item, decided = self._config, entry.item, entry.decided
+        answer = None
+        if decided is not None:
+            answer = wire.Decision(
+                reviews=decided.reviews,
+                answer="approve" if decided.answer == "approve" else "revise",
+                note=decided.note,
+                by=decided.decided_by,
+                at=decided.decided_at,
+            )
+        data = wire.ItemData(
+            workflow=item.workflow,
+            id=item.id,
+            label=item.label,
+            title=item.title,
+            text=item.text,
+            source=item.source,
+        )
+        return wire.Job(
+            run_id=self._book.run_id,
+            attempt=attempt,
+            item=data,
+            worktree=str(config.worktree),
+            database=str(self._book.checkpoint(entry)),
+            drafter=config.drafter,
+            reviewer=config.reviewer,
+            templates=config.templates,
+            folders=config.folders,
+            max_iterations=config.max_iterations,
+            max_retries=config.max_retries,
+            call_timeout=config.call_timeout,
+            retry_failed=config.retry_failed,
+            decision=answer,
+            mock_shell=config.mock_shell,
+        )
+
+    # What workers say.
+
+    def _on_control(self, running: Running, worker: Worker, _fd: int, mask: int) -> None:
+        if mask & selectors.EVENT_WRITE and not worker.flush():
+            self._selector.modify(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
+        if not mask & selectors.EVENT_READ:
+            return
+        try:
+            messages = worker.receive()
+        except wire.ProtocolError as exc:
+            self._book.say(f"{running.label}: {exc}; ending its worker")
+            messages = None
+        if messages is None:
+            # Its process is about to follow; if it does not, it is no worker any more.
+            self._selector.unregister(worker.control)
+            worker.signal_group(signal.SIGKILL)
+            return
+        for message in messages:
+            self._hear(running, message)
+
+    def _hear(self, running: Running, message: wire.ToCoordinator) -> None:
+        now = time.monotonic()
+        entry, tally = running.entry, running.tally
+        match message:
+            case wire.Hello():
+                self._book.event(
+                    "ready", item=entry.item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
+                )
+            case wire.NodeStarted(node=node, reviews=reviews):
+                running.node, running.reviews, running.detail = node, reviews, ""
+                self._book.at_node(entry, node, reviews)
+            case wire.NodeEnded(seconds=seconds):
+                tally.busy += seconds
+            case wire.LeaseWanted():
+                running.waiting_since = now
+                self._scheduler.waiting(running.label, now)
+                self._take(self._keys.request(running.label, message, now))
+            case wire.Settled():
+                tally.tokens_in += message.tokens_in
+                tally.tokens_out += message.tokens_out
+                running.detail = ""
+                self._take(self._keys.settle(running.label, message, now))
+            case wire.Waiting(seconds=seconds, reason=reason):
+                running.detail = f"tries again in {seconds:.0f} s: {reason}"
+                self._book.event("retrying", item=entry.item.id, seconds=round(seconds, 3), reason=reason)
+                self._book.say(f"{running.label}: {running.detail}")
+            case wire.Audit(record=record):
+                self._book.audit(entry, self._scheduler.attempts[running.label], record)
+            case wire.Ended():
+                running.ended = message
+
+    def _take(self, events: Sequence[pool.Event]) -> None:
+        """Carry out what the key pool decided, and let the watch announce it."""
+        for event in events:
+            running = self._items.get(getattr(event, "item", ""))
+            self._watch.announce(event, None if running is None else running.entry.item.id)
+            if running is None or running.worker is None:
+                continue
+            match event:
+                case pool.Granted():
+                    self._stop_waiting(running, event.at)
+                    running.detail = event.key
+                    self._send(running, self._keys.answer(event))
+                case pool.Waiting(reason=reason):
+                    running.detail = f"waits: {reason}"
+                case pool.Refused():
+                    self._send(running, wire.LeaseRefused(number=event.number, reason=event.reason))
+                    self._stop(Stop.NO_KEY)
+                case pool.LeaseExpired():
+                    self._book.say(f"{running.label}: its call did not come back in time; ending its worker")
+                    running.worker.signal_group(signal.SIGKILL)
+
+    def _stop_waiting(self, running: Running, now: float) -> None:
+        if running.waiting_since is not None:
+            running.tally.waited += now - running.waiting_since
+            running.waiting_since = None
+            self._scheduler.served(running.label, now)
+
+    def _on_output(self, running: Running, worker: Worker, stream: int, _mask: int) -> None:
+        if self._pass_on(running, worker, stream, _STREAM_READS):
+            self._selector.unregister(stream)
+
+    def _pass_on(self, running: Running, worker: Worker, stream: int, reads: int | None) -> bool:
+        """Show what the worker printed; tell whether the stream has ended. Without a limit, until it is empty."""
+        lines: list[str] = []
+        data: bytes | None = b"-"
+        while data and (reads is None or reads > 0):
+            data = worker.read_stream(stream)
+            lines += running.streams[stream].feed(data) if data else []
+            reads = None if reads is None else reads - 1
+            if reads is None and len(lines) > 10_000:
+                self._book.output(running.label, lines, error=stream == worker.err)
+                lines = []
+        self._book.output(running.label, lines, error=stream == worker.err)
+        return data is None
+
+    def _on_death(self, running: Running, worker: Worker, _fd: int, _mask: int) -> None:
+        """A worker's process is gone: hear its last words, bury it, decide."""
+        worker.signal_group(signal.SIGKILL)
+        for message in worker.last_words():
+            self._hear(running, message)
+        for stream, prefixer in running.streams.items():
+            self._pass_on(running, worker, stream, None)
+            self._book.output(running.label, prefixer.close(), error=stream == worker.err)
+        for descriptor in (worker.control.fileno(), worker.process.sentinel, *running.streams):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(descriptor)
+        died = self._supervisor.bury(worker)
+        now = time.monotonic()
+        running.worker, running.streams = None, {}
+        self._stop_waiting(running, now)
+        self._take(self._keys.pool.drop(running.label, now))
+        ended = running.ended
+        status = None if ended is None else Status(ended.status)
+        error = died if ended is None else ended.error
+        self._act(self._scheduler.gone(running.label, now, status=status, error=error))
+
+    def _send(self, running: Running, message: wire.Message) -> None:
+        worker = running.worker
+        if worker is not None and worker.send(message):
+            both = selectors.EVENT_READ | selectors.EVENT_WRITE
+            with contextlib.suppress(KeyError):  # its end of file was seen; it is as good as dead
+                self._selector.modify(worker.control, both, (self._on_control, running, worker))

@@ -1,0 +1,102 @@
+"""Decides for every item whether it starts, goes on, starts anew or is passed by, from our own records. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agentos.model import Item, Status
+from agentos.store.records import Decided, Outcome, Progress
+
+RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
+
+
+class Step(StrEnum):
+    """What a run does with an item."""
+
+    START = "start"  # from the beginning; nothing of it is there
+    RESUME = "resume"  # from its checkpoint
+    ANEW = "anew"  # from the beginning; what is there is set aside
+    SKIP = "skip"  # nothing to do
+    WAIT = "wait"  # a person must decide first
+    REFUSE = "refuse"  # it cannot be processed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One item with what is to be done and why."""
+
+    item: Item
+    step: Step
+    reason: str = ""
+    node: str = ""  # where it stopped
+    reviews: int = 0
+    outcome: Outcome | None = None
+    decided: Decided | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.step in {Step.START, Step.RESUME, Step.ANEW}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What the records say of one item."""
+
+    outcome: Outcome | None = None
+    progress: Progress | None = None
+    decided: Decided | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which of the items found are wanted."""
+
+    fresh: bool = False
+    retry_failed: bool = False
+    only_failed: bool = False
+    limit: int | None = None
+
+
+def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice) -> tuple[Entry, ...]:
+    """Go through the items in order; the limit counts those that run."""
+    entries: list[Entry] = []
+    left = choice.limit
+    for item in items:
+        entry = _entry(item, known.get(item.id, Known()), choice)
+        if entry is None:
+            continue
+        if entry.runs and left is not None:
+            if left == 0:
+                continue
+            left -= 1
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:
+    progress, outcome = known.progress, known.outcome
+    if choice.only_failed and (progress is None or progress.status not in RETRIED):
+        return None
+    if item.problem is not None:
+        return Entry(item=item, step=Step.REFUSE, reason=item.problem)
+    if choice.fresh:
+        seen = outcome is not None or progress is not None
+        return Entry(item=item, step=Step.ANEW if seen else Step.START, reason="--fresh" if seen else "")
+    if outcome is not None:
+        return Entry(
+            item=item,
+            step=Step.SKIP,
+            reason=f"approved in run {outcome.run_id}, unchanged since",
+            outcome=outcome,
+        )
+    if progress is None:
+        return Entry(item=item, step=Step.START)
+    if progress.input_hash != item.input_hash:
+        return Entry(item=item, step=Step.ANEW, reason="its text changed since")
+    told = {"item": item, "node": progress.node, "reviews": progress.reviews}
+    if progress.status == Status.DISCUSS and known.decided is None:
+        return Entry(step=Step.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
+    reason = "decided" if progress.status == Status.DISCUSS else f"{progress.status} before"
+    if progress.status == "running":
+        reason = "cut off before"
+    return Entry(step=Step.RESUME, reason=reason, decided=known.decided, **told)  # type: ignore[arg-type]

@@ -1,0 +1,238 @@
+"""Decides what starts, what stops and how each item ended. Pure: events and the time come in, actions go out."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+
+from agentos.model import Status
+
+MAX_ATTEMPTS = 3  # a worker that dies is started again from its checkpoint, this often in all
+DRAIN_SECONDS = 2.0  # from the request to stop to SIGTERM
+STACKS_SECONDS = 0.3  # from the printing of stacks to SIGTERM
+TERMINATE_SECONDS = 1.0  # from SIGTERM to SIGKILL
+
+
+class Stop(StrEnum):
+    """Why a run stops before all is done."""
+
+    INTERRUPTED = "interrupted"  # SIGINT
+    TERMINATED = "terminated"  # SIGTERM
+    RUN_TIMEOUT = "run_timeout"  # --run-timeout
+    FAIL_FAST = "fail_fast"  # --fail-fast and an item failed
+    QUOTA = "quota"  # every key rests longer than the user wants to wait
+    BUDGET = "budget"  # --budget
+    NO_KEY = "no_key"  # no key can be used any more
+    STORAGE = "storage"  # records cannot be written
+
+
+PAUSING = frozenset({Stop.QUOTA, Stop.BUDGET, Stop.NO_KEY})
+
+
+class Stage(Enum):
+    """How far the ending of a worker has gone."""
+
+    RUNNING = auto()  # nothing is asked of it
+    DRAINING = auto()  # asked to stop
+    STACKS = auto()  # hung; asked to print its stacks
+    TERMINATED = auto()  # SIGTERM sent to its group
+    KILLED = auto()  # SIGKILL sent to its group
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    item: str
+
+
+class Start(Action):
+    """Start a worker for the item."""
+
+
+class Drain(Action):
+    """Ask the worker to stop, giving up a call in flight."""
+
+
+class PrintStacks(Action):
+    """Have the worker print where it hangs."""
+
+
+class Terminate(Action):
+    """Send SIGTERM to the worker's group."""
+
+
+class Kill(Action):
+    """Send SIGKILL to the worker's group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again(Action):
+    """The worker died; another takes over from its checkpoint."""
+
+    attempt: int
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish(Action):
+    """The item's part in this run is over."""
+
+    status: Status
+    error: str | None = None
+
+
+@dataclass(kw_only=True)
+class _Running:
+    time_left: float  # of --timeout, not counting waits for a lease
+    since: float | None  # when the clock of --timeout was last started; None while waiting
+    stage: Stage = Stage.RUNNING
+    stage_ends: float = 0.0
+    timed_out: bool = False
+
+
+@dataclass(kw_only=True)
+class Scheduler:
+    """The state of a run as far as decisions need it."""
+
+    items: Iterable[str]
+    parallel: int
+    timeout: float
+    run_ends: float | None = None
+    fail_fast: bool = False
+    allowed: int | None = None  # how many may run by the word of the key pool
+    stopping: Stop | None = None
+    attempts: dict[str, int] = field(default_factory=dict)
+    _pending: deque[str] = field(init=False)
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _at_once: bool = False
+
+    def __post_init__(self) -> None:
+        self._pending = deque(self.items)
+
+    @property
+    def done(self) -> bool:
+        return not self._running and not self._pending
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        return tuple(self._running)
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    def fill(self, now: float) -> list[Action]:
+        """Start as many items as there are free slots."""
+        slots = self.parallel if self.allowed is None else max(1, min(self.parallel, self.allowed))
+        actions: list[Action] = []
+        while self.stopping is None and self._pending and len(self._running) < slots:
+            item = self._pending.popleft()
+            self._running[item] = _Running(time_left=self.timeout, since=now)
+            self.attempts[item] = self.attempts.get(item, 0) + 1
+            actions.append(Start(item=item))
+        return actions
+
+    def waiting(self, item: str, now: float) -> None:
+        """The item waits for a lease: the clock of its time limit stands still."""
+        running = self._running[item]
+        if running.since is not None:
+            running.time_left -= now - running.since
+            running.since = None
+
+    def served(self, item: str, now: float) -> None:
+        """The item has its lease: the clock goes on."""
+        running = self._running[item]
+        if running.since is None:
+            running.since = now
+
+    def gone(self, item: str, now: float, *, status: Status | None, error: str | None) -> list[Action]:
+        """A worker's process is gone; status is its last word, None if it died without one."""
+        running = self._running.pop(item)
+        actions: list[Action]
+        if running.timed_out and status is not Status.APPROVED:
+            told = f"no end after {self.timeout:g} s; killed, its stacks are in the log"
+            actions = [Finish(item=item, status=Status.TIMED_OUT, error=told)]
+        elif status is Status.INTERRUPTED or (status is None and self.stopping is not None):
+            ending = Status.PAUSED if self.stopping in PAUSING else Status.INTERRUPTED
+            actions = [Finish(item=item, status=ending, error=error)]
+        elif status is None:
+            actions = self._died(item, error or "it ended without a word")
+        else:
+            actions = [Finish(item=item, status=status, error=error)]
+        failed = any(
+            isinstance(one, Finish) and one.status in {Status.FAILED, Status.TIMED_OUT} for one in actions
+        )
+        if failed and self.fail_fast:
+            actions += self.stop(Stop.FAIL_FAST, now)
+        return actions + self.fill(now)
+
+    def _died(self, item: str, error: str) -> list[Action]:
+        attempt = self.attempts[item]
+        if attempt >= MAX_ATTEMPTS:
+            told = f"its worker died {attempt} times; the last time: {error}"
+            return [Finish(item=item, status=Status.FAILED, error=told)]
+        self._pending.appendleft(item)
+        return [Again(item=item, attempt=attempt, error=error)]
+
+    def stop(self, reason: Stop, now: float) -> list[Action]:
+        """Start nothing more and end what runs; a second stop by a person ends it at once."""
+        by_person = reason in {Stop.INTERRUPTED, Stop.TERMINATED}
+        if self.stopping is not None:
+            if not by_person:
+                return []
+            if self.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}:
+                self._at_once = True
+            self.stopping = reason
+        else:
+            self.stopping = reason
+        actions: list[Action] = [
+            # One that died and was to be started again was under way; the others never began.
+            Finish(item=item, status=Status.INTERRUPTED if item in self.attempts else Status.PENDING)
+            for item in self._pending
+        ]
+        self._pending.clear()
+        for item, running in self._running.items():
+            if self._at_once and running.stage is not Stage.KILLED:
+                actions.append(self._advance(item, running, Stage.KILLED, now))
+            elif running.stage is Stage.RUNNING:
+                actions.append(self._advance(item, running, Stage.DRAINING, now))
+        return actions
+
+    def tick(self, now: float) -> list[Action]:
+        """Do what the time asks for."""
+        actions: list[Action] = []
+        if self.run_ends is not None and now >= self.run_ends and self.stopping is None:
+            actions += self.stop(Stop.RUN_TIMEOUT, now)
+        for item, running in self._running.items():
+            if running.stage is Stage.RUNNING:
+                if running.since is not None and now - running.since >= running.time_left:
+                    running.timed_out = True
+                    actions.append(self._advance(item, running, Stage.STACKS, now))
+            elif now >= running.stage_ends and running.stage is not Stage.KILLED:
+                harder = Stage.KILLED if running.stage is Stage.TERMINATED else Stage.TERMINATED
+                actions.append(self._advance(item, running, harder, now))
+        return actions + self.fill(now)
+
+    def next_deadline(self) -> float | None:
+        """When tick must be called next, if nothing else happens."""
+        times = [self.run_ends] if self.run_ends is not None and self.stopping is None else []
+        for running in self._running.values():
+            if running.stage is Stage.RUNNING:
+                if running.since is not None:
+                    times.append(running.since + running.time_left)
+            elif running.stage is not Stage.KILLED:
+                times.append(running.stage_ends)
+        return min(times, default=None)
+
+    def _advance(self, item: str, running: _Running, stage: Stage, now: float) -> Action:
+        seconds, action = _STAGES[stage]
+        running.stage = stage
+        running.stage_ends = now + seconds
+        return action(item=item)
+
+
+_STAGES: dict[Stage, tuple[float, type[Action]]] = {
+    Stage.DRAINING: (DRAIN_SECONDS, Drain),
+    Stage.STACKS: (STACKS_SECONDS, PrintStacks),
+    Stage.TERMINATED: (TERMINATE_SECONDS, Terminate),
+    Stage.KILLED: (0.0, Kill),
+}

@@ -1,0 +1,260 @@
+"""Starts, signals and buries worker processes. Coordinator process.
+
+A worker is a fresh process in its own session, forked from a warm server that has the heavy imports done
+(`forkserver`), or started from nothing (`spawn`) where there is no fork. See docs/design/process-model.md.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import select
+import signal
+import socket
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+from agentos import process
+from agentos.errors import ConfigError
+from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
+
+START_METHODS = ("forkserver", "spawn")
+PRELOAD = ("agentos.worker.main", "agentos.workflows.loop", "agentos.worker.linger")
+STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
+_CHUNK = 65_536
+_GONE_SECONDS = 1.0
+
+# What a worker inherits: enough to find programs and speak the user's language, no key, tracer or proxy.
+_INHERITED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "NO_COLOR"}
+    | {
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONPYCACHEPREFIX",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "COVERAGE_PROCESS_START",
+    }
+)
+
+
+def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Build a worker's environment from the user's."""
+    kept = {name: text for name, text in environment.items() if name in _INHERITED or name.startswith("LC_")}
+    # Safe path: a json.py in the user's repo is never imported. UTF-8 whatever the locale.
+    return kept | {"PYTHONSAFEPATH": "1", "PYTHONUTF8": "1", "LANGSMITH_TRACING": "false"}
+
+
+@contextlib.contextmanager
+def _swapped_environment(built: Mapping[str, str]) -> Iterator[None]:
+    # multiprocessing passes on what os.environ holds at the moment a process is started, and offers no other way.
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(built)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@dataclass(kw_only=True, eq=False)
+class Worker:
+    """One living worker: its process, its socket, its two streams."""
+
+    item: str
+    token: str
+    process: BaseProcess
+    pid: int
+    control: socket.socket
+    out: int
+    err: int
+    frames: FrameReader = field(default_factory=FrameReader)
+    unsent: deque[bytes] = field(default_factory=deque)
+    closed: bool = False
+
+    def send(self, message: Message) -> bool:
+        """Send, or keep for later what the socket does not take now; tell whether anything is kept."""
+        self.unsent.append(encode(message))
+        return self.flush()
+
+    def flush(self) -> bool:
+        while self.unsent:
+            try:
+                sent = self.control.send(self.unsent[0])
+            except BlockingIOError:
+                return True
+            except OSError:
+                self.unsent.clear()  # it is dead; its end of file says so
+                return False
+            if sent == len(self.unsent[0]):
+                self.unsent.popleft()
+            else:
+                self.unsent[0] = self.unsent[0][sent:]
+        return False
+
+    def receive(self) -> list[ToCoordinator] | None:
+        """Read what has come; None is the end of file."""
+        try:
+            data = self.control.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        return [read_for_coordinator(frame) for frame in self.frames.feed(data)]
+
+    def last_words(self) -> list[ToCoordinator]:
+        """Read everything that a dead worker still had sent."""
+        words: list[ToCoordinator] = []
+        while select.select([self.control], [], [], _GONE_SECONDS)[0]:
+            try:
+                more = self.receive()
+            except ProtocolError:
+                break
+            if more is None:
+                break
+            words += more
+        return words
+
+    def read_stream(self, descriptor: int) -> bytes | None:
+        """Read a part of a stream; None is its end, b'' nothing for now."""
+        try:
+            return os.read(descriptor, _CHUNK) or None
+        except BlockingIOError:
+            return b""
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+
+    def signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+        self.signal(number)  # it may not have made its own group yet
+
+    def close(self) -> None:
+        self.closed = True
+        self.control.close()
+        os.close(self.out)
+        os.close(self.err)
+
+
+class Supervisor:
+    """Makes workers and sees to it that nothing of them is left."""
+
+    def __init__(self, method: str, environment: Mapping[str, str]) -> None:
+        self._method = method
+        self._environment = worker_environment(environment)
+        self._context: BaseContext = multiprocessing.get_context(method)
+        self._number = 0
+
+    def warm_up(self) -> None:
+        """Start the server process that workers are forked from; it imports while the coordinator goes on."""
+        process.adopt_orphans()
+        if self._method == "forkserver":
+            self._context.set_forkserver_preload(list(PRELOAD))
+            with _swapped_environment(self._environment):
+                forkserver.ensure_running()
+
+    def start(self, item: str) -> Worker:
+        """Start a worker; it waits for its job."""
+        self._number += 1
+        token = f"{os.getpid()}-{self._number}"
+        ours, theirs = socket.socketpair()
+        out, out_theirs = os.pipe()
+        err, err_theirs = os.pipe()
+        try:
+            with _swapped_environment(self._environment):
+                started = self._launch(token, theirs, out_theirs, err_theirs)
+        except BaseException:
+            ours.close()
+            os.close(out)
+            os.close(err)
+            raise
+        finally:
+            theirs.close()
+            os.close(out_theirs)
+            os.close(err_theirs)
+        ours.setblocking(False)  # noqa: FBT003
+        os.set_blocking(out, False)  # noqa: FBT003
+        os.set_blocking(err, False)  # noqa: FBT003
+        assert started.pid is not None
+        return Worker(
+            item=item, token=token, process=started, pid=started.pid, control=ours, out=out, err=err
+        )
+
+    def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
+        arguments = (
+            control,
+            _Duplicated(out),
+            _Duplicated(err),
+            token,
+            os.getpid(),
+            self._method == "forkserver",
+        )
+        made: BaseProcess = self._context.Process(target=_enter, args=arguments, daemon=False)  # type: ignore[attr-defined]
+        made.start()
+        return made
+
+    def bury(self, worker: Worker) -> str:
+        """Make sure that nothing of a worker is left, and say how it died."""
+        worker.signal_group(signal.SIGKILL)
+        worker.process.join(_GONE_SECONDS)
+        process.kill_orphans(worker.token)
+        code = worker.process.exitcode
+        worker.close()
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+    def __enter__(self) -> "Supervisor":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server process, too."""
+        process.kill_orphans(None)
+        if self._method == "forkserver":
+            server = forkserver._forkserver  # noqa: SLF001 - there is no public way to end it
+            if server._forkserver_pid is not None:  # type: ignore[attr-defined]  # noqa: SLF001
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(server._forkserver_pid, signal.SIGKILL)  # type: ignore[attr-defined]  # noqa: SLF001
+            server._stop()  # type: ignore[attr-defined]  # noqa: SLF001
+        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+class _Duplicated:
+    """A descriptor on its way to a child, however the child is started."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __reduce__(self) -> Any:
+        return (_received, (DupFd(self._descriptor),))
+
+
+def _received(duplicate: Any) -> int:
+    descriptor: int = duplicate.detach()
+    return descriptor
+
+
+def _enter(control: socket.socket, out: int, err: int, token: str, coordinator: int, forked: bool) -> None:  # noqa: FBT001
+    """Cross from the coordinator's code into the worker's: the one place where the two meet."""
+    from agentos.worker.main import worker_main  # noqa: PLC0415
+
+    worker_main(control, out, err, token=token, coordinator=coordinator, forked=forked)
+
+
+def start_method(chosen: str | None) -> str:
+    """The user's choice, else the best the platform has."""
+    if chosen and chosen not in START_METHODS:
+        raise ConfigError(f"AGENTOS_START_METHOD is {chosen!r}: one of {', '.join(START_METHODS)} is needed.")
+    return chosen or ("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn")

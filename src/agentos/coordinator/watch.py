@@ -1,0 +1,125 @@
+"""Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from agentos.console.console import Doing, View
+from agentos.coordinator.book import RunBook
+from agentos.coordinator.scheduler import Stop
+from agentos.credentials import events as pool
+from agentos.credentials.pool import PoolSnapshot
+
+if TYPE_CHECKING:
+    from agentos.coordinator.coordinator import Running
+
+_LOG_NAMES = {"granted": "leased"}
+_NOT_LOGGED = frozenset({"waiting", "in_flight_changed"})
+
+
+class PoolWatch:
+    """Keeps the state of a pause, and how many items the pool can serve."""
+
+    def __init__(self, book: RunBook, *, max_wait: float) -> None:
+        self._book = book
+        self._max_wait = max_wait
+        self._paused_since: float | None = None
+        self._until: float | None = None
+        self._reason = ""
+        self._allowed: int | None = None
+
+    def announce(self, event: pool.Event, item_id: str | None) -> None:
+        """Log the event, and say those that a person wants to know of."""
+        if event.name not in _NOT_LOGGED:
+            fields = {
+                name: value
+                for name, value in event.as_dict().items()
+                if name not in {"event", "at", "expires", "until"}
+            }
+            if item_id is not None:
+                fields["item"] = item_id
+            self._book.event(_LOG_NAMES.get(event.name, event.name), **fields)
+        match event:
+            case pool.RateLimited(keys=keys, seconds=seconds):
+                self._book.say(f"{', '.join(keys)}: rate limited, resting {seconds:.1f} s")
+            case pool.QuotaExhausted(keys=keys, seconds=seconds):
+                self._book.say(f"{', '.join(keys)}: quota exhausted, resting {_span(seconds)}")
+            case pool.KeyDisabled(key=key, reason=reason):
+                self._book.say(f"{key}: disabled ({reason}); 'agentos keys enable {key}' when it is fixed")
+            case pool.Capacity(provider=provider, model=model, seconds=seconds):
+                self._book.say(f"{provider}:{model} is overloaded; slowing down for {seconds:.1f} s")
+            case _:
+                pass
+
+    def look(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
+        """Note when a pause begins or ends; say when the user's patience is over."""
+        exhausted = snapshot.exhausted if snapshot.waiting and not snapshot.in_flight else None
+        if exhausted is None or exhausted.until is None:
+            if self._paused_since is not None:
+                self._book.event("resumed", seconds=round(now - self._paused_since, 3))
+                self._book.say(f"going on after a pause of {_span(now - self._paused_since)}")
+                self._paused_since = None
+            return None
+        self._until, self._reason = exhausted.until, exhausted.reason
+        if self._paused_since is None:
+            self._paused_since = now
+            self._book.event("paused", reason=exhausted.reason, seconds=round(exhausted.until - now, 3))
+            self._book.say(f"paused: {exhausted.reason}; goes on in {_span(exhausted.until - now)}")
+        if now - self._paused_since >= self._max_wait:
+            self._book.say(
+                f"waited {_span(now - self._paused_since)} for a key, which is the limit; stopping"
+            )
+            return Stop.QUOTA
+        return None
+
+    def allowed(self, snapshot: PoolSnapshot, parallel: int) -> int | None:
+        """How many items may run: fewer than asked for while the pool cannot serve them."""
+        low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
+        allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
+        if allowed != self._allowed:
+            self._book.event("parallel_changed", allowed=parallel if allowed is None else allowed)
+            if allowed is not None and allowed < (self._allowed or parallel):
+                self._book.say(
+                    f"low on keys ({snapshot.usable_keys} usable): starting at most {allowed} items at once"
+                )
+            self._allowed = allowed
+        return allowed
+
+    def deadline(self) -> float | None:
+        return None if self._paused_since is None else self._paused_since + self._max_wait
+
+    def notice(self, now: float) -> str:
+        if self._paused_since is None or self._until is None:
+            return ""
+        return f"paused: {self._reason}; goes on in {_span(max(0.0, self._until - now))}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def view(book: RunBook, items: "Iterable[Running]", *, total: int, notice: str, now: float) -> View:
+    """Gather what the footer shows."""
+    rows = book.rows.values()
+    running = [
+        Doing(
+            label=one.label,
+            node=one.node,
+            round=one.reviews + 1 if one.node else 0,
+            seconds=now - (one.tally.began or now),
+            detail=one.detail,
+        )
+        for one in items
+        if one.worker is not None
+    ]
+    counts = Counter(row.status.value for row in rows)
+    return View(
+        done=len(rows),
+        total=total,
+        counts={status: counts[status] for status in sorted(counts)},
+        seconds=now - book.started,
+        running=running,
+        notice=notice,
+    )

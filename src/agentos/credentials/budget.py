@@ -1,0 +1,255 @@
+"""What a quota group can still take of one model: a bucket a limit, paced a little below the truth. Pure."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agentos.credentials.bucket import Bucket
+from agentos.credentials.headers import Limit, Reading
+
+MARGIN = 0.005  # share of a limit left unused, for clocks that differ
+ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were let go
+BURST_SECONDS = 1.0  # seconds of requests let go at once, where no burst is configured
+TOKEN_BURST_SECONDS = 6.0  # the same of tokens; larger, as one call may be many seconds' worth
+DAY = 86_400.0
+HOLD_LONGEST = 60.0  # seconds to hold back for "nothing remains" where the limit itself is not known
+EASE_STEP = 0.02  # share of the pace given up at a first refusal; doubles with each one that follows
+EASE_STEP_MOST = 0.16
+EASE_LEAST = 0.1
+EASE_REGAINED = 0.002  # share of the pace regained a second, as long as calls succeed
+EASE_CREPT = 0.0002  # the same, close to the pace that was refused last
+BURST_REGAINED = 0.01
+BURST_LEAST = 0.05
+QUIET = 60.0  # seconds without a refusal, after which the next one counts as a first again
+HISTORY = 256  # calls remembered, to start a bucket where it would stand had its limit been known
+
+
+class Cost(NamedTuple):
+    """What one call takes of each kind of limit."""
+
+    requests: float
+    tokens: float
+    tokens_in: float
+    tokens_out: float
+    spread: float = 0.0  # share of the tokens by which the call may turn out larger
+
+    def need(self, which: "Limit") -> float:
+        """Return the room that must be there; more than what is charged, as a call may turn out larger."""
+        amount = self[_FIELD[which]]
+        return amount if _FIELD[which] == 0 else amount * (1.0 + self.spread)
+
+
+_FIELD = {Limit.RPM: 0, Limit.RPD: 0, Limit.TPM: 1, Limit.ITPM: 2, Limit.OTPM: 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The configured limits of a quota group."""
+
+    rpm: float | None = None
+    tpm: float | None = None
+    rpd: float | None = None
+    burst: int | None = None
+
+    def limits(self) -> dict[Limit, float]:
+        given = {Limit.RPM: self.rpm, Limit.TPM: self.tpm, Limit.RPD: self.rpd}
+        return {which: value for which, value in given.items() if value is not None}
+
+
+class Room(NamedTuple):
+    """When a budget has room, and which limit it waits for."""
+
+    at: float
+    limit: Limit | None
+
+
+class Budget:
+    """The limits of one quota group for one model.
+
+    Of a configured and a learnt limit the lower one counts: what is configured may be a share of what the
+    provider gives, and above what the provider gives there is nothing to be had.
+    """
+
+    def __init__(self, plan: Plan, now: float) -> None:
+        self.learnt: dict[Limit, float] = {}
+        self.buckets: dict[Limit, Bucket] = {}
+        self.grants = 0
+        self._plan = plan
+        self._configured = plan.limits()
+        self._long_rate: float | None = None  # learnt refill of a limit longer than a minute
+        self._history: deque[tuple[float, Cost]] = deque(maxlen=HISTORY)
+        self._known_since = 0  # calls let go before this one did not know the limits of now
+        self._held_until = float("-inf")
+        self._held_for: Limit | None = None
+        self._ease = 1.0
+        self._refused_ease = 1.0  # the pace that was refused last
+        self._burst_share = 1.0
+        self._strikes = 0
+        self._struck_at = float("-inf")
+        self._eased_at = now
+        self._pace(now)
+
+    def limit(self, which: Limit) -> float | None:
+        """Return the limit that counts."""
+        known = [given[which] for given in (self._configured, self.learnt) if which in given]
+        return min(known, default=None)
+
+    def limits(self) -> dict[Limit, float]:
+        return {which: value for which in Limit if (value := self.limit(which)) is not None}
+
+    def room_at(self, cost: Cost, now: float) -> Room:
+        """Return when a call of this cost may go."""
+        at, limit = now, None
+        for which, bucket in self.buckets.items():
+            ready = bucket.ready(cost.need(which), now)
+            if ready > at:
+                at, limit = ready, which
+        if self._held_until > at:
+            return Room(self._held_until, self._held_for)
+        return Room(at, limit)
+
+    def fullness(self, now: float) -> float:
+        """Return how full the emptiest bucket is, from 0 to 1; debts are below 0."""
+        return min((bucket.level(now) / bucket.capacity for bucket in self.buckets.values()), default=1.0)
+
+    def calls_at_once(self, cost: Cost) -> float:
+        """Return how many such calls fit into full buckets."""
+        sizes = [
+            bucket.capacity / cost[_FIELD[which]]
+            for which, bucket in self.buckets.items()
+            if cost[_FIELD[which]] > 0
+        ]
+        return min(sizes, default=0.0)
+
+    def calls_per_second(self, cost: Cost) -> float | None:
+        """Return how many such calls the limits allow in the long run, if any is known."""
+        rates = [
+            bucket.rate / cost[_FIELD[which]]
+            for which, bucket in self.buckets.items()
+            if cost[_FIELD[which]] > 0 and which is not Limit.RPD
+        ]
+        return min(rates, default=None)
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether limits a minute are known, so that the pace does not depend on calls at once."""
+        return any(which is not Limit.RPD for which in self.buckets)
+
+    def charge(self, cost: Cost, now: float) -> int:
+        """Take the cost of a call that goes out now; returns its number here."""
+        for which, bucket in self.buckets.items():
+            bucket.take(cost[_FIELD[which]], now)
+        self._history.append((now, cost))
+        self.grants += 1
+        return self.grants
+
+    def correct(self, charged: Cost, actual: Cost, now: float) -> None:
+        """Replace what was charged by what the call really took."""
+        for which, bucket in self.buckets.items():
+            bucket.take(actual[_FIELD[which]] - charged[_FIELD[which]], now)
+
+    def succeeded(self, now: float) -> None:
+        """Regain pace for the time since the last refusal or success."""
+        if self._ease < 1.0 or self._burst_share < 1.0:
+            passed = max(0.0, now - self._eased_at)
+            close = self._ease >= self._refused_ease * (1.0 - EASE_STEP)
+            self._ease = min(1.0, self._ease + passed * (EASE_CREPT if close else EASE_REGAINED))
+            self._burst_share = min(1.0, self._burst_share + passed * BURST_REGAINED)
+            self._eased_at = now
+            self._pace(now)
+
+    def refused(self, grant: int, now: float) -> bool:
+        """Believe that nothing is left; says whether limits learnt since explain it, else goes slower."""
+        for which, bucket in self.buckets.items():
+            if which is not Limit.RPD:
+                bucket.lower(0.0, now)
+        if not self.is_paced:
+            return False
+        if grant <= self._known_since:
+            return True
+        self._strikes = self._strikes + 1 if now - self._struck_at < QUIET else 1
+        self._struck_at = now
+        self._refused_ease = self._ease
+        step = min(EASE_STEP_MOST, EASE_STEP * 2.0 ** min(self._strikes - 1, 8))
+        self._ease = max(EASE_LEAST, self._ease * (1.0 - step))
+        if self._strikes > 1:
+            self._burst_share = max(BURST_LEAST, self._burst_share / 2.0)
+        self._eased_at = now
+        self._pace(now)
+        return False
+
+    def renew(self, now: float) -> None:
+        """Start the day's count again: the provider's own reset has passed."""
+        if Limit.RPD in self.buckets:
+            self.buckets[Limit.RPD].put(self.buckets[Limit.RPD].capacity, now)
+
+    def learn(self, readings: Mapping[Limit, Reading], *, age: float, now: float) -> dict[Limit, float]:
+        """Take over what the answer to a call of `age` seconds ago said; returns the limits that are new."""
+        new: dict[Limit, float] = {}
+        for which, reading in readings.items():
+            if reading.limit is not None and self.learnt.get(which) != reading.limit:
+                self.learnt[which] = new[which] = reading.limit
+        long = readings.get(Limit.RPD)
+        if long and long.limit and long.remaining is not None and long.reset and long.remaining < long.limit:
+            self._long_rate = (long.limit - long.remaining) / long.reset
+        if new or long:
+            self._pace(now)
+        for which, reading in readings.items():
+            self._believe(which, reading, age, now)
+        return new
+
+    def _believe(self, which: Limit, reading: Reading, age: float, now: float) -> None:
+        if reading.remaining is None:
+            return
+        bucket = self.buckets.get(which)
+        if bucket is None:
+            if reading.remaining == 0 and reading.reset:
+                self._held_until = now + min(reading.reset, HOLD_LONGEST)
+                self._held_for = which
+        elif which is Limit.RPD and which not in self._configured:
+            bucket.put(reading.remaining, now)
+        else:
+            # The answer may be as old as its call; what has flowed in since is no news. Our own calls are
+            # counted already, so this sees only what others took.
+            bucket.lower(reading.remaining + age * bucket.rate, now)
+
+    def _pace(self, now: float) -> None:
+        """Bring every bucket to the limits as they are known now."""
+        for which, value in self.limits().items():
+            rate, capacity = self._shape(which, value)
+            bucket = self.buckets.get(which)
+            if bucket is None:
+                self.buckets[which] = self._replayed(which, rate, capacity, now)
+                self._known_since = self.grants
+            elif bucket.rate != rate or bucket.capacity != capacity:
+                bucket.pace(rate=rate, capacity=capacity, now=now)
+
+    def _replayed(self, which: Limit, rate: float, capacity: float, now: float) -> Bucket:
+        """Return a bucket as it would stand now, had its limit been known from the first call on."""
+        began = self._history[0][0] if self._history else now
+        bucket = Bucket(rate=rate, capacity=capacity, now=began)
+        for at, cost in self._history:
+            bucket.take(cost[_FIELD[which]], at)
+        return bucket
+
+    def _shape(self, which: Limit, value: float) -> tuple[float, float]:
+        """Return rate and capacity that keep calls within the limit although they arrive unevenly."""
+        if which is Limit.RPD:
+            learnt = self._long_rate if which not in self._configured else None
+            return learnt or value / DAY, max(1.0, value)
+        true = value / 60.0
+        slack = true * ARRIVAL_JITTER
+        rate = true * (1.0 - MARGIN)
+        if which is not Limit.RPM:
+            return rate * self._ease, max(1.0, true * self._burst_seconds() * self._burst_share - slack)
+        burst = self._plan.burst or max(1.0, true * BURST_SECONDS)
+        if self._plan.burst and burst - slack < 1.0:
+            # No room in the burst for uneven arrival: the pace itself must leave it.
+            rate = min(rate, true / (2.0 - burst + slack))
+        return rate * self._ease, max(1.0, burst * self._burst_share - slack)
+
+    def _burst_seconds(self) -> float:
+        """Return the seconds of tokens in one burst; a configured burst means the same time for both."""
+        rpm = self.limit(Limit.RPM)
+        return self._plan.burst * 60.0 / rpm if rpm and self._plan.burst else TOKEN_BURST_SECONDS

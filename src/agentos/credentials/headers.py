@@ -1,0 +1,88 @@
+"""What rate limit headers say: limits, what remains, when it is full again. Pure, used in the coordinator.
+
+Reset times that are dates (Anthropic) are left alone: they need a wall clock, and the limit itself tells the
+pace. A value that makes no sense is as good as a header that is not there.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_LIMIT = 1e12
+MAX_RESET = 366 * 86_400.0  # seconds
+MINUTE_IS_OVER = (
+    65.0  # seconds; a minute's bucket is full again before this, so the limit is one of a longer time
+)
+
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{0,12})?(?:h|ms|m|us|µs|ns|s))+", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d*)?)(h|ms|m|us|µs|ns|s)", re.ASCII)
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+class Limit(StrEnum):
+    """What a budget counts."""
+
+    RPM = "rpm"  # requests a minute
+    RPD = "rpd"  # requests a day, or another time longer than a minute
+    TPM = "tpm"  # tokens a minute, in and out together
+    ITPM = "itpm"  # tokens a minute going in
+    OTPM = "otpm"  # tokens a minute coming out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What one answer said about one limit."""
+
+    limit: float | None
+    remaining: float | None
+    reset: float | None  # seconds until all of it is there again
+
+
+_NAMES = (
+    (Limit.RPM, "x-ratelimit-{}-requests"),
+    (Limit.TPM, "x-ratelimit-{}-tokens"),
+    (Limit.RPM, "anthropic-ratelimit-requests-{}"),
+    (Limit.TPM, "anthropic-ratelimit-tokens-{}"),
+    (Limit.ITPM, "anthropic-ratelimit-input-tokens-{}"),
+    (Limit.OTPM, "anthropic-ratelimit-output-tokens-{}"),
+)
+_HEADERS = tuple(
+    (which, name.format("limit"), name.format("remaining"), name.format("reset")) for which, name in _NAMES
+)
+
+
+def read_headers(headers: Mapping[str, str]) -> dict[Limit, Reading]:
+    """Read what is there and makes sense; names are lower case."""
+    found: dict[Limit, Reading] = {}
+    for which, limit_name, remaining_name, reset_name in _HEADERS:
+        limit = number(headers.get(limit_name), low=1.0, high=MAX_LIMIT)
+        remaining = number(headers.get(remaining_name), low=0.0, high=MAX_LIMIT)
+        if limit is None and remaining is None:
+            continue
+        if limit is not None and remaining is not None and remaining > limit:
+            remaining = None
+        reading = Reading(limit=limit, remaining=remaining, reset=seconds(headers.get(reset_name)))
+        # Some servers give the day's limit under the same name; only the time to a full bucket tells.
+        daily = which is Limit.RPM and reading.reset is not None and reading.reset > MINUTE_IS_OVER
+        found[Limit.RPD if daily else which] = reading
+    return found
+
+
+def number(value: object, *, low: float, high: float) -> float | None:
+    """Return a finite number within bounds, or nothing."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        parsed = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return parsed if math.isfinite(parsed) and low <= parsed <= high else None
+
+
+def seconds(value: object) -> float | None:
+    """Return a Go duration ("6m0s", "20ms") or a plain number as seconds, or nothing."""
+    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        value = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(value))
+    return number(value, low=0.0, high=MAX_RESET)

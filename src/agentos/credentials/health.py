@@ -1,0 +1,148 @@
+"""The keys' health as data that survives a run: rests, disabled keys, learnt limits, the day's count. Pure.
+
+Times are wall-clock seconds here and nowhere else. What does not fit is left out, key by key.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentos.credentials.headers import MAX_LIMIT, Limit, Reading, number
+from agentos.credentials.outcome import QUOTA_LONGEST, RATE_LIMIT_LONGEST
+from agentos.credentials.states import Book, Key, KeyState
+
+VERSION = 1
+MODELS_MOST = 200  # a file may be anybody's
+_LONGEST = {KeyState.RATE_LIMITED: RATE_LIMIT_LONGEST, KeyState.QUOTA_EXHAUSTED: QUOTA_LONGEST}
+_MAX_WALL = 1e11
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestLeft:
+    """How long a key still rests."""
+
+    state: KeyState
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelHealth:
+    """What is known of a key's group for one model."""
+
+    limits: dict[Limit, float] = field(default_factory=dict)
+    used_today: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyHealth:
+    """What a file says about a key that exists."""
+
+    key: Key
+    disabled: str | None
+    rest: RestLeft | None
+    models: dict[str, ModelHealth]
+    age: float  # seconds since it was written
+
+
+def export(book: Book, now: float, wall: float) -> dict[str, Any]:
+    """Return JSON-able data of every key."""
+    return {
+        "version": VERSION,
+        "at": wall,
+        "keys": {key.spec.id: _export_key(key, now, wall) for key in book.keys.values()},
+    }
+
+
+def _export_key(key: Key, now: float, wall: float) -> dict[str, Any]:
+    rest = key.group.rest
+    resting = rest.until is not None and rest.until > now
+    models: dict[str, Any] = {}
+    for model, budget in key.group.budgets.items():
+        entry: dict[str, Any] = {}
+        if budget.learnt:
+            entry["limits"] = {which.value: value for which, value in budget.learnt.items()}
+        if (day := budget.buckets.get(Limit.RPD)) is not None:
+            entry["used_today"] = day.capacity - day.level(now)
+        if entry:
+            models[model] = entry
+    return {
+        "provider": key.spec.provider,
+        "group": key.group.name,
+        "disabled": key.disabled,
+        "resting": {"state": rest.state.value, "until": wall + (rest.until - now)}
+        if resting and rest.until is not None
+        else None,
+        "models": models,
+    }
+
+
+def read(data: object, book: Book, wall: float) -> list[KeyHealth]:
+    """Return what the data says about keys that exist; never raises."""
+    if not isinstance(data, Mapping) or data.get("version") != VERSION:
+        return []
+    written = number(data.get("at"), low=0.0, high=_MAX_WALL)
+    keys = data.get("keys")
+    if written is None or not isinstance(keys, Mapping):
+        return []
+    # A clock that was set back must not make a rest longer than it was.
+    age = max(0.0, wall - written)
+    found = []
+    for key_id, entry in keys.items():
+        key = book.keys.get(key_id) if isinstance(key_id, str) else None
+        if key is None or not isinstance(entry, Mapping) or entry.get("provider") != key.spec.provider:
+            continue
+        disabled = entry.get("disabled")
+        found.append(
+            KeyHealth(
+                key=key,
+                disabled=disabled[:200] if isinstance(disabled, str) and disabled else None,
+                rest=_read_rest(entry.get("resting"), written, age),
+                models=dict(_read_models(entry.get("models"))),
+                age=age,
+            )
+        )
+    return found
+
+
+def _read_rest(value: object, written: float, age: float) -> RestLeft | None:
+    if not isinstance(value, Mapping):
+        return None
+    until = number(value.get("until"), low=0.0, high=_MAX_WALL)
+    state = value.get("state")
+    if until is None or state not in {one.value for one in _LONGEST}:
+        return None
+    kind = KeyState(state)
+    left = min(until - written, _LONGEST[kind]) - age
+    return RestLeft(state=kind, seconds=left) if left > 0 else None
+
+
+def _read_models(value: object) -> Iterable[tuple[str, ModelHealth]]:
+    for model, entry in list(value.items())[:MODELS_MOST] if isinstance(value, Mapping) else ():
+        if not isinstance(model, str) or not isinstance(entry, Mapping):
+            continue
+        given = entry.get("limits")
+        limits = {
+            which: limit
+            for which in Limit
+            if isinstance(given, Mapping)
+            and (limit := number(given.get(which.value), low=1.0, high=MAX_LIMIT)) is not None
+        }
+        used = number(entry.get("used_today"), low=0.0, high=MAX_LIMIT)
+        if limits or used is not None:
+            yield model, ModelHealth(limits=limits, used_today=used)
+
+
+def restore_budgets(found: KeyHealth, now: float) -> None:
+    """Take over learnt limits and the day's count; an answer of this run knows better."""
+    group = found.key.group
+    for model, entry in found.models.items():
+        budget = group.budget(model, now)
+        news = {
+            which: Reading(limit=value, remaining=None, reset=None)
+            for which, value in entry.limits.items()
+            if which not in budget.learnt
+        }
+        budget.learn(news, age=0.0, now=now)
+        day = budget.buckets.get(Limit.RPD)
+        if day is not None and entry.used_today is not None:
+            day.lower(day.capacity - entry.used_today + found.age * day.rate, now)

@@ -1,0 +1,1 @@
+"""Finding items: in folders of the worktree, or on GitHub."""

@@ -1,0 +1,152 @@
+"""One LLM call from start to end: lease, call, classify, settle, and again within bounds. Worker process."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentos.errors import ItemFailed, StopRequested
+from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request
+from agentos.wire import Leased, Settled
+
+BACKOFF_FIRST = 10.0  # seconds before the second try, where the server says nothing
+BACKOFF_LAST = 300.0
+SAFETY_TOKENS = 64
+OTHER_KEY_AT_ONCE = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.KEY_REJECTED})
+
+
+class Leases(Protocol):
+    """The coordinator's side of a call, as the worker sees it."""
+
+    def lease(self, provider: str, model: str, tokens: int) -> Leased: ...
+
+    def settle(self, settled: Settled) -> None: ...
+
+    def waiting(self, seconds: float, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A call that was answered, with what is worth keeping of how."""
+
+    reply: Reply
+    key: str
+    seconds: float
+    tries: int
+
+
+class Caller:
+    """Makes calls of one provider through leases."""
+
+    def __init__(
+        self,
+        provider_name: str,
+        provider: Provider,
+        leases: Leases,
+        *,
+        cancel: Cancel,
+        max_retries: int,
+        call_timeout: float,
+    ) -> None:
+        self._name = provider_name
+        self._provider = provider
+        self._leases = leases
+        self._cancel = cancel
+        self._max_retries = max_retries
+        self._call_timeout = call_timeout
+
+    def call(self, request: Request, *, keep: Callable[[Reply], None]) -> Made:
+        """Call until there is a reply; `keep` saves it before anything else is done with it."""
+        began = time.monotonic()
+        tries = 0
+        while True:
+            leased = self._leases.lease(self._name, request.model, estimate_tokens(request))
+            started = time.monotonic()
+            try:
+                reply = self._within_deadline(request, leased.secret)
+            except ProviderError as error:
+                seconds = time.monotonic() - started
+                self._leases.settle(_failed(leased, error, seconds))
+                tries += error.error_class is not ErrorClass.KEY_REJECTED
+                self._next_try(request, error, tries, time.monotonic() - began)
+            except (ItemFailed, StopRequested):
+                self._leases.settle(
+                    Settled(lease=leased.lease, seconds=time.monotonic() - started, error="given_up")
+                )
+                raise
+            else:
+                keep(reply)
+                seconds = time.monotonic() - started
+                self._leases.settle(
+                    Settled(
+                        lease=leased.lease,
+                        seconds=seconds,
+                        tokens_in=reply.tokens_in,
+                        tokens_out=reply.tokens_out,
+                        headers=reply.headers,
+                    )
+                )
+                return Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
+
+    def _next_try(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
+        """Return when the call may be tried again; fail when it may not."""
+        if error.error_class is ErrorClass.BAD_REQUEST:
+            raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from error
+        if tries > self._max_retries:
+            raise ItemFailed(
+                f"{self._name}:{request.model} gave no reply in {tries} tries over {elapsed:.0f} s; "
+                f"the last: {error.error_class.value}: {error}"
+            ) from error
+        if error.error_class in OTHER_KEY_AT_ONCE or error.error_class is ErrorClass.CAPACITY:
+            return  # the pool knows when the next call may go out, and the lease waits for it
+        pause = error.retry_after or backoff(tries, random.random())  # noqa: S311 - jitter
+        self._leases.waiting(pause, f"{error.error_class.value}: {error}")
+        self._cancel.sleep(pause)
+
+    def _within_deadline(self, request: Request, secret: str) -> Reply:
+        """Make the call aside, so that neither a stop nor a dripping server has to wait for it."""
+        box: list[Reply | BaseException] = []
+
+        def run() -> None:
+            try:
+                box.append(self._provider.call(request, secret=secret, cancel=self._cancel))
+            except BaseException as exc:  # noqa: BLE001 - handed to the thread that waits
+                box.append(exc)
+            self._cancel.wake()
+
+        threading.Thread(target=run, name="llm-call", daemon=True).start()
+        self._cancel.wait(lambda: bool(box), self._call_timeout)
+        if not box:
+            raise ProviderError(ErrorClass.TRANSIENT, f"no reply within {self._call_timeout:.0f} s")
+        result = box[0]
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+
+def backoff(tries: int, chance: float) -> float:
+    """Seconds to wait before the next try: doubling, with jitter of a quarter around it."""
+    return min(BACKOFF_LAST, BACKOFF_FIRST * 2.0 ** (tries - 1)) * (0.75 + 0.5 * chance)
+
+
+def estimate_tokens(request: Request) -> int:
+    """A rough count of what the call will take of a token budget."""
+    return (
+        (len(request.system) + len(request.prompt)) // 4
+        + min(request.max_output_tokens, 4_000)
+        + SAFETY_TOKENS
+    )
+
+
+def _failed(leased: Leased, error: ProviderError, seconds: float) -> Settled:
+    return Settled(
+        lease=leased.lease,
+        seconds=seconds,
+        error=error.error_class.value,
+        message=str(error)[:500],
+        retry_after=error.retry_after,
+        quota_reset=error.quota_reset,
+        headers=error.headers,
+    )

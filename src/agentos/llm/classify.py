@@ -1,0 +1,327 @@
+"""What a provider's refusal means and how long it asks us to wait. Pure, used in the worker.
+
+Decided by status, headers and the fields of a parsed body; free text decides nothing. Two sentences that a
+provider gives as its only sign of a final limit are read as whole, anchored lines.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Literal, Never
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from agentos.llm.provider import ErrorClass
+
+ProviderName = Literal["openai", "anthropic", "gemini"]
+
+MAX_DELAY = 86_400.0  # seconds; longer waits are cut to this
+ABSURD_DELAY = 40 * 86_400.0  # seconds; beyond any real reset, so not a delay at all
+CLOCK_TOLERANCE = 5.0  # seconds; a Date header is whole seconds and some time old
+SHORT_DELAY = 3_600.0  # seconds; a daily quota that comes back sooner is a passing limit
+MAX_BODY_BYTES = 1_000_000  # no provider's error is that long
+MAX_MESSAGE = 300  # characters
+
+_KEY_STATUSES = frozenset({401, 402, 403})
+_KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # Gemini's 400 for a wrong key
+_PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
+_FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `code` or `type`
+    {
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "organization_usage_limit_exceeded",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "billing_error",
+        "budget_exceeded",
+    }
+)
+_OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "engine_overloaded_error"})
+_SPEND_LIMIT_MESSAGES = (  # a limit the user set: its 400 differs from a bad request by nothing else
+    "You have reached your specified API usage limits",
+    "You have reached your specified workspace API usage limits",
+)
+# A quota of zero is left out of `quotaValue`, as zeros are in that format, and stands in such a line only.
+_NO_QUOTA = re.compile(
+    r"^\* Quota exceeded for metric: [\w./-]+, limit: 0(?:, model: [\w./-]+)?[ \t]*$", re.MULTILINE
+)
+_NUMBER = re.compile(r"\d{1,16}(?:\.\d{1,16})?", re.ASCII)
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,12})?(?:d|h|ms|m|us|µs|ns|s))+", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|m|us|µs|ns|s)", re.ASCII)
+_UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_RESET = re.compile(
+    r"x-ratelimit-reset(?:-(?P<a>[a-z-]+))?|anthropic-ratelimit-(?P<b>[a-z-]+)-reset", re.ASCII
+)
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_SECRET = re.compile(r"\b(?:(?:sk|pk|rk|gsk|xai|pplx|hf|r8)[-_]|AIza|ya29\.)|\*\*\*", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classified:
+    """What to make of an answer that is no reply."""
+
+    error_class: ErrorClass
+    message: str  # one line for a person, without control characters
+    retry_after: float | None = None  # seconds, by the server's word
+    quota_reset: float | None = None  # seconds until the quota comes back, where that is known
+
+
+def classify(
+    provider: ProviderName, status: int, headers: Mapping[str, str], body: bytes, *, now_wall: float
+) -> Classified:
+    """Classify any answer that is not 2xx; never raises, whatever the server sent."""
+    fields = {name.lower(): value.strip() for name, value in headers.items()}
+    error = _error(body)
+    now = _server_time(fields, now_wall)
+    asked = _asked_delay(fields, error, now)
+    error_class = _error_class(provider, status, fields, error, asked)
+    retry_after = quota_reset = None
+    if error_class in {ErrorClass.RATE_LIMITED, ErrorClass.CAPACITY, ErrorClass.TRANSIENT}:
+        retry_after = asked
+        if retry_after is None and error_class is ErrorClass.RATE_LIMITED:
+            retry_after = _reset_delay(fields, error, now)
+    elif error_class is ErrorClass.QUOTA_EXHAUSTED and _daily(error) and not _no_quota(error):
+        quota_reset = asked or seconds_to_pacific_midnight(now)
+    return Classified(
+        error_class=error_class,
+        message=_message(status, error_class, error, body),
+        retry_after=retry_after,
+        quota_reset=quota_reset,
+    )
+
+
+def seconds_to_pacific_midnight(now_wall: float) -> float | None:
+    """When Gemini's daily quotas come back."""
+    zone = _pacific()
+    try:
+        today = datetime.fromtimestamp(now_wall, zone).date()
+        midnight = datetime.combine(today + timedelta(days=1), time(), zone)
+        return max(1.0, midnight.timestamp() - now_wall)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+@lru_cache(maxsize=1)
+def _pacific() -> tzinfo:
+    try:
+        return ZoneInfo("America/Los_Angeles")
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        return timezone(timedelta(hours=-8))  # in summer an hour late, never early
+
+
+def _error_class(
+    provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any], asked: float | None
+) -> ErrorClass:
+    found = ErrorClass.TRANSIENT
+    if status in _KEY_STATUSES or _reasons(error) & _KEY_REASONS:
+        found = ErrorClass.KEY_REJECTED
+    elif status in {503, 529} or (status >= 429 and _codes(error) & _OVERLOAD_CODES):
+        found = ErrorClass.CAPACITY
+    elif 400 <= status < 500 and _is_final(provider, status, fields, error):
+        found = ErrorClass.QUOTA_EXHAUSTED
+    elif status == 429:
+        lasting = _daily(error) and (asked is None or asked > SHORT_DELAY)
+        found = ErrorClass.QUOTA_EXHAUSTED if lasting or _no_quota(error) else ErrorClass.RATE_LIMITED
+    elif 300 <= status < 500 and status not in _PASSING_STATUSES:
+        found = ErrorClass.BAD_REQUEST
+    return found
+
+
+def _is_final(provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
+    """Tell a limit on money, which waiting does not cure, from a limit on rate."""
+    if _codes(error) & _FINAL_CODES:
+        return True
+    if provider != "anthropic":
+        return False
+    details = error.get("details")
+    code = details.get("error_code") if isinstance(details, dict) else None
+    if isinstance(code, str) and status == 429:
+        return "retry-after" not in fields
+    if isinstance(code, str) and code.endswith("spend_limit_reached"):
+        return True
+    message = error.get("message")
+    return status == 400 and isinstance(message, str) and message.startswith(_SPEND_LIMIT_MESSAGES)
+
+
+def _error(body: bytes) -> dict[str, Any]:
+    """Return the error object of a body, or nothing where it cannot be trusted to be one."""
+    if len(body) > MAX_BODY_BYTES:
+        return {}
+    try:
+        parsed = json.loads(body, object_pairs_hook=_distinct, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(parsed, list) and parsed:  # Google's OpenAI-compatible endpoint wraps it
+        parsed = parsed[0]
+    if not isinstance(parsed, dict):
+        return {}
+    inner = parsed.get("error", parsed)
+    if isinstance(inner, str):
+        return {"message": inner}
+    return inner if isinstance(inner, dict) else {}
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("the same key twice: which one is meant cannot be known")
+    return found
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(constant)
+
+
+def _codes(error: dict[str, Any]) -> set[str]:
+    return {value for name in ("code", "type") if isinstance(value := error.get(name), str)}
+
+
+def _details(error: dict[str, Any], kind: str) -> Iterable[dict[str, Any]]:
+    """Yield Google's typed details of one kind."""
+    details = error.get("details")
+    for one in details if isinstance(details, list) else ():
+        if isinstance(one, dict) and one.get("@type") == f"type.googleapis.com/google.rpc.{kind}":
+            yield one
+
+
+def _reasons(error: dict[str, Any]) -> set[str]:
+    return {reason for one in _details(error, "ErrorInfo") if isinstance(reason := one.get("reason"), str)}
+
+
+def _violations(error: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for one in _details(error, "QuotaFailure"):
+        violations = one.get("violations")
+        for violation in violations if isinstance(violations, list) else ():
+            if isinstance(violation, dict):
+                yield violation
+
+
+def _daily(error: dict[str, Any]) -> bool:
+    ids = (violation.get("quotaId") for violation in _violations(error))
+    return any(isinstance(one, str) and "PerDay" in one for one in ids)
+
+
+def _no_quota(error: dict[str, Any]) -> bool:
+    """Tell whether the model has no quota at all with this key, so that no reset will bring any."""
+    if any(violation.get("quotaValue") in ("0", 0) for violation in _violations(error)):
+        return True
+    message = error.get("message")
+    return (
+        error.get("status") == "RESOURCE_EXHAUSTED"
+        and isinstance(message, str)
+        and bool(_NO_QUOTA.search(message))
+    )
+
+
+def _asked_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -> float | None:
+    """Return the delay the server asks for outright: headers first, then Google's RetryInfo."""
+    milliseconds = fields.get("retry-after-ms", "")
+    if _NUMBER.fullmatch(milliseconds) and (delay := _sane(float(milliseconds) / 1000)):
+        return delay
+    if delay := _delay(fields.get("retry-after", ""), now):
+        return delay
+    for one in _details(error, "RetryInfo"):
+        if isinstance(text := one.get("retryDelay"), str) and (delay := _sane(_duration(text))):
+            return delay
+    return None
+
+
+def _reset_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -> float | None:
+    """Return when the limit that refused the call is whole again, from the reset headers.
+
+    A reset is the time to a full refill: a limit that still has something left says nothing about this call.
+    """
+    resets: dict[str, float] = {}
+    used_up: set[str] = set()
+    unknown: set[str] = set()
+    for name, value in fields.items():
+        match = _RESET.fullmatch(name)
+        if match is None or (delay := _delay(value, now)) is None:
+            continue
+        limit = match["a"] or match["b"] or ""
+        resets[limit] = delay
+        remaining = fields.get(name.replace("reset", "remaining"))
+        if remaining is None:
+            unknown.add(limit)
+        elif _NUMBER.fullmatch(remaining) and float(remaining) == 0:
+            used_up.add(limit)
+    chosen = used_up or (_codes(error) & resets.keys()) or unknown
+    return max((resets[limit] for limit in chosen), default=None)
+
+
+def _delay(text: str, now: float) -> float | None:
+    """Read seconds, a Go duration, an RFC 3339 or HTTP date, or seconds or milliseconds since 1970."""
+    if not text or len(text) > 64:
+        return None
+    if _NUMBER.fullmatch(text):
+        number = float(text)
+        since_epoch = number / 1000 if number > 1e11 else number
+        return _sane(since_epoch - now if since_epoch > 1e9 else number)
+    seconds = _duration(text)
+    if seconds is None and (moment := _moment(text)) is not None:
+        seconds = moment - now
+    return _sane(seconds)
+
+
+def _duration(text: str) -> float | None:
+    if len(text) > 64 or not _DURATION.fullmatch(text):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
+
+
+def _moment(text: str) -> float | None:
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = read(text)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
+
+
+def _sane(seconds: float | None) -> float | None:
+    """Drop what is no delay (negative, zero, absurd, not a number), cut what is too long."""
+    if seconds is None or not 0 < seconds <= ABSURD_DELAY:
+        return None
+    return min(seconds, MAX_DELAY)
+
+
+def _server_time(fields: Mapping[str, str], now_wall: float) -> float:
+    """Return the time by the clock that the server's dates are made with, where ours is off."""
+    text = fields.get("date", "")
+    moment = _moment(text) if len(text) <= 64 else None
+    return now_wall if moment is None or abs(moment - now_wall) <= CLOCK_TOLERANCE else moment
+
+
+def _message(status: int, error_class: ErrorClass, error: dict[str, Any], body: bytes) -> str:
+    code = _first_text(error, "code", "type")
+    code = code if _CODE.fullmatch(code) and not _SECRET.search(code) else ""
+    head = f"HTTP {status} {code}" if code else f"HTTP {status}"
+    if error_class is ErrorClass.KEY_REJECTED:
+        return f"{head}: the provider rejects this key."  # providers quote parts of the key in their own text
+    if 300 <= status < 400:
+        return f"{head}: redirected elsewhere; a key is not sent there. Check the base_url."
+    text = _first_text(error, "message", "detail", "status") or _phrase(status)
+    if body and not error:
+        text += f" ({len(body)} bytes that are no error of this provider)"
+    words = "".join(char if char.isprintable() else " " for char in text[: 20 * MAX_MESSAGE]).split()
+    text = " ".join("[key]" if _SECRET.search(word) else word for word in words)
+    line = f"{head}: {text}" if text else head
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."
+
+
+def _first_text(error: dict[str, Any], *names: str) -> str:
+    return next((one for name in names if isinstance(one := error.get(name), str) and one), "")
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "overloaded" if status == 529 else "no reason given"

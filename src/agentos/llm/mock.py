@@ -1,0 +1,110 @@
+"""The shipped mock: a drafter and a reviewer without a network, scripted by the item. Worker process."""
+
+import os
+import subprocess
+import sys
+import time
+
+from agentos.errors import ItemFailed
+from agentos.llm import mock_documents
+from agentos.llm.mock_documents import Finding, Kind
+from agentos.llm.mock_script import Script, Verdict, parse_script
+from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+
+__all__ = ["MockProvider", "Script", "parse_script"]
+
+RETRY_AFTER_SECONDS = 1.0
+REFUSED_SECRET = "refused"  # noqa: S105 - the key that the mock refuses, for AGENTOS_SIMULATE_429
+_STDOUT = 1
+
+
+class MockProvider:
+    """Serves the calls of one item; one object a worker process."""
+
+    def __init__(self, script: Script, *, kind: Kind, item_id: str, title: str, shell_allowed: bool) -> None:
+        self._script = script
+        self._kind = kind
+        self._item_id = item_id
+        self._title = title
+        self._shell_allowed = shell_allowed
+        self._calls = 0
+        self._staged = False
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+        """Answer as the item's script says."""
+        self._refuse(secret)
+        if request.role == "drafter" and not self._staged:
+            self._staged = True
+            self._perform()
+        cancel.sleep(self._script.latency)
+        text = self._draft(request.number) if request.role == "drafter" else self._review(request.number)
+        return Reply(
+            text=text,
+            model=f"mock-{request.role}",
+            tokens_in=_tokens(request.system) + _tokens(request.prompt),
+            tokens_out=_tokens(text),
+        )
+
+    def _refuse(self, secret: str) -> None:
+        self._calls += 1
+        if self._calls <= self._script.refuse_first or secret == REFUSED_SECRET:
+            raise ProviderError(
+                ErrorClass.RATE_LIMITED,
+                "The mock refuses this call, as asked.",
+                retry_after=RETRY_AFTER_SECONDS,
+            )
+
+    def _perform(self) -> None:
+        """Do what the script wants done beside writing, once a process."""
+        script = self._script
+        if script.say is not None:
+            _print(script.say)
+        if script.sh is not None:
+            self._run(script.sh)
+        if script.crash is not None:
+            os.kill(os.getpid(), script.crash)
+        if script.hang is not None:
+            time.sleep(script.hang)  # not cancel.sleep: a worker that hangs does not listen
+        if script.fail is not None:
+            raise ItemFailed(script.fail)
+
+    def _run(self, command: str) -> None:
+        if not self._shell_allowed:
+            raise ItemFailed("The mock runs sh=... only for a local item and with AGENTOS_MOCK_SHELL=1.")
+        sys.stdout.flush()
+        subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, check=False)  # noqa: S607 - the user's own sh
+
+    def _draft(self, number: int) -> str:
+        # After the drafts the gate returns comes one that answers no review; every later one answers its own.
+        answered = number - 1 - self._script.gate
+        return mock_documents.draft(
+            self._kind,
+            self._item_id,
+            self._title,
+            number,
+            complete=number > self._script.gate,
+            resolved=self._findings(answered) if answered > 0 else (),
+        )
+
+    def _review(self, number: int) -> str:
+        text = mock_documents.review(self._kind, number, self._verdict(number), self._findings(number))
+        return mock_documents.spoil(self._script.garbage, text) if self._script.garbage else text
+
+    def _verdict(self, number: int) -> Verdict:
+        verdicts = self._script.verdicts
+        return verdicts[min(number, len(verdicts)) - 1]
+
+    def _findings(self, number: int) -> tuple[Finding, ...]:
+        variant = 1 if self._script.stuck else number
+        return mock_documents.findings(self._kind, variant, self._verdict(number))
+
+
+def _print(data: bytes) -> None:
+    sys.stdout.flush()
+    left = memoryview(data if data.endswith(b"\n") else data + b"\n")
+    while left:
+        left = left[os.write(_STDOUT, left) :]
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // 4)

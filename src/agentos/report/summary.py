@@ -1,0 +1,148 @@
+"""The summary of a run: totals and a row an item, as data and as Markdown. Pure."""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentos.errors import Exit
+from agentos.model import Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemRow:
+    """One item in the summary."""
+
+    id: str
+    label: str
+    status: Status
+    verdict: str | None = None
+    reviews: int = 0
+    attempts: int = 0
+    seconds: float = 0.0
+    waited_seconds: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+    error: str | None = None
+    reason: str | None = None  # why it was passed by
+    output: str | None = None
+    log: str | None = None
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRow:
+    """One key in the summary, by its id."""
+
+    id: str
+    provider: str
+    group: str
+    state: str
+    calls: int
+    rate_limited: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """All of a run that is worth telling."""
+
+    run_id: str
+    workflow: str
+    parallel: int
+    started_at: str
+    finished_at: str
+    wall_seconds: float
+    exit_code: int
+    stopped: str | None
+    items: tuple[ItemRow, ...]
+    keys: tuple[KeyRow, ...]
+    coordination_overhead_percent: float | None
+    folder: str
+
+    @property
+    def totals(self) -> dict[str, int]:
+        counted = Counter(row.status.value for row in self.items)
+        return {status.value: counted[status.value] for status in Status if counted[status.value]}
+
+    def as_dict(self) -> dict[str, Any]:
+        data = asdict(self)
+        items, keys = data.pop("items"), data.pop("keys")
+        overhead, folder = data.pop("coordination_overhead_percent"), data.pop("folder")
+        return data | {
+            "totals": self.totals,
+            "items": list(items),
+            "keys": list(keys),
+            "coordination_overhead_percent": overhead,
+            "folder": folder,
+        }
+
+
+def perfect_seconds(busy: Sequence[float], slots: int) -> float:
+    """The time that a scheduler without any cost of its own needs for the same work in the same order."""
+    free = [0.0] * max(1, min(slots, len(busy)))
+    for seconds in busy:
+        heapq.heapreplace(free, free[0] + seconds)
+    return max(free)
+
+
+def overhead_percent(wall: float, busy: Sequence[float], slots: int) -> float | None:
+    """How much longer the run took than it had to; unknown where nothing was done."""
+    best = perfect_seconds(busy, slots) if busy else 0.0
+    return round(100.0 * (wall - best) / best, 2) if best > 0 else None
+
+
+def exit_code(statuses: Iterable[Status], stopped: str | None) -> Exit:
+    """The strongest reason wins: 130/143, 4, 75, 5, 1, 3."""
+    by_stop: Mapping[str, Exit] = {
+        "interrupted": Exit.INTERRUPTED,
+        "terminated": Exit.TERMINATED,
+        "no_key": Exit.NO_KEY,
+        "quota": Exit.STOPPED,
+        "run_timeout": Exit.STOPPED,
+        "budget": Exit.BUDGET,
+        "storage": Exit.FAILED,
+    }
+    seen = set(statuses)
+    if stopped is not None and stopped in by_stop:
+        return by_stop[stopped]
+    if seen & {Status.FAILED, Status.TIMED_OUT}:
+        return Exit.FAILED
+    if seen & {Status.NEEDS_REVISION, Status.DISCUSS}:
+        return Exit.ATTENTION
+    return Exit.OK
+
+
+def as_markdown(summary: Summary) -> str:
+    """The summary as a page."""
+    totals = ", ".join(f"{count} {status}" for status, count in summary.totals.items()) or "no items"
+    lines = [
+        f"# Run {summary.run_id}",
+        "",
+        f"Workflow `{summary.workflow}`, {summary.parallel} at once, {summary.wall_seconds:.1f} s: {totals}.",
+        f"Exit code {summary.exit_code}.",
+        "",
+        "| item | status | verdict | reviews | seconds | waited | tokens | output or reason |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in summary.items:
+        told = row.output or row.error or row.reason or ""
+        lines.append(
+            f"| {row.label} | {row.status.value} | {row.verdict or '-'} | {row.reviews} | {row.seconds:.1f} "
+            f"| {row.waited_seconds:.1f} | {row.tokens_in + row.tokens_out} | {_cell(told)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    # Text of a model or a user must not become Markdown or HTML of the page it is shown on.
+    return (
+        " ".join(text.split())
+        .replace("\\", "\\\\")
+        .replace("|", "\\|")
+        .replace("<", "&lt;")
+        .replace("`", "'")[:300]
+    )

@@ -1,0 +1,26 @@
+"""Reads reviews of either kind, JSON or Markdown, and never raises. Pure."""
+
+from agentos.review.markdown import read_markdown
+from agentos.review.reading import Reading
+from agentos.review.schema import Kind, NotAReviewError, looks_structured, parse_review
+
+
+def read_document(text: str) -> Reading:
+    """Read a review document, with or without tiers."""
+    return _read(text, kind=None)
+
+
+def read_reply(text: str, kind: Kind) -> Reading:
+    """Read a model's reply, which must have all that was asked for."""
+    return _read(text, kind=kind)
+
+
+def _read(text: str, *, kind: Kind | None) -> Reading:
+    try:
+        if looks_structured(text):
+            return parse_review(text, kind).reading()
+        return read_markdown(text, strict=kind is not None)
+    except NotAReviewError as exc:
+        return Reading.unreadable(str(exc))
+    except RecursionError:
+        return Reading.unreadable("The review is nested too deeply.")

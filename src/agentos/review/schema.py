@@ -1,0 +1,185 @@
+"""The structured review a model is asked for, and the reading of one. Pure; model output comes in here."""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from agentos.review.blocks import MAX_CHARACTERS
+from agentos.review.entries import suggestion
+from agentos.review.reading import Decision, Finding, Reading, Verdict, settle
+from agentos.review.wording import clean, says_nothing, stands_open, tidy, title_line
+
+Kind = Literal["lld", "issue"]
+
+_FENCE = "```"
+_NOT_IN_ISSUES = "Observability"
+
+
+class NotAReviewError(ValueError):
+    """A text that is no structured review; the message is the reason, in one sentence."""
+
+
+def _has_words(title: str) -> str:
+    if not title_line(tidy(clean(title))):
+        raise ValueError("a finding needs a title")
+    return title
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class PreFlight(_Closed):
+    """Whether the draft has all that a review needs."""
+
+    passed: bool
+    note: str = Field(description="What is missing, or an empty string.")
+
+
+class _OpenFinding(_Closed):
+    category: str
+    title: Annotated[str, AfterValidator(_has_words)] = Field(description="A few words, no Markdown.")
+    text: str = Field(description="What is wrong and where.")
+    recommendation: str = Field(description="What to change, or an empty string.")
+
+
+class Tier1Finding(_OpenFinding):
+    """An open point that blocks the draft."""
+
+    category: Literal["Cost", "Safety", "Security", "Legal"]
+
+
+class Tier2Finding(_OpenFinding):
+    """An open point of high priority."""
+
+    category: Literal["Architecture", "Observability", "Quality"]
+
+
+class StructuredReview(_Closed):
+    """A governance review; its findings are the open ones only."""
+
+    identity: str = Field(description="Who you are and in which role you review.")
+    pre_flight: PreFlight
+    summary: str
+    tier1: list[Tier1Finding] = Field(description="Open blocking findings only; empty if there are none.")
+    tier2: list[Tier2Finding] = Field(
+        description="Open high-priority findings only; empty if there are none."
+    )
+    suggestions: list[str]
+    questions: list[str] = Field(description="Questions that only the orchestrator can answer.")
+    verdict: Literal["APPROVED", "REVISE", "DISCUSS"]
+
+    def open_findings(self) -> tuple[Finding, ...]:
+        """List the findings in the words in which they are kept, less placeholders."""
+        return (*self._tier(1), *self._tier(2), *filter(None, map(suggestion, map(clean, self.suggestions))))
+
+    def open_questions(self) -> tuple[str, ...]:
+        """List the questions, less placeholders."""
+        asked = (tidy(clean(question)) for question in self.questions)
+        return tuple(question for question in asked if not says_nothing(question))
+
+    def reading(self) -> Reading:
+        """Give the review as the rest of the program sees it."""
+        findings = self.open_findings()
+        decision = settle(
+            Decision(verdict=Verdict(self.verdict)), findings=findings, gate_failed=not self.pre_flight.passed
+        )
+        return Reading(
+            verdict=decision.verdict,
+            findings=findings,
+            questions=self.open_questions(),
+            reason=decision.reason,
+            summary=tidy(clean(self.summary)),
+            tiers_present=True,
+        )
+
+    def _tier(self, tier: Literal[1, 2]) -> Iterator[Finding]:
+        for given in self.tier1 if tier == 1 else self.tier2:
+            title = title_line(tidy(clean(given.title)))
+            text, recommendation = tidy(clean(given.text)), tidy(clean(given.recommendation))
+            if stands_open(title=title, text=text, recommendation=recommendation):
+                yield Finding(
+                    tier=tier, category=given.category, title=title, text=text, recommendation=recommendation
+                )
+
+
+def review_schema(kind: Kind) -> dict[str, Any]:
+    """Give the JSON schema of a review, without references, which some providers do not take."""
+    schema = StructuredReview.model_json_schema()
+    definitions = schema.pop("$defs")
+    if kind == "issue":
+        definitions["Tier2Finding"]["properties"]["category"]["enum"].remove(_NOT_IN_ISSUES)
+    resolved = _resolve(schema, definitions)
+    assert isinstance(resolved, dict)
+    return resolved
+
+
+def looks_structured(text: str) -> bool:
+    """Whether a text is meant as JSON: an object, or one json fence that is all of it."""
+    return _payload(text).startswith("{")
+
+
+def structured_review(text: str) -> StructuredReview | None:
+    """Read a text as a structured review, if it is one."""
+    try:
+        return parse_review(text)
+    except NotAReviewError:
+        return None
+
+
+def parse_review(text: str, kind: Kind | None = None) -> StructuredReview:
+    """Read JSON by the schema, the whole of it and nothing else, or raise NotAReviewError."""
+    if len(text) > MAX_CHARACTERS:
+        raise NotAReviewError(f"The text is too long for a review ({len(text)} characters).")
+    try:
+        data = json.loads(_payload(text), object_pairs_hook=_distinct)
+        review = StructuredReview.model_validate(data)
+    except ValidationError as exc:
+        raise NotAReviewError(_first_error(exc)) from exc
+    except NotAReviewError:
+        raise
+    except RecursionError as exc:
+        raise NotAReviewError("The JSON is nested too deeply.") from exc
+    except ValueError as exc:
+        raise NotAReviewError(f"The JSON cannot be read ({exc}).") from exc
+    if kind == "issue" and any(finding.category == _NOT_IN_ISSUES for finding in review.tier2):
+        raise NotAReviewError(
+            f"The JSON does not follow the schema: an issue has no {_NOT_IN_ISSUES} findings."
+        )
+    return review
+
+
+def _payload(text: str) -> str:
+    bare = text.removeprefix("\ufeff").strip()
+    opening, _, rest = bare.partition("\n")
+    if opening.strip().lower() == f"{_FENCE}json" and rest.endswith(f"\n{_FENCE}"):
+        return rest.removesuffix(_FENCE).strip()
+    return bare
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise NotAReviewError(f"The JSON gives {clean(key)[:40]!r} twice.")
+        found[key] = value
+    return found
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = clean(".".join(str(step) for step in first["loc"]))[:80] or "the whole"
+    return f"The JSON does not follow the schema: {place}: {first['msg']}."
+
+
+def _resolve(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_resolve(one, definitions) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _resolve(deepcopy(definitions[node["$ref"].rpartition("/")[2]]), definitions)
+    return {key: _resolve(value, definitions) for key, value in node.items()}

@@ -1,0 +1,270 @@
+"""Every setting in one place: its name, default, meaning, and who may set it.
+
+The flag, the AGENTOS_* variable and the key in a file all come from the field's name: `max_retries` is
+`--max-retries`, `AGENTOS_MAX_RETRIES` and `max_retries = 5`. Imports nothing heavy: the help page reads this.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+DEFAULT_PARALLEL = 3  # what a bare --parallel means
+PARALLEL_CAP = 10
+
+Parser = Callable[[Any], Any]
+
+
+class Rejected(ValueError):
+    """A value does not fit; the text says what would."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What is known of a setting beside its value."""
+
+    parse: Parser
+    help: str
+    group: str
+    metavar: str | None = None
+    repo: bool = False  # a repo's own file may set it
+    short: str | None = None
+    negative: str | None = None  # the flag that says no
+
+
+def setting(default: Any, parse: Parser, help: str, group: str, **about: Any) -> Any:  # noqa: A002
+    return field(default=default, metadata={"about": About(parse=parse, help=help, group=group, **about)})
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise Rejected("a text that is not empty is needed")
+    return value
+
+
+def path(value: Any) -> Path:
+    return Path(text(value))
+
+
+def paths(value: Any) -> tuple[Path, ...]:
+    if isinstance(value, str):
+        value = [part for part in value.split(":") if part]
+    if not isinstance(value, list | tuple):
+        raise Rejected("a list of paths is needed")
+    return tuple(path(one) for one in value)
+
+
+def yes_no(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in {"1", "true", "yes", "on"}:
+        return True
+    if word in {"", "0", "false", "no", "off"}:
+        return False
+    raise Rejected("true or false is needed")
+
+
+def whole(minimum: int) -> Parser:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise Rejected(f"a whole number from {minimum} is needed")
+        try:
+            number = int(str(value).strip())
+        except ValueError:
+            raise Rejected(f"a whole number from {minimum} is needed") from None
+        if number < minimum:
+            raise Rejected(f"a whole number from {minimum} is needed")
+        return number
+
+    return parse
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(value: Any) -> float:
+    found = None if isinstance(value, bool) else _DURATION.fullmatch(str(value).strip().lower())
+    if not found:
+        raise Rejected("a duration is needed: seconds, or such as 90s, 5m, 1h")
+    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    if not 0 < seconds < math.inf:
+        raise Rejected("a duration above zero is needed")
+    return seconds
+
+
+def money(value: Any) -> float:
+    try:
+        amount = float(value)
+    except (TypeError, ValueError):
+        raise Rejected("an amount in USD is needed") from None
+    if isinstance(value, bool) or not (amount > 0 and math.isfinite(amount)):
+        raise Rejected("an amount in USD above zero is needed")
+    return amount
+
+
+def one_of(*words: str) -> Parser:
+    def parse(value: Any) -> str:
+        if value not in words:
+            raise Rejected(f"one of {', '.join(words)} is needed")
+        return str(value)
+
+    return parse
+
+
+_MODEL = re.compile(r"[a-z][a-z0-9-]*:\S+")
+
+
+def model(value: Any) -> str:
+    if not isinstance(value, str) or not _MODEL.fullmatch(value):
+        raise Rejected("provider:model is needed, such as openai:gpt-5")
+    return value
+
+
+def repo_folder(value: Any) -> str:
+    folder = Path(text(value))
+    if folder.is_absolute() or ".." in folder.parts:
+        raise Rejected("a path inside the repo is needed")
+    return str(folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings with their values; where each came from is kept beside it in Config."""
+
+    all: bool = setting(False, yes_no, "Take every pending item.", "Which")
+    label: str | None = setting(
+        None, text, "Take only issues with this label (GitHub).", "Which", metavar="NAME"
+    )
+    limit: int | None = setting(None, whole(1), "Take at most this many items.", "Which", metavar="N")
+    source: str = setting(
+        "auto",
+        one_of("auto", "github", "local"),
+        "Where issues come from: auto, github or local.",
+        "Which",
+        metavar="WHERE",
+    )
+    retry_failed: bool = setting(
+        False,
+        yes_no,
+        "Take the items that failed, timed out or need revision, with a new allowance of tries.",
+        "Which",
+    )
+    fresh: bool = setting(
+        False, yes_no, "Start items anew, also approved ones; what was saved is set aside.", "Which"
+    )
+
+    parallel: int = setting(
+        1,
+        whole(1),
+        "Run this many items at once; 3 if no number is given.",
+        "How",
+        metavar="[N]",
+        repo=True,
+        short="-j",
+    )
+    timeout: float = setting(
+        3600.0,
+        duration,
+        "Kill a worker that ran this long, waiting for a key not counted.",
+        "How",
+        metavar="DURATION",
+    )
+    run_timeout: float | None = setting(
+        None, duration, "Stop the whole run after this long; it can be resumed.", "How", metavar="DURATION"
+    )
+    max_retries: int = setting(5, whole(0), "Try a failing call again this often.", "How", metavar="N")
+    max_iterations: int = setting(
+        5, whole(1), "Stop after this many reviews without an approval.", "How", metavar="N", repo=True
+    )
+    max_wait: float = setting(
+        3600.0,
+        duration,
+        "Wait this long for a key when all rest, then stop resumable.",
+        "How",
+        metavar="DURATION",
+    )
+    no_wait: bool = setting(False, yes_no, "Stop resumable at once when all keys rest.", "How")
+    fail_fast: bool = setting(False, yes_no, "Stop at the first item that fails.", "How")
+
+    drafter: str | None = setting(
+        None, model, "The model that drafts, as provider:model.", "With what", metavar="MODEL", repo=True
+    )
+    reviewer: str | None = setting(
+        None, model, "The model that reviews, as provider:model.", "With what", metavar="MODEL", repo=True
+    )
+    mock: bool = setting(
+        False, yes_no, "Use the built-in mock: no network, no cost, no outward effect.", "With what"
+    )
+    budget: float | None = setting(
+        None, money, "Spend at most this much in the run.", "With what", metavar="USD"
+    )
+    item_budget: float | None = setting(
+        None, money, "Spend at most this much on an item.", "With what", metavar="USD"
+    )
+    engine: str = setting(
+        "local", one_of("local", "postgres"), "Where items run.", "With what", metavar="ENGINE"
+    )
+
+    dry_run: bool = setting(False, yes_no, "Show what would be done; no call, no write.", "Effects")
+    file: bool = setting(
+        True,
+        yes_no,
+        "File approved issues on GitHub, or keep them as local files.",
+        "Effects",
+        negative="--no-file",
+    )
+    yes: bool = setting(False, yes_no, "Do not ask before filing.", "Effects")
+
+    output: str = setting(
+        "stream",
+        one_of("stream", "grouped", "quiet"),
+        "Show lines as they come, item by item, or not.",
+        "Output",
+        metavar="HOW",
+    )
+    json: bool = setting(
+        False, yes_no, "Print JSON on standard output, everything else on standard error.", "Output"
+    )
+    verbose: bool = setting(False, yes_no, "Show more.", "Output", short="-v")
+    quiet: bool = setting(False, yes_no, "Show only the summary.", "Output", short="-q")
+
+    max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
+    issue_template: str | None = setting(
+        None, repo_folder, "The repo's own issue template.", "Files only", repo=True
+    )
+    lld_template: str | None = setting(
+        None, repo_folder, "The repo's own LLD template.", "Files only", repo=True
+    )
+    briefs_folder: str = setting("ideas/active", repo_folder, "Where briefs are.", "Files only", repo=True)
+    issues_folder: str = setting(
+        "issues/active", repo_folder, "Where local issues are.", "Files only", repo=True
+    )
+    lld_folder: str = setting(
+        "docs/lld/active", repo_folder, "Where approved LLDs go.", "Files only", repo=True
+    )
+    lineage_folder: str = setting(
+        "docs/lineage", repo_folder, "Where the paper trail goes.", "Files only", repo=True
+    )
+
+
+def about(name: str) -> About:
+    found: About = _FIELDS[name].metadata["about"]
+    return found
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def variable_of(name: str) -> str:
+    return "AGENTOS_" + name.upper()
+
+
+_FIELDS = {one.name: one for one in dataclasses.fields(Settings)}
+NAMES = tuple(_FIELDS)
+DEFAULTS: dict[str, Any] = {name: one.default for name, one in _FIELDS.items()}

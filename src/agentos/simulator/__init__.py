@@ -1,0 +1,21 @@
+"""The simulated provider: three wire formats, true limits, faults on order; a process of its own."""
+
+from agentos.simulator.config import HOST, KeyConfig, Responder, SimulatorConfig, parse_key
+from agentos.simulator.faults import FaultKind, FaultRule, parse_fault
+from agentos.simulator.limits import LimitConfig
+from agentos.simulator.server import Simulator, run_simulator, running_simulator
+
+__all__ = [
+    "HOST",
+    "FaultKind",
+    "FaultRule",
+    "KeyConfig",
+    "LimitConfig",
+    "Responder",
+    "Simulator",
+    "SimulatorConfig",
+    "parse_fault",
+    "parse_key",
+    "run_simulator",
+    "running_simulator",
+]

@@ -1,0 +1,190 @@
+"""The Anthropic messages format."""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from agentos.simulator.dialect import (
+    Answer,
+    Call,
+    Headers,
+    Problem,
+    ProblemKind,
+    RefusedCall,
+    Reply,
+    ToolChoice,
+    as_object,
+    bearer,
+    dump,
+    need_list,
+    need_text,
+    number,
+    objects,
+    optional_count,
+    pieces,
+    text_of,
+)
+from agentos.simulator.limits import Level, LimitName
+
+_FINISH = {"stop": "end_turn", "length": "max_tokens", "filtered": "refusal"}
+_ERRORS: dict[ProblemKind, tuple[int, str, str]] = {
+    ProblemKind.NO_KEY: (401, "authentication_error", "x-api-key header is required"),
+    ProblemKind.BAD_KEY: (401, "authentication_error", "invalid x-api-key"),
+    ProblemKind.PAYMENT: (402, "billing_error", "There is a problem with the payment details."),
+    ProblemKind.FORBIDDEN: (403, "permission_error", "This key may not use the resource."),
+    ProblemKind.INVALID: (400, "invalid_request_error", "The request is not valid."),
+    ProblemKind.NO_MODEL: (404, "not_found_error", "model"),
+    ProblemKind.NOT_FOUND: (404, "not_found_error", "Not found."),
+    ProblemKind.RATE_LIMITED: (
+        429,
+        "rate_limit_error",
+        "This request would exceed your organization's rate limit.",
+    ),
+    ProblemKind.QUOTA: (429, "rate_limit_error", "The monthly spend limit of the organization is reached."),
+    ProblemKind.INTERNAL: (500, "api_error", "Internal server error"),
+    ProblemKind.UNAVAILABLE: (503, "api_error", "Service unavailable"),
+    ProblemKind.OVERLOADED: (529, "overloaded_error", "Overloaded"),
+}
+
+
+class Anthropic:
+    def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
+        return headers.get("x-api-key") or bearer(headers)  # the official client uses either, by its version
+
+    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call:  # noqa: ARG002
+        if not headers.get("anthropic-version"):
+            raise RefusedCall(ProblemKind.INVALID, "anthropic-version: header is required")
+        model = need_text(body, "model")
+        max_tokens = optional_count(body, "max_tokens")
+        if max_tokens is None:
+            raise RefusedCall(ProblemKind.INVALID, "max_tokens: Field required")
+        prompt = []
+        for index, message in enumerate(need_list(body, "messages")):
+            if message.get("role") not in {"user", "assistant"}:
+                raise RefusedCall(ProblemKind.INVALID, f"messages.{index}.role: must be user or assistant")
+            prompt.append(text_of(message.get("content"), f"messages.{index}.content"))
+        system = body.get("system")
+        tool = _tool(body)
+        return Call(
+            model=model,
+            system="" if system is None else text_of(system, "system"),
+            prompt="\n".join(prompt),
+            wants_json=tool is not None or _wants_schema(body),
+            tool=tool,
+            stream=body.get("stream") is True,
+            max_tokens=max_tokens,
+        )
+
+    def body(self, reply: Reply) -> dict[str, Any]:
+        return _message(reply) | {
+            "content": [_block(reply)] if reply.text else [],
+            "stop_reason": _stop_reason(reply),
+            "usage": _usage(reply, reply.tokens_out),
+        }
+
+    def stream(self, reply: Reply) -> Iterator[bytes]:
+        def event(kind: str, **values: Any) -> bytes:
+            return f"event: {kind}\ndata: ".encode() + dump({"type": kind, **values}) + b"\n\n"
+
+        yield event("message_start", message=_message(reply) | {"usage": _usage(reply, 1)})
+        empty = {"type": "text", "text": ""}
+        if reply.call.tool:
+            empty = _block(reply) | {"input": {}}
+        yield event("content_block_start", index=0, content_block=empty)
+        yield event("ping")
+        for piece in pieces(reply.text):
+            delta = {"type": "text_delta", "text": piece}
+            if reply.call.tool:
+                delta = {"type": "input_json_delta", "partial_json": piece}
+            yield event("content_block_delta", index=0, delta=delta)
+        yield event("content_block_stop", index=0)
+        stop = {"stop_reason": _stop_reason(reply), "stop_sequence": None}
+        yield event("message_delta", delta=stop, usage=_usage(reply, reply.tokens_out))
+        yield event("message_stop")
+
+    def answer(self, problem: Problem, request_id: str) -> Answer:
+        status, kind, message = _ERRORS[problem.kind]
+        error: dict[str, Any] = {"type": kind, "message": problem.message or message}
+        if problem.kind is ProblemKind.NO_MODEL:
+            error["message"] = f"model: {problem.model}"
+        if problem.kind is ProblemKind.QUOTA:
+            error["details"] = {"error_code": "enforced_spend_limit_reached"}
+        headers: Headers = []
+        wait = problem.refusal.wait if problem.refusal else None
+        if problem.kind is ProblemKind.RATE_LIMITED and problem.hints and wait is not None:
+            headers.append(("retry-after", str(math.ceil(wait))))
+        body = {"type": "error", "error": error, "request_id": request_id}
+        return Answer(status=status, body=body, headers=headers)
+
+    def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers:
+        found: Headers = [("request-id", request_id), ("anthropic-organization-id", "org-simulated")]
+        # One limit holds for tokens in and out together, so each of the three token limits is at most that.
+        names = {"requests": levels.get(LimitName.REQUESTS)}
+        names |= dict.fromkeys(("tokens", "input-tokens", "output-tokens"), levels.get(LimitName.TOKENS))
+        for name, level in names.items():
+            if level:
+                reset = datetime.fromtimestamp(math.ceil(wall + level.reset), UTC)
+                found.append((f"anthropic-ratelimit-{name}-limit", number(level.limit)))
+                found.append((f"anthropic-ratelimit-{name}-remaining", number(level.remaining)))
+                found.append((f"anthropic-ratelimit-{name}-reset", f"{reset:%Y-%m-%dT%H:%M:%SZ}"))
+        return found
+
+    def models(self, names: tuple[str, ...]) -> dict[str, Any]:
+        listed = [
+            {"type": "model", "id": one, "display_name": one, "created_at": "2026-01-01T00:00:00Z"}
+            for one in names
+        ]
+        first, last = (names[0], names[-1]) if names else (None, None)
+        return {"data": listed, "has_more": False, "first_id": first, "last_id": last}
+
+
+def _wants_schema(body: Mapping[str, Any]) -> bool:
+    config = body.get("output_config")
+    form = config.get("format") if isinstance(config, dict) else body.get("output_format")
+    return isinstance(form, dict) and form.get("type") == "json_schema"
+
+
+def _tool(body: Mapping[str, Any]) -> ToolChoice | None:
+    names = [one["name"] for one in objects(body.get("tools")) if isinstance(one.get("name"), str)]
+    choice = body.get("tool_choice")
+    kind = choice.get("type") if isinstance(choice, dict) else "auto"
+    if not names or kind == "none":
+        return None
+    if isinstance(choice, dict) and kind == "tool" and choice.get("name") in names:
+        return ToolChoice(name=choice["name"], demanded=True)
+    return ToolChoice(name=names[0])
+
+
+def _message(reply: Reply) -> dict[str, Any]:
+    return {
+        "id": f"msg_{reply.id[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _block(reply: Reply) -> dict[str, Any]:
+    if not reply.call.tool:
+        return {"type": "text", "text": reply.text}
+    block = {"type": "tool_use", "id": f"toolu_{reply.id[:24]}", "name": reply.call.tool.name}
+    return block | {"input": as_object(reply.text)}
+
+
+def _stop_reason(reply: Reply) -> str:
+    return "tool_use" if reply.finish == "stop" and reply.call.tool else _FINISH[reply.finish]
+
+
+def _usage(reply: Reply, tokens_out: int) -> dict[str, Any]:
+    return {
+        "input_tokens": reply.tokens_in,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": tokens_out,
+        "service_tier": "standard",
+    }

@@ -1,0 +1,186 @@
+"""What the three wire formats have in common: a call read, a reply or a problem to be written."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from agentos.simulator.limits import Level, LimitName, Refusal
+
+Headers = list[tuple[str, str]]
+Finish = Literal["stop", "length", "filtered"]
+STREAM_PIECES = 6
+
+
+class ProblemKind(StrEnum):
+    """Why a call gets an error instead of a reply."""
+
+    NO_KEY = "no_key"  # none was sent
+    BAD_KEY = "bad_key"  # it is not one of ours
+    PAYMENT = "payment"  # the bill is not paid
+    FORBIDDEN = "forbidden"  # the key may not do this
+    INVALID = "invalid"  # the request is wrong
+    NO_MODEL = "no_model"  # the model does not exist
+    NOT_FOUND = "not_found"  # the path does not exist
+    RATE_LIMITED = "rate_limited"  # a limit is reached and will pass
+    QUOTA = "quota"  # a limit is reached that time does not cure
+    INTERNAL = "internal"  # 500
+    UNAVAILABLE = "unavailable"  # 503
+    OVERLOADED = "overloaded"  # 529
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    kind: ProblemKind
+    message: str = ""
+    param: str | None = None
+    model: str = ""
+    secret: str = field(default="", repr=False)
+    refusal: Refusal | None = None
+    hints: bool = True  # say when to come back
+
+
+class RefusedCall(Exception):  # noqa: N818 - a reading that ended, not a failure of ours
+    """The request cannot be served as it stands."""
+
+    def __init__(self, kind: ProblemKind, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.param = param
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolChoice:
+    """The tool that the reply is to call."""
+
+    name: str
+    demanded: bool = False  # that one and no other
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One request as every format has it."""
+
+    model: str
+    system: str
+    prompt: str
+    wants_json: bool = False
+    tool: ToolChoice | None = None
+    stream: bool = False
+    stream_usage: bool = False
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a model says to a call."""
+
+    call: Call
+    text: str
+    finish: Finish
+    model: str  # the one that says it served
+    tokens_in: int
+    tokens_out: int
+    id: str  # random looking, hexadecimal
+    created: int  # seconds since 1970
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Status, JSON body and further headers of an error."""
+
+    status: int
+    body: dict[str, Any]
+    headers: Headers = field(default_factory=list)
+
+
+class Dialect(Protocol):
+    """One provider's wire format."""
+
+    def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None: ...
+
+    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call: ...
+
+    def body(self, reply: Reply) -> dict[str, Any]: ...
+
+    def stream(self, reply: Reply) -> Iterator[bytes]: ...
+
+    def answer(self, problem: Problem, request_id: str) -> Answer: ...
+
+    def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers: ...
+
+    def models(self, names: tuple[str, ...]) -> dict[str, Any]: ...
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    return value.strip() or None if scheme.lower() == "bearer" else None
+
+
+def count_tokens(text: str) -> int:
+    """Estimate as the providers' rule of thumb does: four characters a token."""
+    return max(1, (len(text) + 3) // 4)
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a text for a stream."""
+    size = max(1, -(-len(text) // STREAM_PIECES))
+    return [text[start : start + size] for start in range(0, len(text), size)] or [""]
+
+
+def as_object(text: str) -> dict[str, Any]:
+    """Return the arguments of a tool call; half of them, as after a cut, are none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.3f}"
+
+
+def text_of(content: Any, where: str) -> str:
+    """Return the text of a string or of a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part.get("text", "") for part in content if isinstance(part, dict)]
+        return "\n".join(part for part in parts if isinstance(part, str))
+    raise RefusedCall(ProblemKind.INVALID, f"{where} must be text or a list of parts.", where)
+
+
+def need_list(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return a required, non-empty list of objects."""
+    value = body.get(name)
+    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+        raise RefusedCall(ProblemKind.INVALID, f"{name}: a non-empty list of objects is required.", name)
+    return value
+
+
+def need_text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise RefusedCall(ProblemKind.INVALID, f"{name}: a text is required.", name)
+    return value
+
+
+def optional_count(body: Mapping[str, Any], name: str) -> int | None:
+    """Return a whole number above 0, or None where it is not given."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise RefusedCall(ProblemKind.INVALID, f"{name}: a whole number above 0 is required.", name)
+    return value
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list, whatever was sent instead of one."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,174 @@
+"""Faults on order: which call gets which fault, by rules. Pure; chance is seeded."""
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agentos.errors import UsageError
+
+
+class FaultKind(StrEnum):
+    """What goes wrong with a call."""
+
+    RATE_LIMIT = "429"  # refused, with the provider's own hints when to come back
+    RATE_LIMIT_BARE = "429-bare"  # refused without any hint
+    QUOTA = "quota"  # refused for good: no money or no quota left
+    BAD_REQUEST = "400"  # the request is called wrong
+    KEY_REJECTED = "401"  # the key is called wrong
+    PAYMENT = "402"  # the bill is not paid
+    FORBIDDEN = "403"  # the key may not do this
+    INTERNAL = "500"  # the provider failed
+    HTML = "502"  # a gateway's HTML page
+    UNAVAILABLE = "503"  # no capacity
+    OVERLOADED = "529"  # no capacity, as Anthropic says it
+    LENGTH = "length"  # whole answer of half a text that says it ran out of tokens
+    EMPTY = "empty"  # whole answer without any text
+    FILTERED = "filtered"  # whole answer stopped by a content filter
+    OTHER_MODEL = "other-model"  # whole answer by another model than asked
+    CUT = "cut"  # body or stream ends in the middle
+    DRIP = "drip"  # body byte by byte, `seconds` apart
+    SLOW = "slow"  # `seconds` later than usual
+    HUGE = "huge"  # a body of `size` bytes
+    GARBAGE_BODY = "garbage-body"  # 200 and a body that is no JSON
+    GARBAGE = "garbage"  # bytes that are no HTTP
+    REDIRECT = "redirect"  # 307 to `to`
+    RESET = "reset"  # connection reset before an answer
+    HANG = "hang"  # no answer at all, for `seconds` or until the client leaves
+
+
+# These are served calls, paid from the buckets; the others are turned away before.
+SERVED = frozenset(
+    {
+        FaultKind.LENGTH,
+        FaultKind.EMPTY,
+        FaultKind.FILTERED,
+        FaultKind.OTHER_MODEL,
+        FaultKind.CUT,
+        FaultKind.DRIP,
+        FaultKind.SLOW,
+        FaultKind.HUGE,
+        FaultKind.GARBAGE_BODY,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultRule:
+    """One fault and the calls it is for; calls are counted among those that match key, model and path."""
+
+    kind: FaultKind
+    key: str | None = None  # a key's id
+    model: str | None = None  # a pattern as of file names
+    path: str | None = None  # a pattern as of file names
+    nth: int | None = None  # only that call, from 1
+    first: int | None = None  # only so many at the start
+    after: int = 0  # none of so many at the start
+    every: int | None = None  # only each so-manieth
+    p: float = 1.0  # how likely, for each call
+    times: int | None = None  # at most so often
+    seconds: float | None = None  # the fault's own time
+    size: int = 50_000_000  # bytes of a huge body
+    to: str = "http://127.0.0.1:9/elsewhere"  # where a redirect points
+
+    def matches(self, key: str, model: str, path: str) -> bool:
+        return (
+            self.key in {None, key}
+            and (self.model is None or fnmatchcase(model, self.model))
+            and (self.path is None or fnmatchcase(path, self.path))
+        )
+
+    def due(self, number: int) -> bool:
+        """Tell whether the so-manieth matching call is meant."""
+        return (
+            number > self.after
+            and self.nth in {None, number}
+            and (self.first is None or number <= self.first)
+            and (self.every is None or number % self.every == 0)
+        )
+
+
+class FaultPlan:
+    """The rules in force and how often each was met."""
+
+    def __init__(self, rules: Iterable[FaultRule] = (), *, seed: int = 0) -> None:
+        self._seed = seed
+        self._rules: list[_Counted] = []
+        self.add(rules)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def add(self, rules: Iterable[FaultRule]) -> None:
+        for rule in rules:
+            chance = random.Random(f"{self._seed}/{len(self._rules)}")  # noqa: S311 - repeatable, not secret
+            self._rules.append(_Counted(rule, chance))
+
+    def pick(self, *, key: str, model: str, path: str) -> FaultRule | None:
+        """Count the call with every rule it matches; the first rule that is due has it."""
+        hits = [one for one in self._rules if one.rule.matches(key, model, path) and one.met()]
+        if not hits:
+            return None
+        hits[0].fired += 1
+        return hits[0].rule
+
+
+class _Counted:
+    def __init__(self, rule: FaultRule, chance: random.Random) -> None:
+        self.rule = rule
+        self.fired = 0
+        self._seen = 0
+        self._chance = chance
+
+    def met(self) -> bool:
+        self._seen += 1
+        lucky = self.rule.p >= 1 or self._chance.random() < self.rule.p
+        open_still = self.rule.times is None or self.fired < self.rule.times
+        return lucky and open_still and self.rule.due(self._seen)
+
+
+_INTS = frozenset({"nth", "first", "after", "every", "times", "size"})
+_FLOATS = frozenset({"p", "seconds"})
+
+
+def parse_fault(spec: str) -> FaultRule:
+    """Read `KIND[,name=value...]`, such as `429,key=key-1,first=2,seconds=3`."""
+    kind, *parts = (part.strip() for part in spec.split(","))
+    values: dict[str, Any] = {"kind": kind}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals or name in values:
+            raise UsageError(f"Fault {spec!r}: {part!r} is not one name=value, given once.")
+        values[name] = value
+    return fault_from(values)
+
+
+def fault_from(values: Mapping[str, Any]) -> FaultRule:
+    """Make a rule of names and values as they come in a spec or a JSON object."""
+    names = {one.name for one in fields(FaultRule)}
+    if unknown := set(values) - names:
+        raise UsageError(f"Fault: {min(unknown)!r} is not known; use {', '.join(sorted(names))}.")
+    clean: dict[str, Any] = {}
+    for name, value in values.items():
+        try:
+            if name == "kind":
+                clean[name] = FaultKind(str(value))
+            elif name in _INTS | _FLOATS and isinstance(value, str | int | float):
+                clean[name] = int(value) if name in _INTS else float(value)
+            elif isinstance(value, str):
+                clean[name] = value
+            else:
+                raise ValueError  # noqa: TRY301 - told with the others below
+        except (ValueError, OverflowError) as exc:
+            kinds = f"; kinds are {', '.join(FaultKind)}" if name == "kind" else ""
+            raise UsageError(f"Fault: {name}={value!r} is not valid{kinds}.") from exc
+    if "kind" not in clean:
+        raise UsageError("Fault: the kind is missing.")
+    rule = FaultRule(**clean)
+    if any(count is not None and count < 1 for count in (rule.nth, rule.every)) or not 0 <= rule.p <= 1:
+        raise UsageError("Fault: nth and every count from 1, p is between 0 and 1.")
+    if rule.seconds is not None and not 0 <= rule.seconds <= 86_400:
+        raise UsageError("Fault: seconds are between 0 and 86400.")
+    return rule

@@ -1,0 +1,132 @@
+"""What the simulated models say: a document to a drafter, a review to whoever asks for JSON.
+
+An item scripts its reviews with `<!-- mock: verdicts=REVISE,APPROVED -->` in its text, as with the mock.
+"""
+
+import hashlib
+import json
+import re
+import zlib
+from typing import Any
+
+_COMMENT = re.compile(r"<!--\s*mock:(.*?)-->", re.DOTALL)
+_VERDICTS = re.compile(r"\bverdicts=([A-Za-z,]+)")
+_STUCK = re.compile(r"\bstuck\b")
+_QUOTE = re.compile(r"^<<<BEGIN (\S+).*?^<<<END \1", re.DOTALL | re.MULTILINE)
+_MARK = re.compile(r"^<<<(?:BEGIN|END) (\S+)", re.MULTILINE)
+_REFERENCE = re.compile(r"\*\*Issue:\*\*\s+(#?[A-Za-z0-9_-]+)")
+_NUMBER = re.compile(r"#(\d+)\b")
+_LABEL = re.compile(r"\bLLD-[A-Za-z0-9_-]+")
+_HEADING = re.compile(r"^# .*", re.MULTILINE)
+_MAX_ITEMS = 100_000
+
+
+class DefaultResponder:
+    """Writes both kinds of document in one, and reviews as the item's comment says; else approves."""
+
+    def __init__(self) -> None:
+        self._reviews: dict[str, int] = {}
+
+    def __call__(self, model: str, system: str, prompt: str, wants_json: bool) -> str:  # noqa: ARG002, FBT001
+        return self._review(model, prompt) if wants_json else _document(model, prompt)
+
+    def reset(self) -> None:
+        self._reviews.clear()
+
+    def _review(self, model: str, prompt: str) -> str:
+        comment = _COMMENT.search(prompt) if "<!--" in prompt else None
+        script = comment[1] if comment else ""
+        listed = _VERDICTS.search(script)
+        verdicts = [one.upper() for one in listed[1].split(",") if one] if listed else []
+        number = 1
+        if comment and verdicts:
+            item = _item_hash(prompt, comment)
+            number = self._reviews.get(item, 0) + 1
+            if len(self._reviews) < _MAX_ITEMS or item in self._reviews:
+                self._reviews[item] = number
+        verdict = verdicts[min(number, len(verdicts)) - 1] if verdicts else "APPROVED"
+        return json.dumps(review(model, verdict, 1 if _STUCK.search(script) else number))
+
+
+def review(model: str, verdict: str, number: int) -> dict[str, Any]:
+    """Return a review as the reviewer's schema has it; each number has findings of its own."""
+    finding = {
+        "category": "Safety",
+        "title": f"Simulated finding {number}",
+        "text": f"Step {number} does not say what happens when it is interrupted.",
+        "recommendation": f"Say for step {number} what is kept and how it goes on.",
+    }
+    return {
+        "identity": f"{model}, a simulated reviewer",
+        "pre_flight": {"passed": True, "note": "All required parts are there."},
+        "summary": f"Simulated review {number}.",
+        "tier1": [finding] if verdict == "REVISE" else [],
+        "tier2": [],
+        "suggestions": ["Name the owner of the roll-out."],
+        "questions": ["Which of the two readings is meant?"] if verdict == "DISCUSS" else [],
+        "verdict": verdict,
+    }
+
+
+def plain(prompt: str) -> str:
+    """Return the prompt without the random marks around quoted material, which differ from call to call."""
+    marks = set(_MARK.findall(prompt)) if "<<<" in prompt else ()
+    for mark in marks:
+        prompt = prompt.replace(mark, "")
+    return prompt
+
+
+def _item_hash(prompt: str, comment: re.Match[str]) -> str:
+    """Name the item whose text carries the comment, by what stays the same from round to round."""
+    for quote in _QUOTE.finditer(prompt):
+        if quote.start() < comment.start() < quote.end():
+            text = quote[0].replace(quote[1], "")
+            break
+    else:
+        before = _HEADING.findall(prompt, 0, comment.start())[-1:]
+        after = _HEADING.search(prompt, comment.end())
+        number = _NUMBER.search(prompt)
+        text = "\n".join([comment[0], *before, after[0] if after else "", number[0] if number else ""])
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _document(model: str, prompt: str) -> str:
+    reference = _REFERENCE.search(prompt)
+    number = _NUMBER.search(prompt)
+    name = reference[1] if reference else f"#{number[1]}" if number else "#1"
+    label = _LABEL.search(prompt)
+    mark = zlib.crc32(plain(prompt).encode(errors="surrogatepass"))
+    return f"""# {label[0] if label else "Simulated"}: a document by {model}
+
+**Issue:** {name}
+
+## Context
+
+The backlog asks for a change that is described here. Draft mark {mark:08x}.
+
+## Proposed Changes
+
+1. Add the module and its test.
+2. Bound every loop at 3 tries and 60 seconds.
+
+## User Story
+
+As a developer, I want this change, so that the work can go on.
+
+## Acceptance Criteria
+
+- [ ] The new test passes.
+- [ ] A failing step leaves the stored state as it was.
+
+## Definition of Done
+
+- [ ] Code, tests and documentation are merged.
+
+## Labels
+
+simulated
+
+## T-shirt size
+
+S, one module.
+"""

@@ -1,0 +1,1 @@
+"""Where things are kept: files, the home folder, records."""

@@ -1,0 +1,85 @@
+"""Writing and reading files so that nothing is half written, followed through a link, or outside its root."""
+
+import os
+import secrets
+from pathlib import Path
+
+from agentos.errors import StorageError, UsageError
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+def inside(root: Path, path: Path) -> Path:
+    """Return the path made absolute, refusing one that leaves the root, also through a symbolic link."""
+    target = root / path
+    # The last part may be replaced by a rename, which never follows a link, so only its folder must be inside.
+    real = Path(os.path.realpath(target.parent)) / target.name
+    if not real.is_relative_to(os.path.realpath(root)):
+        raise UsageError(f"{path} leads outside {root}; nothing is written or read there.")
+    return real
+
+
+def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
+    """Replace the file by the text as a whole: after a crash there is the old content or the new, never a part."""
+    data = text.encode("utf-8", errors="surrogateescape")
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode
+        )
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+    except OSError as exc:
+        raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in the folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def private_folder(path: Path) -> Path:
+    """Make the folder for the owner alone; a link or file in its place is refused."""
+    try:
+        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        if path.is_symlink() or not path.is_dir():
+            raise StorageError(
+                f"{path} is a link or a file where a folder is needed; remove it and try again."
+            )
+        path.chmod(PRIVATE_FOLDER)
+    except FileExistsError as exc:
+        raise StorageError(
+            f"{path} is a link or a file where a folder is needed; remove it and try again."
+        ) from exc
+    except OSError as exc:
+        raise StorageError(f"Cannot create the folder {path}: {exc.strerror or exc}.") from exc
+    return path
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open or create a file for the owner alone and never through a link; return its descriptor."""
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    except OSError as exc:
+        raise StorageError(f"Cannot open {path}: {exc.strerror or exc}.") from exc
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything, whatever the kernel takes at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,281 @@
+"""Our own records of what is done, under way, decided and held; LangGraph's files are never asked. Coordinator.
+
+One small SQLite database a home. Runs that share a home write to it one at a time, behind a file lock: two
+writers on one write-ahead log are a known trap of older SQLite versions.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from agentos.errors import StorageError
+from agentos.model import Item, Status
+from agentos.store.files import open_private
+
+_MIGRATIONS = ("001-records.sql",)
+_BUSY_SECONDS = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """An approved item."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    run_id: str
+    verdict: str | None
+    reviews: int
+    output: str | None
+    finished_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far an item got that is not approved."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    run_id: str
+    status: str  # a Status, or "running"
+    node: str
+    reviews: int
+    error: str | None
+    updated_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """A person's answer to a DISCUSS."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    reviews: int
+    answer: str
+    note: str
+    decided_by: str
+    decided_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A run's hold on an item."""
+
+    workflow: str
+    item: str
+    run_id: str
+    pid: int
+    since: str
+
+
+def timestamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Records:
+    """Reads and writes the records of one home."""
+
+    def __init__(self, path: Path, *, write: bool = True) -> None:
+        self._path = path
+        self._lock: int | None = None
+        try:
+            if write:
+                self._lock = open_private(path.with_suffix(".lock"), os.O_RDWR)
+                os.close(open_private(path, os.O_RDWR))
+                self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=NORMAL")
+                self._migrate()
+            else:
+                self._db = _open_for_reading(path)
+        except sqlite3.Error as exc:
+            raise StorageError(f"The records {path} cannot be used: {exc}.") from exc
+
+    def close(self) -> None:
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def __enter__(self) -> "Records":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _writing(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
+        assert self._lock is not None
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            # A process that dies loses nothing either way; what must also survive a power cut says so.
+            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            raise StorageError(f"The records {self._path} cannot be written: {exc}.") from exc
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _migrate(self) -> None:
+        with self._writing():
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
+                script = files("agentos.store").joinpath("sql", name).read_text("utf-8")
+                for statement in script.split(";\n"):
+                    if statement.strip():
+                        self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={number}")
+
+    def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
+        try:
+            cursor = self._db.execute(query, values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except sqlite3.Error as exc:
+            raise StorageError(f"The records {self._path} cannot be read: {exc}.") from exc
+
+    def outcomes(self, workflow: str) -> dict[tuple[str, str], Outcome]:
+        """Approved items of a workflow, by id and input."""
+        rows = self._rows("SELECT * FROM outcome WHERE workflow = ?", workflow)
+        return {(row["item"], row["input_hash"]): Outcome(**row) for row in rows}
+
+    def progress(self, workflow: str | None = None) -> dict[tuple[str, str], Progress]:
+        """Unfinished items, by workflow and id."""
+        rows = self._rows("SELECT * FROM progress WHERE ? IS NULL OR workflow = ?", workflow, workflow)
+        return {(row["workflow"], row["item"]): Progress(**row) for row in rows}
+
+    def decision(self, item: Item, reviews: int) -> Decided | None:
+        rows = self._rows(
+            "SELECT * FROM decision WHERE workflow = ? AND item = ? AND input_hash = ? AND reviews = ?",
+            item.workflow,
+            item.id,
+            item.input_hash,
+            reviews,
+        )
+        return Decided(**rows[0]) if rows else None
+
+    def decide(self, decided: Decided) -> None:
+        with self._writing(durable=True) as db:
+            _insert(db, "decision", asdict(decided))
+
+    def claims(self) -> dict[tuple[str, str], Claim]:
+        return {(row["workflow"], row["item"]): Claim(**row) for row in self._rows("SELECT * FROM claim")}
+
+    def claim(self, items: Iterable[Item], run_id: str, alive: Callable[[Claim], bool]) -> dict[str, Claim]:
+        """Take the items for a run; return those that another living run holds, by id, which are not taken."""
+        refused: dict[str, Claim] = {}
+        with self._writing() as db:
+            held = self.claims()
+            for item in items:
+                holder = held.get((item.workflow, item.id))
+                if holder is not None and alive(holder):
+                    refused[item.id] = holder
+                    continue
+                mine = Claim(
+                    workflow=item.workflow, item=item.id, run_id=run_id, pid=os.getpid(), since=timestamp()
+                )
+                _insert(db, "claim", asdict(mine))
+        return refused
+
+    def release(self, run_id: str) -> None:
+        with self._writing() as db:
+            db.execute("DELETE FROM claim WHERE run_id = ?", (run_id,))
+
+    def begin(self, item: Item, run_id: str) -> None:
+        """Note that an item is running now; what is known of an earlier run on the same input is kept."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO progress (workflow, item, input_hash, run_id, status, updated_at) VALUES (?, ?, ?, ?, 'running', ?)"
+                " ON CONFLICT (workflow, item) DO UPDATE SET input_hash = excluded.input_hash, run_id = excluded.run_id,"
+                " status = 'running', updated_at = excluded.updated_at",
+                (item.workflow, item.id, item.input_hash, run_id, timestamp()),
+            )
+
+    def at_node(self, item: Item, node: str, reviews: int) -> None:
+        with self._writing() as db:
+            db.execute(
+                "UPDATE progress SET node = ?, reviews = ?, updated_at = ? WHERE workflow = ? AND item = ?",
+                (node, reviews, timestamp(), item.workflow, item.id),
+            )
+
+    def end(
+        self,
+        item: Item,
+        run_id: str,
+        status: Status,
+        *,
+        verdict: str | None,
+        reviews: int,
+        output: str | None,
+        error: str | None,
+    ) -> None:
+        """Note how an item ended; an approval becomes its outcome, once."""
+        now = timestamp()
+        with self._writing(durable=True) as db:
+            if status is Status.APPROVED:
+                outcome = Outcome(
+                    workflow=item.workflow,
+                    item=item.id,
+                    input_hash=item.input_hash,
+                    run_id=run_id,
+                    verdict=verdict,
+                    reviews=reviews,
+                    output=output,
+                    finished_at=now,
+                )
+                db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
+                _insert(db, "outcome", asdict(outcome), "OR IGNORE")
+            else:
+                db.execute(
+                    "UPDATE progress SET status = ?, reviews = max(reviews, ?), error = ?, updated_at = ?"
+                    " WHERE workflow = ? AND item = ?",
+                    (status.value, reviews, error, now, item.workflow, item.id),
+                )
+
+    def drop_progress(self, workflow: str, item: str) -> None:
+        """Forget how far an item got: its checkpoint is gone."""
+        with self._writing() as db:
+            db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (workflow, item))
+
+    def forget(self, item: Item) -> None:
+        """Make the item as if it had never been run."""
+        with self._writing(durable=True) as db:
+            db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
+            for table in ("outcome", "decision"):
+                db.execute(
+                    f"DELETE FROM {table} WHERE workflow = ? AND item = ? AND input_hash = ?",  # noqa: S608
+                    (item.workflow, item.id, item.input_hash),
+                )
+
+
+def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any], conflict: str = "OR REPLACE") -> None:
+    names = ", ".join(row)
+    places = ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT {conflict} INTO {table} ({names}) VALUES ({places})", row)  # noqa: S608
+
+
+def _open_for_reading(path: Path) -> sqlite3.Connection:
+    if path.is_file() and not path.is_symlink():
+        # A read-only connection to a database nobody has open would leave a log file behind.
+        how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+        uri = f"file:{quote(str(path))}?{how}"
+        return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    empty = sqlite3.connect(":memory:", isolation_level=None)
+    for name in _MIGRATIONS:
+        empty.executescript(files("agentos.store").joinpath("sql", name).read_text("utf-8"))
+    return empty

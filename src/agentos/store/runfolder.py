@@ -1,0 +1,107 @@
+"""The folder of one run: logs, events, audit trails, summary. Written by the coordinator, read by anyone.
+
+Every line goes out in one write to a descriptor in append mode, so that none is ever torn.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import StorageError
+from agentos.store.files import PRIVATE_FILE, open_private, private_folder, write_all, write_atomic
+from agentos.store.home import Home
+from agentos.store.records import timestamp
+
+LOCK = ".lock"
+_MOST_RUNS_A_SECOND = 1000
+
+
+class RunFolder:
+    """Open files of the run that is going on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run_id = path.name
+        self._lock = open_private(path / LOCK, os.O_RDWR)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._files: dict[str, int] = {}
+
+    def event(self, name: str, **fields: Any) -> None:
+        self._append("events.jsonl", _json_line({"time": timestamp(), "event": name, **fields}))
+
+    def audit(self, item_id: str, record: dict[str, Any]) -> None:
+        self._append(f"workflow-audit-{item_id}.jsonl", _json_line({"time": timestamp(), **record}))
+
+    def coordinator_line(self, line: str) -> None:
+        self._append("coordinator.log", f"{timestamp()} {line}\n".encode("utf-8", errors="backslashreplace"))
+
+    def item_lines(self, label: str, lines: Iterable[str], stream: str) -> None:
+        head = f"{timestamp()} {stream} "
+        self._append(f"{label}.log", "".join(f"{head}{line}\n" for line in lines).encode("utf-8"))
+
+    def done_with(self, item_id: str, label: str) -> None:
+        """Close the item's files: a run of a thousand items must not keep them all open."""
+        for name in (f"{label}.log", f"workflow-audit-{item_id}.jsonl"):
+            if (descriptor := self._files.pop(name, None)) is not None:
+                os.close(descriptor)
+
+    def write(self, name: str, text: str) -> None:
+        write_atomic(self.path / name, text, mode=PRIVATE_FILE)
+
+    def discard(self) -> None:
+        """Take back a folder that nothing was written to."""
+        (self.path / LOCK).unlink(missing_ok=True)
+        self.path.rmdir()
+
+    def close(self) -> None:
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+        os.close(self._lock)
+
+    def _append(self, name: str, data: bytes) -> None:
+        descriptor = self._files.get(name)
+        if descriptor is None:
+            descriptor = self._files[name] = open_private(self.path / name, os.O_WRONLY | os.O_APPEND)
+        try:
+            write_all(descriptor, data)
+        except OSError as exc:
+            raise StorageError(f"Cannot write {self.path / name}: {exc.strerror or exc}.") from exc
+
+
+def create_run(home: Home) -> RunFolder:
+    """Make a folder named after this moment; two runs in one second get different ones."""
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    for number in range(1, _MOST_RUNS_A_SECOND):
+        path = home.runs / (moment if number == 1 else f"{moment}-{number}")
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        except OSError as exc:
+            raise StorageError(f"Cannot create the folder {path}: {exc.strerror or exc}.") from exc
+        return RunFolder(private_folder(path))
+    raise StorageError(f"Cannot find a free name for a run in {home.runs}.")
+
+
+def is_live(path: Path) -> bool:
+    """Tell whether the run's coordinator is alive: only then is its lock held."""
+    try:
+        descriptor = os.open(path / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _json_line(record: dict[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", errors="backslashreplace")

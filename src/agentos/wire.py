@@ -1,0 +1,216 @@
+"""The messages between coordinator and worker: small JSON objects of a closed schema, each behind its length.
+
+No pickle, no code: what does not fit the schema ends the connection.
+"""
+
+import struct
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+MAX_MESSAGE_BYTES = 16_000_000
+T = TypeVar("T")
+_LENGTH = struct.Struct(">I")
+
+
+class ProtocolError(Exception):
+    """The other side sent something that is no message."""
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# From the coordinator to a worker.
+
+
+class ItemData(Message):
+    workflow: str
+    id: str
+    label: str
+    title: str
+    text: str
+    source: str
+
+
+class Decision(Message):
+    """A person's answer to a DISCUSS; it answers the discussion after that many reviews and no other."""
+
+    reviews: int
+    answer: Literal["approve", "revise"]
+    note: str = ""
+    by: str = ""
+    at: str = ""
+
+
+class Job(Message):
+    """All a worker knows."""
+
+    type: Literal["job"] = "job"
+    run_id: str
+    attempt: int
+    item: ItemData
+    worktree: str
+    database: str
+    drafter: str
+    reviewer: str
+    templates: dict[str, str] = Field(default_factory=dict)
+    folders: dict[str, str] = Field(default_factory=dict)
+    max_iterations: int
+    max_retries: int
+    call_timeout: float
+    retry_failed: bool = False
+    decision: Decision | None = None
+    mock_shell: bool = False
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class Leased(Message):
+    """The right to make one call with one key."""
+
+    type: Literal["leased"] = "leased"
+    number: int
+    lease: int
+    key: str
+    secret: str = Field(repr=False)
+
+
+class LeaseRefused(Message):
+    """No key will ever serve this request in this run."""
+
+    type: Literal["lease_refused"] = "lease_refused"
+    number: int
+    reason: str
+
+
+class Drain(Message):
+    """Stop at the next chance; a call in flight is given up."""
+
+    type: Literal["drain"] = "drain"
+    reason: str
+
+
+# From a worker to the coordinator.
+
+
+class Hello(Message):
+    type: Literal["hello"] = "hello"
+    pid: int
+    resumed: bool
+    warm: bool = False  # its imports were done before it was forked
+    tokens_in: int = 0  # spent on this item before, by the word of its own journal
+    tokens_out: int = 0
+    calls: int = 0
+
+
+class NodeStarted(Message):
+    type: Literal["node_started"] = "node_started"
+    node: str
+    reviews: int = 0
+
+
+class NodeEnded(Message):
+    type: Literal["node_ended"] = "node_ended"
+    node: str
+    seconds: float
+
+
+class LeaseWanted(Message):
+    type: Literal["lease_wanted"] = "lease_wanted"
+    number: int
+    provider: str
+    model: str
+    tokens: int
+
+
+class Settled(Message):
+    """What came of a leased call."""
+
+    type: Literal["settled"] = "settled"
+    lease: int
+    seconds: float
+    tokens_in: int = 0
+    tokens_out: int = 0
+    error: str | None = None
+    message: str = ""
+    retry_after: float | None = None
+    quota_reset: float | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+
+
+class Waiting(Message):
+    """The worker waits before it tries a failed call again."""
+
+    type: Literal["waiting"] = "waiting"
+    seconds: float
+    reason: str
+
+
+class Audit(Message):
+    """One record of the item's audit trail."""
+
+    type: Literal["audit"] = "audit"
+    record: dict[str, Any]
+
+
+class Ended(Message):
+    """The worker's last word on its item."""
+
+    type: Literal["ended"] = "ended"
+    status: Literal["approved", "needs_revision", "discuss", "failed", "interrupted"]
+    verdict: str | None = None
+    reviews: int = 0
+    output: str | None = None
+    error: str | None = None
+
+
+ToWorker = Annotated[Job | Leased | LeaseRefused | Drain, Field(discriminator="type")]
+ToCoordinator = Annotated[
+    Hello | NodeStarted | NodeEnded | LeaseWanted | Settled | Waiting | Audit | Ended,
+    Field(discriminator="type"),
+]
+_TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)
+_TO_COORDINATOR: TypeAdapter[ToCoordinator] = TypeAdapter(ToCoordinator)
+
+
+def encode(message: Message) -> bytes:
+    data = message.model_dump_json().encode("utf-8", errors="replace")
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"a message of {len(data):,} bytes is too large")
+    return _LENGTH.pack(len(data)) + data
+
+
+def read_for_worker(frame: bytes) -> ToWorker:
+    return _validate(_TO_WORKER, frame)
+
+
+def read_for_coordinator(frame: bytes) -> ToCoordinator:
+    return _validate(_TO_COORDINATOR, frame)
+
+
+def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:
+    try:
+        return adapter.validate_json(frame)
+    except (ValidationError, RecursionError) as exc:
+        raise ProtocolError(f"not a message: {str(exc)[:200]}") from exc
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._buffer += data
+        frames: list[bytes] = []
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > MAX_MESSAGE_BYTES:
+                raise ProtocolError(f"a frame of {length:,} bytes is too large")
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            frames.append(bytes(self._buffer[_LENGTH.size : end]))
+            del self._buffer[:end]
+        return frames

@@ -1,0 +1,1 @@
+"""The child process: one job in, events out. Imports nothing of the coordinator."""

@@ -1,0 +1,110 @@
+"""The item's checkpoint database: LangGraph's state and the journal of paid calls in one file. Worker process."""
+
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from agentos.errors import ItemFailed, StorageError
+from agentos.llm.provider import Reply
+from agentos.store.files import open_private
+
+LOCK_SECONDS = 10.0  # how long a worker that should be dead is given to vanish
+_JOURNAL = "CREATE TABLE IF NOT EXISTS agentos_calls (role TEXT, number INTEGER, reply TEXT, PRIMARY KEY (role, number))"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What the journal says was paid for before."""
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+class Checkpoint:
+    """One connection to one database; nobody else has it open."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        # The strict serializer: with the default one, an edited database could run code when it is read.
+        self.saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        self.saver.setup()
+        with self.saver.cursor() as cursor:
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.execute(_JOURNAL)
+
+    def replayed(self, role: str, number: int) -> Reply | None:
+        """Return the reply to a call that was paid for before."""
+        with self.saver.cursor(transaction=False) as cursor:
+            row = cursor.execute(
+                "SELECT reply FROM agentos_calls WHERE role = ? AND number = ?", (role, number)
+            ).fetchone()
+        return Reply(**json.loads(row[0])) if row else None
+
+    def record(self, role: str, number: int, reply: Reply) -> None:
+        """Save the reply; on return it is on the disk."""
+        stored = asdict(reply) | {"headers": {}}
+        with self.saver.cursor() as cursor:
+            cursor.execute(
+                "INSERT OR REPLACE INTO agentos_calls VALUES (?, ?, ?)", (role, number, json.dumps(stored))
+            )
+
+    def spent(self) -> Spent:
+        with self.saver.cursor(transaction=False) as cursor:
+            replies = [
+                json.loads(row[0]) for row in cursor.execute("SELECT reply FROM agentos_calls").fetchall()
+            ]
+        return Spent(
+            calls=len(replies),
+            tokens_in=sum(reply["tokens_in"] for reply in replies),
+            tokens_out=sum(reply["tokens_out"] for reply in replies),
+        )
+
+    def begun(self, config: Any) -> bool:
+        return self.saver.get_tuple(config) is not None
+
+
+@contextmanager
+def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
+    """Open the database with its lock held: two workers can never run one item."""
+    lock = _lock(database.with_name(database.name + ".lock"))
+    try:
+        os.close(open_private(database, os.O_RDWR))  # so that SQLite finds it there, for the owner alone
+        connection = sqlite3.connect(database, check_same_thread=False, timeout=30)
+        try:
+            yield Checkpoint(connection)
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as exc:
+        raise StorageError(
+            f"The checkpoint {database} cannot be used: {exc}. Run the item with --fresh."
+        ) from exc
+    finally:
+        os.close(lock)
+
+
+def _lock(path: Path) -> int:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        descriptor = open_private(path, os.O_RDWR)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() > deadline:
+                raise ItemFailed(f"Another worker still holds {path.name}; see 'agentos status'.") from None
+            time.sleep(0.05)
+            continue
+        # A finished run may have removed the file between open and lock; then the lock is on nothing.
+        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+        os.close(descriptor)

@@ -1,0 +1,112 @@
+"""The worker's end of the socket: asks for leases, tells what happens, hears the stop. Worker process."""
+
+import os
+import signal
+import socket
+import threading
+from typing import NoReturn
+
+from agentos import process
+from agentos.errors import NoUsableKey
+from agentos.llm.provider import Cancel
+from agentos.wire import (
+    Drain,
+    FrameReader,
+    Job,
+    Leased,
+    LeaseRefused,
+    LeaseWanted,
+    Message,
+    ProtocolError,
+    Settled,
+    ToWorker,
+    Waiting,
+    encode,
+    read_for_worker,
+)
+
+_CHUNK = 65_536
+
+
+class Link:
+    """The socket, with a thread that listens; the end of file means that the coordinator is dead."""
+
+    def __init__(self, control: socket.socket, cancel: Cancel) -> None:
+        self._control = control
+        self._cancel = cancel
+        self._sending = threading.Lock()
+        self._reader = FrameReader()
+        self._answers: dict[int, Leased | LeaseRefused] = {}
+        self._number = 0
+
+    def receive_job(self) -> Job:
+        """Read the first message, which is the job, then listen for the others aside."""
+        messages = self._read()
+        first = messages.pop(0)
+        if not isinstance(first, Job):
+            raise ProtocolError("the first message is not a job")
+        for message in messages:
+            self._take(message)
+        threading.Thread(target=self._listen, name="link", daemon=True).start()
+        return first
+
+    def send(self, message: Message) -> None:
+        data = encode(message)
+        try:
+            with self._sending:
+                self._control.sendall(data)
+        except OSError:
+            end_own_group()
+
+    def lease(self, provider: str, model: str, tokens: int) -> Leased:
+        """Wait for the right to make one call; waiting is no try and has no limit of its own."""
+        self._number += 1
+        number = self._number
+        self.send(LeaseWanted(number=number, provider=provider, model=model, tokens=tokens))
+        self._cancel.wait(lambda: number in self._answers, None)
+        answer = self._answers.pop(number)
+        if isinstance(answer, LeaseRefused):
+            raise NoUsableKey(answer.reason)
+        return answer
+
+    def settle(self, settled: Settled) -> None:
+        self.send(settled)
+
+    def waiting(self, seconds: float, reason: str) -> None:
+        self.send(Waiting(seconds=seconds, reason=reason[:500]))
+
+    def _listen(self) -> None:
+        while True:
+            for message in self._read():
+                self._take(message)
+
+    def _take(self, message: ToWorker) -> None:
+        if isinstance(message, Drain):
+            self._cancel.set()
+        elif isinstance(message, Leased | LeaseRefused):
+            self._answers[message.number] = message
+            self._cancel.wake()
+
+    def _read(self) -> list[ToWorker]:
+        frames: list[bytes] = []
+        while not frames:
+            try:
+                data = self._control.recv(_CHUNK)
+            except OSError:
+                data = b""
+            if not data:
+                end_own_group()
+            try:
+                frames = self._reader.feed(data)
+            except ProtocolError:
+                end_own_group()
+        return [read_for_worker(frame) for frame in frames]
+
+
+def end_own_group() -> NoReturn:
+    """Die, and take every program along that this worker started: nobody is left to look after them."""
+    if token := os.environ.get(process.TOKEN_VARIABLE):
+        process.kill_by_token(token)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)

@@ -1,0 +1,156 @@
+"""Runs one workflow on one item, from its checkpoint if there is one, and says how it ended. Worker process."""
+
+import os
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from agentos.errors import AgentosError, NoUsableKey, StopRequested
+from agentos.llm.caller import Caller
+from agentos.llm.provider import Cancel, Reply, Request, Role
+from agentos.llm.providers import make_provider
+from agentos.model import Item
+from agentos.wire import Audit, Ended, Hello, Job, NodeEnded, NodeStarted
+from agentos.worker.checkpoint import Checkpoint, open_checkpoint
+from agentos.worker.link import Link
+from agentos.workflows.prompts import Prompt
+from agentos.workflows.registry import ItemContext, workflow
+
+RECURSION_LIMIT = 1_000  # graph steps; the loop's own limits end it long before
+
+
+def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
+    """Carry the job out; whatever happens, there is an ending to report."""
+    try:
+        with open_checkpoint(Path(job.database)) as checkpoint:
+            return _Runner(job, link, cancel, checkpoint).run()
+    except (StopRequested, GraphDrained):
+        return Ended(status="interrupted")
+    except NoUsableKey as exc:
+        return Ended(status="interrupted", error=str(exc))
+    except AgentosError as exc:
+        return Ended(status="failed", error=str(exc))
+    except Exception as exc:  # noqa: BLE001 - the one boundary: the traceback goes to the item's log
+        traceback.print_exc()
+        return Ended(
+            status="failed", error=f"unexpected error, see the log: {type(exc).__name__}: {exc}"[:500]
+        )
+
+
+class _Runner:
+    """One item's graph, and the tools it is given."""
+
+    def __init__(self, job: Job, link: Link, cancel: Cancel, checkpoint: Checkpoint) -> None:
+        self._job = job
+        self._link = link
+        self._cancel = cancel
+        self._checkpoint = checkpoint
+        self._item = Item(**job.item.model_dump())
+        self._node = ""
+        self._callers: dict[str, Caller] = {}
+
+    def run(self) -> Ended:
+        control = RunControl()
+        self._cancel.on_set(control.request_drain)
+        config: Any = {"configurable": {"thread_id": self._item.label}, "recursion_limit": RECURSION_LIMIT}
+        resumed = self._checkpoint.begun(config)
+        spent = self._checkpoint.spent()
+        self._link.send(
+            Hello(
+                pid=os.getpid(),
+                resumed=resumed,
+                calls=spent.calls,
+                tokens_in=spent.tokens_in,
+                tokens_out=spent.tokens_out,
+            )
+        )
+        flow = workflow(self._item.workflow)
+        graph = flow.build(self._context(), self).compile(checkpointer=self._checkpoint.saver)
+        began: dict[str, float] = {}
+        # `next == ()` does not mean finished: it also shows after a kill in between. So always go on.
+        for task in graph.stream(
+            None if resumed else flow.start(), config, stream_mode="tasks", durability="sync", control=control
+        ):
+            self._report(task, began)
+        state = graph.get_state(config)
+        held = state.interrupts[0].value if state.interrupts else None
+        return flow.ending(state.values, held)
+
+    def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:
+        """Make the role's how-manieth call; one that was paid for before is not made again."""
+        known = self._checkpoint.replayed(role, number)
+        if known is not None:
+            return known
+        model = self._job.drafter if role == "drafter" else self._job.reviewer
+        request = Request(
+            role=role,
+            model=model.partition(":")[2],
+            number=number,
+            system=prompt.system,
+            prompt=prompt.text,
+            schema=schema,
+        )
+        made = self._caller(model.partition(":")[0]).call(
+            request, keep=lambda reply: self._checkpoint.record(role, number, reply)
+        )
+        self.audit(
+            "call",
+            role=role,
+            number=number,
+            model=model,
+            served=made.reply.model,
+            key=made.key,
+            tokens_in=made.reply.tokens_in,
+            tokens_out=made.reply.tokens_out,
+            seconds=round(made.seconds, 3),
+            tries=made.tries,
+            prompt_version=prompt.version,
+        )
+        return made.reply
+
+    def audit(self, kind: str, **fields: Any) -> None:
+        self._link.send(Audit(record={"kind": kind, "node": self._node, **fields}))
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)  # noqa: T201 - standard output is how a worker talks to people
+
+    def _caller(self, provider: str) -> Caller:
+        if provider not in self._callers:
+            self._callers[provider] = Caller(
+                provider,
+                make_provider(provider, self._job),
+                self._link,
+                cancel=self._cancel,
+                max_retries=self._job.max_retries,
+                call_timeout=self._job.call_timeout,
+            )
+        return self._callers[provider]
+
+    def _report(self, task: Any, began: dict[str, float]) -> None:
+        if "triggers" in task:
+            began[task["id"]] = time.monotonic()
+            self._node = task["name"]
+            reviews = task["input"].get("reviews", 0) if isinstance(task["input"], dict) else 0
+            self._link.send(
+                NodeStarted(node=task["name"], reviews=reviews if isinstance(reviews, int) else 0)
+            )
+        else:
+            seconds = time.monotonic() - began.pop(task["id"], time.monotonic())
+            self._link.send(NodeEnded(node=task["name"], seconds=seconds))
+
+    def _context(self) -> ItemContext:
+        job = self._job
+        return ItemContext(
+            item=self._item,
+            worktree=Path(job.worktree),
+            run_id=job.run_id,
+            folders=job.folders,
+            templates=job.templates,
+            max_iterations=job.max_iterations,
+            retry_failed=job.retry_failed,
+            decision=job.decision,
+        )

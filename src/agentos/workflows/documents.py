@@ -1,0 +1,89 @@
+"""What becomes of an approved document: its review log, its marker, its file. Worker process."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import ConfigError, ItemFailed, UsageError
+from agentos.store.files import inside, write_atomic
+from agentos.workflows.gates import check_template
+from agentos.workflows.prompts import Kind, shipped_template
+from agentos.workflows.registry import ItemContext
+
+_MARKER = "<!-- agentos:"
+_FORGED_MARKER = re.compile(r"<!--\s*agentos:", re.IGNORECASE)
+MAX_TEMPLATE_BYTES = 200_000
+
+
+def save(context: ItemContext, path: Path, document: str) -> str:
+    """Write an approved document; a file there that is not ours is left alone and the item fails."""
+    target = inside(context.worktree, path)
+    if target.is_symlink() or (
+        target.exists() and _MARKER not in target.read_text("utf-8", errors="replace")
+    ):
+        raise ItemFailed(
+            f"{path} exists and was not written by agentos; move it away, then run the item again."
+        )
+    write_atomic(target, document)
+    return str(path)
+
+
+def with_log(
+    context: ItemContext, draft: str, log: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]]
+) -> str:
+    """Add the review log and the marker that tells which input was approved."""
+    lines = [_FORGED_MARKER.sub("<!-- (agentos):", draft).rstrip(), "", "## Review Log", ""]
+    lines += ["| review | draft | verdict | by | open findings |", "| --- | --- | --- | --- | --- |"]
+    for entry in log:
+        if "decision" in entry:
+            told = f"approved by {entry['by']} {entry['at']}" + (
+                f": {entry['note']}" if entry["note"] else ""
+            )
+            lines.append(f"| - | - | decision | {_cell(entry['by'])} | {_cell(told)} |")
+        else:
+            open_ones = "; ".join(entry["findings"]) or "none"
+            lines.append(
+                f"| {entry['review']} | {entry['draft']} | {entry['verdict']} | {_cell(entry['model'])} | {_cell(open_ones)} |"
+            )
+    follow_ups = [finding for finding in findings if finding["tier"] < 3]
+    if follow_ups:
+        lines += ["", "### Follow-ups", ""]
+        for finding in follow_ups:
+            told = " ".join(f"{finding['title']}: {finding['text']} {finding['recommendation']}".split())
+            lines.append(
+                f"- Tier {finding['tier']} {finding['category']}: {_FORGED_MARKER.sub('<!- (agentos):', told)}"
+            )
+    item = context.item
+    lines += ["", f"{_MARKER} item={item.label} input=sha256:{item.input_hash} -->", ""]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return _FORGED_MARKER.sub("<!- (agentos):", " ".join(text.split()).replace("|", "\\|"))
+
+
+def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
+    """Read the repo's own template, which must have every section the gate will ask for, or the shipped one."""
+    if override is None:
+        return shipped_template(kind)
+    name = f"{kind}_template {override!r}"
+    try:
+        path = inside(worktree, Path(override)).resolve()
+        if not path.is_relative_to(worktree.resolve()):
+            raise ConfigError(f"{name} leads outside the worktree.")
+        data = path.read_bytes()
+        if len(data) > MAX_TEMPLATE_BYTES:
+            raise ConfigError(f"{name} is larger than {MAX_TEMPLATE_BYTES:,} bytes.")
+        template = data.decode("utf-8-sig")
+    except UsageError:
+        raise
+    except OSError as exc:
+        raise ConfigError(f"{name} cannot be read: {exc.strerror or exc}.") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{name} is not UTF-8 text.") from exc
+    if missing := check_template(kind, template):
+        raise ConfigError(
+            f"{name} lacks the section {', '.join(missing)}, which every draft must have. Add it."
+        )
+    return template

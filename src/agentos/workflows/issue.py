@@ -1,0 +1,15 @@
+"""The issue workflow: a brief becomes a reviewed issue, kept as a local file where the lld workflow finds it."""
+
+from pathlib import Path
+
+from agentos.discovery.local import brief_id
+from agentos.workflows.reviewed import ReviewedWorkflow
+
+WORKFLOW = ReviewedWorkflow(
+    name="issue",
+    prefix="ISSUE",
+    source_name="brief",
+    source_setting="briefs_folder",
+    id_of=brief_id,
+    output=lambda context: Path(context.folders["issues"]) / f"{context.item.id}.md",
+)

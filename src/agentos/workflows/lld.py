@@ -1,0 +1,15 @@
+"""The lld workflow: an issue becomes a reviewed low-level design, saved in the repo."""
+
+from pathlib import Path
+
+from agentos.discovery.local import issue_id
+from agentos.workflows.reviewed import ReviewedWorkflow
+
+WORKFLOW = ReviewedWorkflow(
+    name="lld",
+    prefix="LLD",
+    source_name="issue",
+    source_setting="issues_folder",
+    id_of=issue_id,
+    output=lambda context: Path(context.folders["lld"]) / f"{context.item.label}.md",
+)

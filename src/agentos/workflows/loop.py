@@ -1,0 +1,291 @@
+"""The loop of both workflows: load, draft, gate, review, judge, and back until approved. Worker process.
+
+    load -> draft -> gate -> review -> judge -> finalize
+              ^        |                 |
+              +--------+--- (revise) ----+--> hold: a person, or a later run, must say how to go on
+
+Paid calls stand alone in their nodes (draft, review), so that their results are saved before anything is done
+with them. Every other node can run twice with the same result.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from agentos.llm.provider import Reply
+from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
+from agentos.store.lineage import Lineage
+from agentos.workflows.documents import save, with_log
+from agentos.workflows.gates import check_draft
+from agentos.workflows.prompts import draft_prompt, review_prompt, revise_prompt
+from agentos.workflows.registry import ItemContext, Tools
+
+Kind = Literal["issue", "lld"]
+
+GATE_RETURNS = 3  # how often in a row a draft may go back for missing sections
+UNREADABLE_REVIEWS = 3  # how many reviews in a row may be unreadable
+NO_PROGRESS_REPEATS = 2  # how often the same findings may come back
+
+
+class LoopState(TypedDict, total=False):
+    """What is saved between nodes: plain values only, no secret."""
+
+    lineage: str  # the trail's name when done
+    trail: int  # numbered files written so far
+    drafts: int
+    draft: str
+    missing: list[str]  # sections the gate did not find
+    returns: int  # drafts sent back by the gate in a row
+    reviews: int
+    reply: str
+    reviewer: str  # the model that gave the reply
+    verdict: str
+    findings: list[dict[str, Any]]  # still open
+    repeats: int  # times in a row the same findings came back
+    unreadable: int  # unreadable reviews in a row
+    allowance_from: int  # reviews before the present allowance began
+    note: str  # a person's word to the drafter
+    log: list[dict[str, Any]]  # a line a review, for the document's review log
+    held: dict[str, Any]
+    output: str
+
+
+def start_state() -> LoopState:
+    """What a new item begins with."""
+    return {
+        "drafts": 0,
+        "draft": "",
+        "missing": [],
+        "returns": 0,
+        "reviews": 0,
+        "findings": [],
+        "repeats": 0,
+        "unreadable": 0,
+        "allowance_from": 0,
+        "note": "",
+        "log": [],
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What tells the two workflows apart: names, and where the approved document goes."""
+
+    kind: Kind
+    source_name: str  # "issue" or "brief": how the first file of the trail is called
+    output: Path  # where the approved document goes, from the worktree
+
+
+def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateGraph[Any, Any, Any, Any]:
+    """Make the graph of one item."""
+    nodes = _Nodes(document, context, tools)
+    graph: StateGraph[Any, Any, Any, Any] = StateGraph(LoopState)
+    graph.add_node("load", nodes.load)
+    graph.add_node("draft", nodes.draft)
+    graph.add_node("gate", nodes.gate, destinations=("draft", "review", "hold"))
+    graph.add_node("review", nodes.review)
+    graph.add_node("judge", nodes.judge, destinations=("draft", "review", "finalize", "hold"))
+    graph.add_node("hold", nodes.hold, destinations=("draft", "review", "finalize"))
+    graph.add_node("finalize", nodes.finalize)
+    graph.add_edge(START, "load")
+    graph.add_edge("load", "draft")
+    graph.add_edge("draft", "gate")
+    graph.add_edge("review", "judge")
+    graph.add_edge("finalize", END)
+    return graph
+
+
+class _Nodes:
+    def __init__(self, document: Document, context: ItemContext, tools: Tools) -> None:
+        self.document = document
+        self.context = context
+        self.tools = tools
+        item = context.item
+        self.lineage = Lineage(
+            worktree=context.worktree, folder=context.folders["lineage"], name=f"{item.id}-{item.workflow}"
+        )
+        self.about = {"item_id": item.id, "label": item.label, "title": item.title, "source_text": item.text}
+
+    def load(self, state: LoopState) -> LoopState:
+        del state  # nothing is known yet
+        name = self.lineage.begin(self.document.source_name, self.context.item.text)
+        return {"lineage": name, "trail": 1}
+
+    def draft(self, state: LoopState) -> LoopState:
+        number = state["drafts"] + 1
+        template = self.context.templates[self.document.kind]
+        if number == 1:
+            prompt = draft_prompt(self.document.kind, **self.about, template=template)
+        else:
+            prompt = revise_prompt(
+                self.document.kind,
+                **self.about,
+                template=template,
+                draft=state["draft"],
+                findings=state["findings"],
+                missing=state["missing"],
+                note=state["note"],
+            )
+        reply = self.tools.call("drafter", number=number, prompt=prompt)
+        return {"drafts": number, "draft": reply.text}
+
+    def gate(self, state: LoopState) -> Command[Literal["draft", "review", "hold"]]:
+        trail = state["trail"] + 1
+        self.lineage.write(trail, "draft", state["draft"])
+        result = check_draft(self.document.kind, state["draft"], item_id=self.context.item.id)
+        missing = list(result.missing)
+        returns = state["returns"] + 1 if missing else 0
+        self.tools.audit("gate", draft=state["drafts"], missing=missing, notes=list(result.notes))
+        for note in result.notes:
+            self.tools.say(f"draft {state['drafts']}: {note}")
+        update: LoopState = {"trail": trail, "draft": result.draft, "missing": missing, "returns": returns}
+        if not missing:
+            self.tools.say(f"draft {state['drafts']} passed the gate")
+            return Command(update=update, goto="review")
+        self.tools.say(f"draft {state['drafts']} misses: {', '.join(missing)}")
+        if returns > GATE_RETURNS:
+            reason = f"the draft still misses {', '.join(missing)} after it went back {GATE_RETURNS} times"
+            return Command(update=update | self._held("failed", reason), goto="hold")
+        return Command(update=update, goto="draft")
+
+    def review(self, state: LoopState) -> LoopState:
+        number = state["reviews"] + 1
+        prompt = review_prompt(
+            self.document.kind,
+            **self.about,
+            draft=state["draft"],
+            earlier_findings=state["findings"],
+            note=state["note"],
+        )
+        reply: Reply = self.tools.call(
+            "reviewer", number=number, prompt=prompt, schema=review_schema(self.document.kind)
+        )
+        return {"reviews": number, "reply": reply.text, "reviewer": reply.model}
+
+    def judge(self, state: LoopState) -> Command[Literal["draft", "review", "finalize", "hold"]]:
+        reading = read_reply(state["reply"], self.document.kind)
+        trail = state["trail"] + 1
+        self.lineage.write(trail, "verdict", self._verdict_document(state["reply"], reading))
+        blocking = [finding for finding in reading.findings if finding.tier < 3]
+        self.tools.audit(
+            "verdict",
+            review=state["reviews"],
+            verdict=reading.verdict.value,
+            reason=reading.reason,
+            findings=[finding.as_dict() for finding in reading.findings],
+            questions=list(reading.questions),
+            model=state["reviewer"],
+        )
+        told = f": {reading.reason}" if reading.reason else f", {len(blocking)} findings" if blocking else ""
+        self.tools.say(f"review {state['reviews']}: {reading.verdict.value}{told}")
+        entry = {
+            "review": state["reviews"],
+            "draft": state["drafts"],
+            "verdict": reading.verdict.value,
+            "model": state["reviewer"],
+            "findings": [f"Tier {one.tier} {one.category}: {one.title or one.text[:80]}" for one in blocking],
+        }
+        update: LoopState = {
+            "trail": trail,
+            "verdict": reading.verdict.value,
+            "log": [*state["log"], entry],
+            "note": "",
+        }
+        if reading.verdict is Verdict.UNREADABLE:
+            return self._unreadable(state, update, reading)
+        update["unreadable"] = 0
+        update["findings"] = [finding.as_dict() for finding in reading.findings]
+        if reading.verdict is Verdict.APPROVED:
+            return Command(update=update, goto="finalize")
+        if reading.verdict is Verdict.DISCUSS:
+            asked = " / ".join(reading.questions) or "the reviewer asks for a person's decision"
+            return Command(update=update | self._held("discuss", asked), goto="hold")
+        return self._revise(state, update, reading)
+
+    def _unreadable(
+        self, state: LoopState, update: LoopState, reading: Reading
+    ) -> Command[Literal["draft", "review", "finalize", "hold"]]:
+        update["unreadable"] = state["unreadable"] + 1
+        if update["unreadable"] >= UNREADABLE_REVIEWS:
+            reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {reading.reason}"
+            return Command(update=update | self._held("failed", reason), goto="hold")
+        if self._used_up(state):
+            return Command(update=update | self._held("needs_revision", self._limit_text(state)), goto="hold")
+        return Command(update=update, goto="review")
+
+    def _revise(
+        self, state: LoopState, update: LoopState, reading: Reading
+    ) -> Command[Literal["draft", "review", "finalize", "hold"]]:
+        before = {_identity(finding) for finding in state["findings"] if finding["tier"] < 3}
+        now = {_identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
+        update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
+        if update["repeats"] >= NO_PROGRESS_REPEATS:
+            reason = f"no progress: the same findings came back {NO_PROGRESS_REPEATS} times"
+            return Command(update=update | self._held("needs_revision", reason, stuck=True), goto="hold")
+        if self._used_up(state):
+            return Command(update=update | self._held("needs_revision", self._limit_text(state)), goto="hold")
+        return Command(update=update, goto="draft")
+
+    def _used_up(self, state: LoopState) -> bool:
+        return state["reviews"] - state["allowance_from"] >= self.context.max_iterations
+
+    def _limit_text(self, state: LoopState) -> str:
+        return f"not approved after {state['reviews']} reviews"
+
+    def hold(self, state: LoopState) -> Command[Literal["draft", "review", "finalize"]]:
+        """Wait here until a person or a later run makes it possible to go on; runs again with each run."""
+        held = state["held"]
+        anew: LoopState = {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
+        decision = self.context.decision
+        if held["status"] == "discuss":
+            if decision is None or decision.reviews != state["reviews"]:
+                interrupt(held)
+            assert decision is not None
+            self.tools.audit("decision", **decision.model_dump())
+            self.tools.say(f"decided: {decision.answer}" + (f" ({decision.note})" if decision.note else ""))
+            if decision.answer == "approve":
+                by = decision.by or "a person"
+                log = [
+                    *state["log"],
+                    {"decision": "approve", "by": by, "at": decision.at, "note": decision.note},
+                ]
+                return Command(update={"verdict": Verdict.APPROVED.value, "log": log}, goto="finalize")
+            return Command(update=anew | {"note": decision.note}, goto="draft")
+        later_run = held["run"] != self.context.run_id
+        if held["status"] == "needs_revision":
+            raised = not held["stuck"] and not self._used_up(state)
+            if later_run and self.context.retry_failed:
+                return Command(update=anew, goto="draft")
+            if later_run and raised:
+                return Command(goto="draft")
+            interrupt(held)
+        if not later_run:
+            interrupt(held)
+        return Command(update=anew, goto="review" if state["unreadable"] else "draft")
+
+    def finalize(self, state: LoopState) -> LoopState:
+        document = with_log(self.context, state["draft"], state["log"], state["findings"])
+        output = save(self.context, self.document.output, document)
+        self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
+        self.tools.say(f"saved {output}")
+        return {"trail": state["trail"] + 1, "output": output}
+
+    def _held(self, status: str, reason: str, *, stuck: bool = False) -> LoopState:
+        return {"held": {"status": status, "reason": reason, "stuck": stuck, "run": self.context.run_id}}
+
+    def _verdict_document(self, reply: str, reading: Reading) -> str:
+        review = structured_review(reply)
+        if review is not None:
+            return render_review(review, kind=self.document.kind, title=self.context.item.title)
+        if reading.verdict is Verdict.UNREADABLE:
+            return f"<!-- Not a readable review: {reading.reason.replace('--', '- -')} -->\n\n{reply}\n"
+        return reply
+
+
+def _identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
+    words = " ".join(f"{finding['title']} {finding['text']}".casefold().split())
+    return (finding["tier"], finding["category"], words)

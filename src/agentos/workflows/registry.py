@@ -1,0 +1,92 @@
+"""What a workflow is, and finding the registered ones. Importing this must not import LangGraph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentos.errors import ConfigError, UsageError
+from agentos.model import Item
+from agentos.settings import Settings
+from agentos.wire import Decision, Ended
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
+
+    from agentos.llm.provider import Reply, Role
+    from agentos.workflows.prompts import Prompt
+
+GROUP = "agentos.workflows"
+
+
+class Tools(Protocol):
+    """What the worker gives a graph: models behind leases, and a place for records."""
+
+    def call(
+        self, role: "Role", *, number: int, prompt: "Prompt", schema: dict[str, Any] | None = None
+    ) -> "Reply":
+        """Make the role's how-manieth call; a call that was made before is not made again."""
+        ...
+
+    def audit(self, kind: str, **fields: Any) -> None:
+        """Add a record to the item's audit trail."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Print a line for the person who watches."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemContext:
+    """The item a graph is built for, and the limits it has."""
+
+    item: Item
+    worktree: Path
+    run_id: str
+    folders: Mapping[str, str] = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
+    max_iterations: int = 5
+    retry_failed: bool = False
+    decision: Decision | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+class Workflow(Protocol):
+    """A graph that can be run over many items."""
+
+    name: str
+    prefix: str
+
+    def discover(self, worktree: Path, settings: Settings, wanted: Sequence[str]) -> tuple[Item, ...]:
+        """List the items wanted, or every one there is where none is named."""
+        ...
+
+    def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
+        """Read and check what every item needs, such as templates, before any work; runs in the coordinator."""
+        ...
+
+    def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
+        """Make the graph of one item; runs in its worker."""
+        ...
+
+    def start(self) -> dict[str, Any]:
+        """The state a new item begins with."""
+        ...
+
+    def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> Ended:
+        """Say how the item ended, from the graph's last state and what it was interrupted with."""
+        ...
+
+
+def workflow(name: str) -> Workflow:
+    """Find a registered workflow by name."""
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in found:
+        raise UsageError(f"No workflow {name!r}. Registered: {', '.join(sorted(found)) or 'none'}.")
+    try:
+        loaded: Workflow = found[name].load()
+    except Exception as exc:
+        raise ConfigError(f"Workflow {name!r} ({found[name].value}) cannot be loaded: {exc}.") from exc
+    return loaded

@@ -1,0 +1,60 @@
+"""A workflow that drafts and reviews one document an item; `issue` and `lld` are two of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentos.discovery.local import list_files, pick
+from agentos.model import Item
+from agentos.settings import Settings
+from agentos.wire import Ended
+from agentos.workflows.registry import ItemContext, Tools
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewedWorkflow:
+    """What tells the workflows apart."""
+
+    name: Literal["issue", "lld"]
+    prefix: str
+    source_name: str  # what an item is to a person, and the first file of its trail
+    source_setting: str  # which setting names the folder of items
+    id_of: Callable[[str], str]  # from a file's stem to the item's id
+    output: Callable[[ItemContext], Path]  # where the approved document goes
+
+    def discover(self, worktree: Path, settings: Settings, wanted: Sequence[str]) -> tuple[Item, ...]:
+        folder: str = getattr(settings, self.source_setting)
+        items = list_files(worktree, folder, workflow=self.name, prefix=self.prefix, id_of=self.id_of)
+        if not wanted:
+            return items
+        # An item may also be named by its file, as the shell completes it.
+        ids = [self.id_of(Path(one).stem) if one.endswith(".md") else one for one in wanted]
+        return pick(items, ids, folder=folder, what=self.source_name)
+
+    def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
+        from agentos.workflows.documents import load_template  # noqa: PLC0415 - a Markdown parser, for runs only
+
+        return {self.name: load_template(worktree, self.name, getattr(settings, f"{self.name}_template"))}
+
+    def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
+        from agentos.workflows.loop import Document, build_loop  # noqa: PLC0415 - LangGraph, in workers only
+
+        document = Document(kind=self.name, source_name=self.source_name, output=self.output(context))
+        return build_loop(document, context, tools)
+
+    def start(self) -> dict[str, Any]:
+        from agentos.workflows.loop import start_state  # noqa: PLC0415
+
+        return dict(start_state())
+
+    def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> Ended:
+        told = {"verdict": state.get("verdict"), "reviews": state.get("reviews", 0)}
+        if held is not None:
+            return Ended(status=held["status"], error=held["reason"], **told)
+        if "output" in state:
+            return Ended(status="approved", output=state["output"], **told)
+        return Ended(status="failed", error="the graph stopped without an ending", **told)
