@@ -136,7 +136,7 @@ def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) ->
             allowed[name] = raw
         else:
             warnings.append(
-                f"{where} sets {name!r}, which a repo may not set; ignored. Put it into your own configuration file."
+                f"{where} sets {name!r}, which a repo may not set; ignored. Set it in your own file."
             )
     return allowed
 

@@ -67,5 +67,5 @@ class ItemFailed(AgentosError):  # noqa: N818
     """This item cannot go on; others can."""
 
 
-class StopRequested(BaseException):  # noqa: N818
+class StopRequested(BaseException):
     """The coordinator asked this worker to stop; state is saved, the item resumes later."""

@@ -1,7 +1,7 @@
-"""Finding and ending processes that got away from their worker. Linux offers the means; elsewhere groups must do.
+"""Finding and ending processes that got away from their worker; where Linux does not help, groups must do.
 
-A program started by a worker may leave the worker's process group. Two things lead back to it: the coordinator
-adopts orphans, and every descendant carries the worker's token in its environment.
+A program started by a worker may leave the worker's process group. Two things lead back to it: the
+coordinator adopts orphans, and every descendant carries the worker's token in its environment.
 """
 
 import contextlib
@@ -60,10 +60,14 @@ def kill_by_token(token: str) -> None:
     if not LINUX:
         return
     wanted = f"{TOKEN_VARIABLE}={token}\0".encode()
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and wanted in _environment(int(name)):
+    for entry in Path("/proc").iterdir():
+        if (
+            entry.name.isdigit()
+            and int(entry.name) != os.getpid()
+            and wanted in _environment(int(entry.name))
+        ):
             with contextlib.suppress(OSError):
-                os.kill(int(name), signal.SIGKILL)
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _environment(pid: int) -> bytes:

@@ -18,7 +18,7 @@ PARALLEL_CAP = 10
 Parser = Callable[[Any], Any]
 
 
-class Rejected(ValueError):
+class Rejected(ValueError):  # noqa: N818 - read as what it is
     """A value does not fit; the text says what would."""
 
 

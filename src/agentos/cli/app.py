@@ -1,5 +1,6 @@
 """The command `agentos` and its one error boundary."""
 
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -70,26 +71,31 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    code: int = Exit.OK
     try:
         result: Any = agentos.main(args=arguments, prog_name="agentos", standalone_mode=False)
+        code = result if isinstance(result, int) else Exit.OK
     except click.exceptions.Exit as exc:
-        return exc.exit_code
+        code = exc.exit_code
     except click.ClickException as exc:
         exc.show()
-        return Exit.USAGE
-    except click.Abort:
-        return Exit.INTERRUPTED
+        code = Exit.USAGE
     except AgentosError as exc:
         click.echo(f"agentos: {exc}", err=True)
-        return exc.exit_code
-    except KeyboardInterrupt:
+        code = exc.exit_code
+    except (click.Abort, KeyboardInterrupt):
         click.echo("agentos: interrupted", err=True)
-        return Exit.INTERRUPTED
+        code = Exit.INTERRUPTED
     except BrokenPipeError:
-        return Exit.OK
+        _silence_output()
     except Exception as exc:  # noqa: BLE001 - the boundary
-        return _unexpected(exc)
-    return int(result) if isinstance(result, int) else Exit.OK
+        code = _unexpected(exc)
+    return code
+
+
+def _silence_output() -> None:
+    """Whoever read our output has gone; the interpreter must not stumble over it when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unexpected(exc: Exception) -> int:

@@ -23,7 +23,7 @@ def _age(_ctx: click.Context, _parameter: click.Parameter, text: Any) -> float:
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def clean(*, older_than: float, dry_run: bool) -> None:
-    """Remove runs and kept checkpoints older than AGE; an item whose checkpoint goes starts anew next time."""
+    """Remove runs and kept checkpoints older than AGE; an item without its checkpoint starts anew."""
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.store.home import checkpoint_files  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415

@@ -9,7 +9,7 @@ import click
 @click.command("config")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def config(*, as_json: bool) -> None:
-    """Show every setting with its value and origin, strongest first: flag, environment, user, repo, default."""
+    """Show every setting with its value and origin: flag, environment, user, repo or default."""
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.settings import variable_of  # noqa: PLC0415
 

@@ -93,16 +93,17 @@ def next_commands(summary: Summary) -> list[tuple[str, str]]:
         else f"agentos run {summary.workflow}"
     )
     mock = " --mock" if all(key.provider == "mock" for key in summary.keys) else ""
-    commands: list[tuple[str, str]] = []
     by_status: dict[Status, list[ItemRow]] = {}
     for row in summary.items:
         by_status.setdefault(row.status, []).append(row)
-    for row in by_status.get(Status.DISCUSS, [])[:3]:
-        commands.append((f"agentos decide {shlex.quote(row.label)} --approve", 'or --revise, --note "..."'))
+    commands = [
+        (f"agentos decide {shlex.quote(row.label)} --approve", 'or --revise, or --note "..."')
+        for row in by_status.get(Status.DISCUSS, [])[:3]
+    ]
     if by_status.keys() & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
         commands.append((f"{base} --all{mock}", "go on where it stopped"))
     if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
         commands.append((f"{base} --retry-failed{mock}", "try those again that did not get through"))
-    for row in (by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []))[:1]:
-        commands.append((f"agentos logs {shlex.quote(row.label)}", "see what happened"))
+    if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):
+        commands.append((f"agentos logs {shlex.quote(broken[0].label)}", "see what happened"))
     return commands

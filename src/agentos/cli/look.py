@@ -66,10 +66,8 @@ def status(*, as_json: bool) -> None:
                 if row.status == "running" and row.run_id not in {path.name for path in live}
                 else row.status
             )
-            told = f" {row.error}" if row.error else ""
-            click.echo(
-                f"  {row.workflow} {row.item:<12} {shown:<14} at {row.node or 'the start'}, {row.reviews} reviews{told}"
-            )
+            told = f"{row.reviews} reviews" + (f"; {row.error}" if row.error else "")
+            click.echo(f"  {row.workflow} {row.item:<12} {shown:<14} at {row.node or 'the start'}, {told}")
 
 
 def latest_states(run: Path) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Makes the flags of the workflow commands from the settings, so that flag, variable and file never differ."""
+"""Makes the flags of the workflow commands from the settings, so that flags, variables and files agree."""
 
 from collections.abc import Callable
 from typing import Any

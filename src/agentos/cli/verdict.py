@@ -46,9 +46,7 @@ def _show(path: Path, reading: "Reading", *, named: bool) -> None:
     if reading.reason:
         click.echo(f"  reason: {visible(reading.reason)}")
     for finding in reading.findings:
-        title = f"{finding.title}: " if finding.title else ""
-        click.echo(
-            f"  Tier {finding.tier} {finding.category}: {visible(title + ' '.join(finding.text.split()))[:200]}"
-        )
+        told = " ".join(f"{finding.title}: {finding.text}".removeprefix(": ").split())
+        click.echo(f"  Tier {finding.tier} {finding.category}: {visible(told)[:200]}")
     for question in reading.questions:
         click.echo(f"  question: {visible(question)}")

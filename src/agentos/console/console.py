@@ -1,4 +1,4 @@
-"""The one writer to the terminal: prefixed lines, and on a terminal a live footer below them. Coordinator process."""
+"""The one writer to the terminal: prefixed lines, and a live footer below them. Coordinator process."""
 
 import contextlib
 import sys
@@ -54,9 +54,9 @@ class Console:
             and environment.get("TERM") != "dumb"
             and not environment.get("CI")
         ):
-            from agentos.console.footer import Footer  # noqa: PLC0415 - rich, for terminals only
+            from agentos.console import footer  # noqa: PLC0415 - rich, for terminals only
 
-            self._footer = Footer(self._main)
+            self._footer = footer.Footer(self._main)
 
     @property
     def live(self) -> bool:

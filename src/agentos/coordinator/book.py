@@ -7,11 +7,12 @@ kept for the loop to see, which then stops the run in order.
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec
 
 from agentos.console.console import Console
+from agentos.console.prefixer import visible
 from agentos.coordinator.plan import Entry, Step
 from agentos.credentials.pool import PoolSnapshot
 from agentos.errors import StorageError
@@ -94,10 +95,15 @@ class RunBook:
         named = {"run_id": self.run_id, "item": entry.item.id, "attempt": attempt, **record}
         self.guard(self._folder.audit, entry.item.id, named)
 
-    def output(self, label: str, lines: Sequence[str], *, error: bool) -> None:
+    def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:
             self.guard(self._folder.item_lines, label, lines, "err" if error else "out")
-            self._console.item_lines(label, lines, error=error)
+            if shown:
+                self._console.item_lines(label, lines, error=error)
+
+    def log(self, label: str, line: str) -> None:
+        """Put a line of the coordinator's into an item's log."""
+        self.guard(self._folder.item_lines, label, [visible(line)], "run")
 
     def begin(self, entry: Entry) -> None:
         """Note that the item runs, and see to it that no foreign checkpoint is taken for its own."""
@@ -164,6 +170,7 @@ class RunBook:
             self._busy.append(tally.busy)
         if status is Status.APPROVED and self.storage_error is None:
             _remove(self.checkpoint(entry))
+            self.log(item.label, f"{status.value}: {output or error or ''}")
         log = self._folder.path / f"{item.label}.log"
         row = ItemRow(
             id=item.id,
@@ -187,7 +194,7 @@ class RunBook:
         self._close_row(entry, row)
 
     def _close_row(self, entry: Entry, row: ItemRow) -> None:
-        told = row.output or row.error or row.reason
+        told = row.reason or row.output or row.error
         self.event(
             FINAL_EVENTS[row.status],
             item=entry.item.id,
@@ -198,7 +205,8 @@ class RunBook:
             error=row.error,
         )
         if row.status is not Status.PENDING:
-            self.say(f"{row.label}: {row.status.value.replace('_', ' ')}" + (f": {told}" if told else ""))
+            ending = row.status.value.replace("_", " ") + (f": {told}" if told else "")
+            self.say(f"{row.label}: {ending}")
 
     def checkpoint(self, entry: Entry) -> Path:
         return self._home.checkpoint(entry.item.workflow, entry.item.id)

@@ -1,4 +1,4 @@
-"""The coordinator's loop: events come in, the scheduler and the pool decide, the supervisor acts, the book is kept.
+"""The coordinator's loop: events come in, the scheduler and the pool decide, the supervisor acts.
 
 One thread. It sleeps until a worker speaks, a worker dies, a signal comes or a deadline passes.
 """
@@ -64,6 +64,7 @@ class Running:
     reviews: int = 0
     detail: str = ""  # the key in use, or what it waits for
     waiting_since: float | None = None
+    muted: bool = False  # its output goes to the log alone: what is left of it are stacks
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -162,7 +163,7 @@ class ParallelCoordinator:
         """Hear SIGINT and SIGTERM through the selector; restore the handlers afterwards."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
-            end.setblocking(False)  # noqa: FBT003
+            end.setblocking(False)
         before = {
             number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -213,6 +214,7 @@ class ParallelCoordinator:
                     self._send(running, wire.Drain(reason=self._scheduler.stopping or "stop"))
                 case decisions.PrintStacks() if worker is not None:
                     self._book.say(f"{action.item}: no end after {self._config.timeout:g} s, killing it")
+                    running.muted = True
                     worker.signal(STACKS_SIGNAL)
                 case decisions.Terminate() if worker is not None:
                     worker.signal_group(signal.SIGTERM)
@@ -371,7 +373,7 @@ class ParallelCoordinator:
             self._selector.unregister(stream)
 
     def _pass_on(self, running: Running, worker: Worker, stream: int, reads: int | None) -> bool:
-        """Show what the worker printed; tell whether the stream has ended. Without a limit, until it is empty."""
+        """Show what the worker printed; tell whether the stream has ended. No limit: all of it."""
         lines: list[str] = []
         data: bytes | None = b"-"
         while data and (reads is None or reads > 0):
@@ -379,9 +381,9 @@ class ParallelCoordinator:
             lines += running.streams[stream].feed(data) if data else []
             reads = None if reads is None else reads - 1
             if reads is None and len(lines) > 10_000:
-                self._book.output(running.label, lines, error=stream == worker.err)
+                self._book.output(running.label, lines, error=stream == worker.err, shown=not running.muted)
                 lines = []
-        self._book.output(running.label, lines, error=stream == worker.err)
+        self._book.output(running.label, lines, error=stream == worker.err, shown=not running.muted)
         return data is None
 
     def _on_death(self, running: Running, worker: Worker, _fd: int, _mask: int) -> None:
@@ -391,7 +393,9 @@ class ParallelCoordinator:
             self._hear(running, message)
         for stream, prefixer in running.streams.items():
             self._pass_on(running, worker, stream, None)
-            self._book.output(running.label, prefixer.close(), error=stream == worker.err)
+            self._book.output(
+                running.label, prefixer.close(), error=stream == worker.err, shown=not running.muted
+            )
         for descriptor in (worker.control.fileno(), worker.process.sentinel, *running.streams):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(descriptor)

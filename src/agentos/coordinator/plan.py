@@ -1,4 +1,4 @@
-"""Decides for every item whether it starts, goes on, starts anew or is passed by, from our own records. Pure."""
+"""Decides from our own records whether an item starts, goes on, starts anew or is passed by. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,6 @@ class Choice:
     """Which of the items found are wanted."""
 
     fresh: bool = False
-    retry_failed: bool = False
     only_failed: bool = False
     limit: int | None = None
 
@@ -73,7 +72,7 @@ def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice)
     return tuple(entries)
 
 
-def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:
+def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: PLR0911 - a table of cases
     progress, outcome = known.progress, known.outcome
     if choice.only_failed and (progress is None or progress.status not in RETRIED):
         return None

@@ -1,4 +1,4 @@
-"""Decides what starts, what stops and how each item ended. Pure: events and the time come in, actions go out."""
+"""Decides what starts, what stops and how each item ended. Pure: events and time in, actions out."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -14,14 +14,16 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, resource_tracker
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from agentos import process
 from agentos.errors import ConfigError
 from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
 
 START_METHODS = ("forkserver", "spawn")
 PRELOAD = ("agentos.worker.main", "agentos.workflows.loop", "agentos.worker.linger")
@@ -51,7 +53,7 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _swapped_environment(built: Mapping[str, str]) -> Iterator[None]:
-    # multiprocessing passes on what os.environ holds at the moment a process is started, and offers no other way.
+    # multiprocessing passes on what os.environ holds when a process is started, and offers no other way.
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(built)
@@ -181,23 +183,17 @@ class Supervisor:
             theirs.close()
             os.close(out_theirs)
             os.close(err_theirs)
-        ours.setblocking(False)  # noqa: FBT003
-        os.set_blocking(out, False)  # noqa: FBT003
-        os.set_blocking(err, False)  # noqa: FBT003
+        ours.setblocking(False)
+        os.set_blocking(out, False)
+        os.set_blocking(err, False)
         assert started.pid is not None
         return Worker(
             item=item, token=token, process=started, pid=started.pid, control=ours, out=out, err=err
         )
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
-        arguments = (
-            control,
-            _Duplicated(out),
-            _Duplicated(err),
-            token,
-            os.getpid(),
-            self._method == "forkserver",
-        )
+        life = {"token": token, "coordinator": os.getpid(), "forked": self._method == "forkserver"}
+        arguments = (control, _Duplicated(out), _Duplicated(err), life)
         made: BaseProcess = self._context.Process(target=_enter, args=arguments, daemon=False)  # type: ignore[attr-defined]
         made.start()
         return made
@@ -213,7 +209,7 @@ class Supervisor:
             return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}"
 
-    def __enter__(self) -> "Supervisor":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -246,11 +242,11 @@ def _received(duplicate: Any) -> int:
     return descriptor
 
 
-def _enter(control: socket.socket, out: int, err: int, token: str, coordinator: int, forked: bool) -> None:  # noqa: FBT001
+def _enter(control: socket.socket, out: int, err: int, life: dict[str, Any]) -> None:
     """Cross from the coordinator's code into the worker's: the one place where the two meet."""
     from agentos.worker.main import worker_main  # noqa: PLC0415
 
-    worker_main(control, out, err, token=token, coordinator=coordinator, forked=forked)
+    worker_main(control, out, err, **life)
 
 
 def start_method(chosen: str | None) -> str:

@@ -1,7 +1,6 @@
 """Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agentos.console.console import Doing, View
@@ -11,6 +10,8 @@ from agentos.credentials import events as pool
 from agentos.credentials.pool import PoolSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentos.coordinator.coordinator import Running
 
 _LOG_NAMES = {"granted": "leased"}

@@ -1,4 +1,4 @@
-"""Items from Markdown files in the worktree. A file that cannot be processed becomes an item that says why."""
+"""Items from Markdown files in the worktree. A file that cannot be used becomes an item that says why."""
 
 import os
 import re

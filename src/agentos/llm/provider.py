@@ -1,4 +1,4 @@
-"""What a provider is to the rest of the program: a request in, a reply or a classified error out. Worker process."""
+"""What a provider is to the rest: a request in, a reply or a classified error out. Worker process."""
 
 import threading
 from collections.abc import Callable

@@ -1,8 +1,12 @@
 """From a provider's name to its implementation; each is imported only where it is used."""
 
+from typing import TYPE_CHECKING
+
 from agentos.errors import ConfigError
-from agentos.llm.provider import Provider
-from agentos.wire import Job
+
+if TYPE_CHECKING:
+    from agentos.llm.provider import Provider
+    from agentos.wire import Job
 
 KNOWN = ("mock",)
 
@@ -17,7 +21,7 @@ def check_provider(model: str) -> None:
         )
 
 
-def make_provider(name: str, job: Job) -> Provider:
+def make_provider(name: str, job: "Job") -> "Provider":
     """Make the provider for one job."""
     from agentos.llm.mock import MockProvider, parse_script  # noqa: PLC0415
 

@@ -10,8 +10,8 @@ from markdown_it.token import Token
 
 # A review has a few thousand characters. Text beyond these limits is none, and takes bounded time.
 MAX_CHARACTERS = 1_000_000
-MAX_LINES = 20_000
-MAX_NESTING = 40
+MAX_LINES = 10_000
+MAX_NESTING = 20
 
 # Inline rules are left out: box lines are read as they stand, and inline parsing of hostile text is slow.
 # Link definitions are left out because they would make a line such as "[x]: ..." vanish.
@@ -74,8 +74,8 @@ class Document:
 
 def parse(text: str) -> Document:
     """Split a cleaned text into blocks."""
-    if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
-        return Document(problem=f"The text is too long for a review ({len(text)} characters).")
+    if text.count("\n") > MAX_LINES:
+        return Document(problem=f"The text has more than {MAX_LINES} lines, which is too long for a review.")
     try:
         tokens = _PARSER.parse(text)
     except Exception:  # noqa: BLE001 - hostile text may hit a bug of the parser, and no reader may raise

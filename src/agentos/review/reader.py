@@ -1,5 +1,6 @@
 """Reads reviews of either kind, JSON or Markdown, and never raises. Pure."""
 
+from agentos.review.blocks import MAX_CHARACTERS
 from agentos.review.markdown import read_markdown
 from agentos.review.reading import Reading
 from agentos.review.schema import Kind, NotAReviewError, looks_structured, parse_review
@@ -16,6 +17,8 @@ def read_reply(text: str, kind: Kind) -> Reading:
 
 
 def _read(text: str, *, kind: Kind | None) -> Reading:
+    if len(text) > MAX_CHARACTERS:
+        return Reading.unreadable(f"The text is too long for a review ({len(text)} characters).")
     try:
         if looks_structured(text):
             return parse_review(text, kind).reading()

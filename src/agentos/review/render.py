@@ -107,7 +107,7 @@ def _questions(questions: Iterable[str]) -> list[str]:
 
 
 def _text(text: str) -> list[str]:
-    return [escape_line(line) for line in tidy(clean(text)).split("\n") if line]
+    return [escape_line(line) for line in tidy(text).split("\n") if line]
 
 
 def _apart(lines: list[str]) -> list[str]:

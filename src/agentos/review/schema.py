@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from agentos.review.blocks import MAX_CHARACTERS
 from agentos.review.entries import suggestion
 from agentos.review.reading import Decision, Finding, Reading, Verdict, settle
 from agentos.review.wording import clean, says_nothing, stands_open, tidy, title_line
 
 Kind = Literal["lld", "issue"]
+Words = Annotated[str, AfterValidator(clean)]
 
 _FENCE = "```"
 _NOT_IN_ISSUES = "Observability"
@@ -23,7 +23,7 @@ class NotAReviewError(ValueError):
 
 
 def _has_words(title: str) -> str:
-    if not title_line(tidy(clean(title))):
+    if not title_line(title):
         raise ValueError("a finding needs a title")
     return title
 
@@ -36,14 +36,14 @@ class PreFlight(_Closed):
     """Whether the draft has all that a review needs."""
 
     passed: bool
-    note: str = Field(description="What is missing, or an empty string.")
+    note: Words = Field(description="What is missing, or an empty string.")
 
 
 class _OpenFinding(_Closed):
     category: str
-    title: Annotated[str, AfterValidator(_has_words)] = Field(description="A few words, no Markdown.")
-    text: str = Field(description="What is wrong and where.")
-    recommendation: str = Field(description="What to change, or an empty string.")
+    title: Annotated[Words, AfterValidator(_has_words)] = Field(description="A few words, no Markdown.")
+    text: Words = Field(description="What is wrong and where.")
+    recommendation: Words = Field(description="What to change, or an empty string.")
 
 
 class Tier1Finding(_OpenFinding):
@@ -61,24 +61,24 @@ class Tier2Finding(_OpenFinding):
 class StructuredReview(_Closed):
     """A governance review; its findings are the open ones only."""
 
-    identity: str = Field(description="Who you are and in which role you review.")
+    identity: Words = Field(description="Who you are and in which role you review.")
     pre_flight: PreFlight
-    summary: str
+    summary: Words
     tier1: list[Tier1Finding] = Field(description="Open blocking findings only; empty if there are none.")
     tier2: list[Tier2Finding] = Field(
         description="Open high-priority findings only; empty if there are none."
     )
-    suggestions: list[str]
-    questions: list[str] = Field(description="Questions that only the orchestrator can answer.")
+    suggestions: list[Words]
+    questions: list[Words] = Field(description="Questions that only the orchestrator can answer.")
     verdict: Literal["APPROVED", "REVISE", "DISCUSS"]
 
     def open_findings(self) -> tuple[Finding, ...]:
         """List the findings in the words in which they are kept, less placeholders."""
-        return (*self._tier(1), *self._tier(2), *filter(None, map(suggestion, map(clean, self.suggestions))))
+        return (*self._tier(1), *self._tier(2), *filter(None, map(suggestion, self.suggestions)))
 
     def open_questions(self) -> tuple[str, ...]:
         """List the questions, less placeholders."""
-        asked = (tidy(clean(question)) for question in self.questions)
+        asked = (tidy(question) for question in self.questions)
         return tuple(question for question in asked if not says_nothing(question))
 
     def reading(self) -> Reading:
@@ -92,14 +92,14 @@ class StructuredReview(_Closed):
             findings=findings,
             questions=self.open_questions(),
             reason=decision.reason,
-            summary=tidy(clean(self.summary)),
+            summary=tidy(self.summary),
             tiers_present=True,
         )
 
     def _tier(self, tier: Literal[1, 2]) -> Iterator[Finding]:
         for given in self.tier1 if tier == 1 else self.tier2:
-            title = title_line(tidy(clean(given.title)))
-            text, recommendation = tidy(clean(given.text)), tidy(clean(given.recommendation))
+            title = title_line(given.title)
+            text, recommendation = tidy(given.text), tidy(given.recommendation)
             if stands_open(title=title, text=text, recommendation=recommendation):
                 yield Finding(
                     tier=tier, category=given.category, title=title, text=text, recommendation=recommendation
@@ -132,8 +132,6 @@ def structured_review(text: str) -> StructuredReview | None:
 
 def parse_review(text: str, kind: Kind | None = None) -> StructuredReview:
     """Read JSON by the schema, the whole of it and nothing else, or raise NotAReviewError."""
-    if len(text) > MAX_CHARACTERS:
-        raise NotAReviewError(f"The text is too long for a review ({len(text)} characters).")
     try:
         data = json.loads(_payload(text), object_pairs_hook=_distinct)
         review = StructuredReview.model_validate(data)
@@ -153,7 +151,7 @@ def parse_review(text: str, kind: Kind | None = None) -> StructuredReview:
 
 
 def _payload(text: str) -> str:
-    bare = text.removeprefix("\ufeff").strip()
+    bare = text.lstrip("\ufeff").strip()
     opening, _, rest = bare.partition("\n")
     if opening.strip().lower() == f"{_FENCE}json" and rest.endswith(f"\n{_FENCE}"):
         return rest.removesuffix(_FENCE).strip()

@@ -65,7 +65,7 @@ class Titled:
 def clean(text: str) -> str:
     """Make any string valid Unicode with one kind of line end and no unseen characters."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
+    return whole.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
 
 
 def tidy(text: str) -> str:

@@ -13,7 +13,7 @@ PRIVATE_FOLDER = 0o700
 def inside(root: Path, path: Path) -> Path:
     """Return the path made absolute, refusing one that leaves the root, also through a symbolic link."""
     target = root / path
-    # The last part may be replaced by a rename, which never follows a link, so only its folder must be inside.
+    # The last part is replaced by a rename, which never follows a link, so only its folder must be inside.
     real = Path(os.path.realpath(target.parent)) / target.name
     if not real.is_relative_to(os.path.realpath(root)):
         raise UsageError(f"{path} leads outside {root}; nothing is written or read there.")
@@ -21,7 +21,7 @@ def inside(root: Path, path: Path) -> Path:
 
 
 def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
-    """Replace the file by the text as a whole: after a crash there is the old content or the new, never a part."""
+    """Replace the file as a whole: after a crash there is the old content or the new, never a part."""
     data = text.encode("utf-8", errors="surrogateescape")
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
     try:
@@ -30,7 +30,7 @@ def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
             temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode
         )
         try:
-            with open(descriptor, "wb") as file:
+            with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

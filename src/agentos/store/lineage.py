@@ -1,4 +1,4 @@
-"""The lineage of an item: a numbered paper trail in the worktree, one folder a run of an item. Worker process.
+"""The lineage of an item: a numbered paper trail in the worktree, one folder a run. Worker process.
 
 Every operation can be repeated after a crash with the same result.
 """

@@ -1,4 +1,4 @@
-"""Our own records of what is done, under way, decided and held; LangGraph's files are never asked. Coordinator.
+"""Our own records of what is done, under way, decided and held; LangGraph is never asked. Coordinator.
 
 One small SQLite database a home. Runs that share a home write to it one at a time, behind a file lock: two
 writers on one write-ahead log are a known trap of older SQLite versions.
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from agentos.errors import StorageError
@@ -106,7 +106,7 @@ class Records:
         if self._lock is not None:
             os.close(self._lock)
 
-    def __enter__(self) -> "Records":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -177,7 +177,7 @@ class Records:
         return {(row["workflow"], row["item"]): Claim(**row) for row in self._rows("SELECT * FROM claim")}
 
     def claim(self, items: Iterable[Item], run_id: str, alive: Callable[[Claim], bool]) -> dict[str, Claim]:
-        """Take the items for a run; return those that another living run holds, by id, which are not taken."""
+        """Take the items for a run; return those that another living run holds, by id."""
         refused: dict[str, Claim] = {}
         with self._writing() as db:
             held = self.claims()
@@ -200,8 +200,9 @@ class Records:
         """Note that an item is running now; what is known of an earlier run on the same input is kept."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO progress (workflow, item, input_hash, run_id, status, updated_at) VALUES (?, ?, ?, ?, 'running', ?)"
-                " ON CONFLICT (workflow, item) DO UPDATE SET input_hash = excluded.input_hash, run_id = excluded.run_id,"
+                "INSERT INTO progress (workflow, item, input_hash, run_id, status, updated_at)"
+                " VALUES (?, ?, ?, ?, 'running', ?) ON CONFLICT (workflow, item) DO UPDATE"
+                " SET input_hash = excluded.input_hash, run_id = excluded.run_id,"
                 " status = 'running', updated_at = excluded.updated_at",
                 (item.workflow, item.id, item.input_hash, run_id, timestamp()),
             )

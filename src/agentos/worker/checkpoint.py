@@ -1,4 +1,4 @@
-"""The item's checkpoint database: LangGraph's state and the journal of paid calls in one file. Worker process."""
+"""The item's checkpoint database: LangGraph's state and the journal of paid calls. Worker process."""
 
 import fcntl
 import json
@@ -19,7 +19,10 @@ from agentos.llm.provider import Reply
 from agentos.store.files import open_private
 
 LOCK_SECONDS = 10.0  # how long a worker that should be dead is given to vanish
-_JOURNAL = "CREATE TABLE IF NOT EXISTS agentos_calls (role TEXT, number INTEGER, reply TEXT, PRIMARY KEY (role, number))"
+_JOURNAL = (
+    "CREATE TABLE IF NOT EXISTS agentos_calls"
+    " (role TEXT, number INTEGER, reply TEXT, PRIMARY KEY (role, number))"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

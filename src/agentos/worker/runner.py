@@ -1,4 +1,4 @@
-"""Runs one workflow on one item, from its checkpoint if there is one, and says how it ended. Worker process."""
+"""Runs one workflow on one item, from its checkpoint if there is one, and says how it ended. Worker."""
 
 import os
 import time

@@ -42,18 +42,20 @@ def with_log(
             )
             lines.append(f"| - | - | decision | {_cell(entry['by'])} | {_cell(told)} |")
         else:
-            open_ones = "; ".join(entry["findings"]) or "none"
-            lines.append(
-                f"| {entry['review']} | {entry['draft']} | {entry['verdict']} | {_cell(entry['model'])} | {_cell(open_ones)} |"
+            cells = (
+                entry["review"],
+                entry["draft"],
+                entry["verdict"],
+                entry["model"],
+                "; ".join(entry["findings"]),
             )
+            lines.append(f"| {' | '.join(_cell(str(cell)) or 'none' for cell in cells)} |")
     follow_ups = [finding for finding in findings if finding["tier"] < 3]
     if follow_ups:
         lines += ["", "### Follow-ups", ""]
         for finding in follow_ups:
-            told = " ".join(f"{finding['title']}: {finding['text']} {finding['recommendation']}".split())
-            lines.append(
-                f"- Tier {finding['tier']} {finding['category']}: {_FORGED_MARKER.sub('<!- (agentos):', told)}"
-            )
+            told = f"{finding['title']}: {finding['text']} {finding['recommendation']}".removeprefix(": ")
+            lines.append(f"- Tier {finding['tier']} {finding['category']}: {_cell(told)}")
     item = context.item
     lines += ["", f"{_MARKER} item={item.label} input=sha256:{item.input_hash} -->", ""]
     return "\n".join(lines)
@@ -64,7 +66,7 @@ def _cell(text: str) -> str:
 
 
 def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
-    """Read the repo's own template, which must have every section the gate will ask for, or the shipped one."""
+    """Read the repo's own template, which must have every section the gate asks for, or ours."""
     if override is None:
         return shipped_template(kind)
     name = f"{kind}_template {override!r}"

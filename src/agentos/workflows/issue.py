@@ -1,4 +1,4 @@
-"""The issue workflow: a brief becomes a reviewed issue, kept as a local file where the lld workflow finds it."""
+"""The issue workflow: a brief becomes a reviewed issue, kept as a file where the lld workflow finds it."""
 
 from pathlib import Path
 

@@ -16,7 +16,6 @@ from typing import Any, Literal, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agentos.llm.provider import Reply
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.store.lineage import Lineage
 from agentos.workflows.documents import save, with_log
@@ -161,7 +160,7 @@ class _Nodes:
             earlier_findings=state["findings"],
             note=state["note"],
         )
-        reply: Reply = self.tools.call(
+        reply = self.tools.call(
             "reviewer", number=number, prompt=prompt, schema=review_schema(self.document.kind)
         )
         return {"reviews": number, "reply": reply.text, "reviewer": reply.model}

@@ -1,4 +1,4 @@
-"""What a workflow is, and finding the registered ones. Importing this must not import LangGraph."""
+"""What a workflow is, and finding the registered ones. Imports nothing heavy: the dry run needs it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item
 from agentos.settings import Settings
-from agentos.wire import Decision, Ended
 
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
 
     from agentos.llm.provider import Reply, Role
+    from agentos.wire import Decision, Ended
     from agentos.workflows.prompts import Prompt
 
 GROUP = "agentos.workflows"
@@ -49,7 +49,7 @@ class ItemContext:
     templates: Mapping[str, str] = field(default_factory=dict)
     max_iterations: int = 5
     retry_failed: bool = False
-    decision: Decision | None = None
+    decision: "Decision | None" = None
     models: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ class Workflow(Protocol):
         ...
 
     def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
-        """Read and check what every item needs, such as templates, before any work; runs in the coordinator."""
+        """Read and check what every item needs, such as templates; before any work, in the coordinator."""
         ...
 
     def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
@@ -75,7 +75,7 @@ class Workflow(Protocol):
         """The state a new item begins with."""
         ...
 
-    def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> Ended:
+    def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
         """Say how the item ended, from the graph's last state and what it was interrupted with."""
         ...
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentos.discovery.local import list_files, pick
 from agentos.model import Item
 from agentos.settings import Settings
-from agentos.wire import Ended
 from agentos.workflows.registry import ItemContext, Tools
 
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
+
+    from agentos.wire import Ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,9 @@ class ReviewedWorkflow:
 
         return dict(start_state())
 
-    def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> Ended:
+    def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
+        from agentos.wire import Ended  # noqa: PLC0415 - pydantic, in workers only
+
         told = {"verdict": state.get("verdict"), "reviews": state.get("reviews", 0)}
         if held is not None:
             return Ended(status=held["status"], error=held["reason"], **told)
