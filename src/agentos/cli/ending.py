@@ -1,6 +1,8 @@
 """What a person sees when a run is over: a row an item, what the exit code means, what to type next."""
 
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,9 +40,11 @@ def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None
     """Print the end of a run; with JSON on standard output, this goes to standard error."""
     environment = project.config.environment
     colour = _colour(environment)
+    stream = sys.stderr if json_mode else sys.stdout
+    columns = shutil.get_terminal_size().columns if stream.isatty() else None
 
     def line(text: str = "") -> None:
-        click.echo(text, err=json_mode, color=colour)
+        click.echo(_fitting(text, width=columns), err=json_mode, color=colour)
 
     line()
     totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
@@ -64,6 +68,14 @@ def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None
     if path := environment.get("GITHUB_STEP_SUMMARY"):
         with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123
             file.write(as_markdown(summary))
+
+
+def _fitting(text: str, *, width: int | None) -> str:
+    """Cut a row to the terminal's width; its colours take no room. Commands are never cut."""
+    plain = click.unstyle(text)
+    if width is None or len(plain) <= width or not plain.startswith("  ") or "    # " in plain:
+        return text
+    return text[: len(text) - (len(plain) - width) - 1] + "…"
 
 
 def _shown(summary: Summary) -> list[ItemRow]:

@@ -26,6 +26,16 @@ from agentos.credentials import events as pool
 from agentos.model import Status
 from agentos.report.summary import Summary
 
+STOP_WORDS = {
+    Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
+    Stop.TERMINATED: "terminated; stopping, what was done is saved",
+    Stop.RUN_TIMEOUT: "the time of --run-timeout is over; stopping, the same command goes on",
+    Stop.FAIL_FAST: "an item failed and --fail-fast is set; stopping",
+    Stop.QUOTA: "no key within the time to wait; stopping, the same command goes on",
+    Stop.BUDGET: "the budget is reached; stopping, the same command with more goes on",
+    Stop.NO_KEY: "no key can be used any more; stopping",
+    Stop.STORAGE: "records cannot be written; stopping",
+}
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
 
 
@@ -102,6 +112,7 @@ class ParallelCoordinator:
         )
         self._watch = PoolWatch(book, max_wait=config.max_wait)
         self._next_refresh = 0.0
+        self._stop_announced = False
 
     def run(self) -> Summary:
         """Carry the plan out; whatever happens, no worker is left and the summary is written."""
@@ -140,6 +151,7 @@ class ParallelCoordinator:
         if self._book.storage_error is not None and self._scheduler.stopping is None:
             self._stop(Stop.STORAGE)
         self._act(self._scheduler.tick(now))
+        self._announce_stop()
         if self._console.live and now >= self._next_refresh:
             self._next_refresh = now + REFRESH_SECONDS
             self._console.show(
@@ -190,9 +202,13 @@ class ParallelCoordinator:
                 self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
-        if self._scheduler.stopping is None:
-            self._book.event("stopping", reason=reason.value)
         self._act(self._scheduler.stop(reason, time.monotonic()))
+
+    def _announce_stop(self) -> None:
+        if self._scheduler.stopping is not None and not self._stop_announced:
+            self._stop_announced = True
+            self._book.event("stopping", reason=self._scheduler.stopping.value)
+            self._book.say(STOP_WORDS[self._scheduler.stopping])
 
     # What the scheduler decided.
 

@@ -38,9 +38,7 @@ class Simulator:
     async def start(self) -> int:
         """Listen, and return the port."""
         try:
-            self._server = await asyncio.start_server(
-                self._connected, HOST, self._config.port, backlog=BACKLOG
-            )
+            self._server = await asyncio.start_server(self._accept, HOST, self._config.port, backlog=BACKLOG)
         except (OSError, OverflowError) as exc:
             raise UsageError(f"The simulator cannot listen on port {self._config.port}: {exc}") from exc
         port: int = self._server.sockets[0].getsockname()[1]

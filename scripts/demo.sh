@@ -1,0 +1,54 @@
+#!/bin/sh
+# Runs a demo backlog offline, with the mock, through every ending; exits 0 when each run ended as it should.
+set -eu
+where=$(mktemp -d)
+trap 'rm -rf "$where"' EXIT
+demo="$where/backlog"
+
+step() { printf '\n=== %s\n' "$1"; }
+
+# run EXPECTED-CODE COMMAND...: shows the command, runs it, and checks its exit code.
+run() {
+    expected=$1
+    shift
+    printf '\n$ %s\n' "$*"
+    code=0
+    "$@" || code=$?
+    if [ "$code" -ne "$expected" ]; then
+        printf '\nThe demo expected exit code %s, but got %s.\n' "$expected" "$code" >&2
+        exit 1
+    fi
+}
+
+step "A backlog of nine issues, scripted so that each ends in another way"
+run 0 agentos init --demo "$demo"
+cd "$demo"
+run 0 agentos lld --all --mock --dry-run
+
+step "Three at a time: approved, revised, waiting for a person, stuck, failed, hanging, crashing, refused"
+run 1 agentos lld --all --mock --parallel 3 --timeout 5s
+
+step "A person decides the one that asked"
+run 0 agentos decide LLD-43 --approve --note "Legal agrees to 30 days"
+run 0 agentos lld 43 --mock
+
+step "Approved items are passed by; a changed one is pending again"
+printf '\nAlso offer Excel.\n' >> issues/active/41-export-as-csv.md
+run 0 agentos lld 41 42 --mock
+
+step "A run that is out of time stops resumable; the same command goes on"
+run 75 agentos issue --all --mock --parallel 2 --run-timeout 1s
+run 0 agentos issue --all --mock --parallel 2
+
+step "What the exit codes mean"
+cat <<'TEXT'
+  0        all approved (or filed), or nothing pending
+  1        an item failed or timed out
+  2        usage or configuration; no project here
+  3        finished, but some items need revision or a decision
+  4        no usable key
+  5        budget reached
+  75       stopped early; the same command resumes
+  130/143  interrupted / terminated; the same command resumes
+TEXT
+printf '\nThe demo went as it should: exit 0, though some of its runs did not.\n'
