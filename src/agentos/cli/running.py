@@ -12,12 +12,12 @@ from agentos.cli.project import Project, open_project
 from agentos.config import Origin
 from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
 from agentos.errors import ConfigError, NoUsableKey, UsageError
-from agentos.llm.providers import check_provider
+from agentos.llm.providers import MODULES, check_provider
 from agentos.model import Item, Status, check_distinct, check_id
 from agentos.settings import Settings
 from agentos.store.records import Records
 from agentos.store.runfolder import RunFolder, create_run, is_live
-from agentos.workflows.registry import Workflow, workflow
+from agentos.workflows.registry import Workflow, registered, workflow
 
 if TYPE_CHECKING:
     from agentos.coordinator.coordinator import ParallelRunConfig
@@ -136,13 +136,22 @@ def _really_run(order: Order) -> int:
     environment = project.config.environment
     models = _models(settings)
     templates = order.flow.prepare(project.worktree, settings)
-    ring = key_ring(project.config, sorted({model.partition(":")[0] for model in models.values()}))
+    providers = sorted({model.partition(":")[0] for model in models.values()})
+    ring = key_ring(project.config, providers)
     if not ring.specs:
         raise NoUsableKey("There is no key for the models chosen. Add [[keys]] to your configuration file.")
     home = project.home.create()
+    preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
     with ExitStack() as stack:
         supervisor = stack.enter_context(
-            Supervisor(start_method(environment.get("AGENTOS_START_METHOD")), environment)
+            Supervisor(
+                start_method(environment.get("AGENTOS_START_METHOD")),
+                environment,
+                preload=[
+                    *(MODULES[provider] for provider in providers),
+                    registered()[order.flow.name].module,
+                ],
+            )
         )
         records = stack.enter_context(Records(home.records))
         folder = create_run(home)

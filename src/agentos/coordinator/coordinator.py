@@ -331,6 +331,7 @@ class ParallelCoordinator:
         entry, tally = running.entry, running.tally
         match message:
             case wire.Hello():
+                self._scheduler.ready(running.label, now)
                 self._book.event(
                     "ready", item=entry.item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
                 )

@@ -131,6 +131,11 @@ class Scheduler:
             actions.append(Start(item=item))
         return actions
 
+    def ready(self, item: str, now: float) -> None:
+        """The worker is up: the clock of its time limit begins here, not with the start of its process."""
+        running = self._running[item]
+        running.since, running.time_left = now, self.timeout
+
     def waiting(self, item: str, now: float) -> None:
         """The item waits for a lease: the clock of its time limit stands still."""
         running = self._running[item]

@@ -11,7 +11,7 @@ import select
 import signal
 import socket
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
 START_METHODS = ("forkserver", "spawn")
-PRELOAD = ("agentos.worker.main", "agentos.workflows.loop", "agentos.worker.linger")
+WARM_MODULE = "agentos.worker.warm"
 STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
 _CHUNK = 65_536
 _GONE_SECONDS = 1.0
@@ -150,7 +150,8 @@ class Worker:
 class Supervisor:
     """Makes workers and sees to it that nothing of them is left."""
 
-    def __init__(self, method: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, method: str, environment: Mapping[str, str], *, preload: Sequence[str] = ()) -> None:
+        self._preload = [*preload, WARM_MODULE]
         self._method = method
         self._environment = worker_environment(environment)
         self._context: BaseContext = multiprocessing.get_context(method)
@@ -160,7 +161,7 @@ class Supervisor:
         """Start the server process that workers are forked from; it imports while the coordinator goes on."""
         process.adopt_orphans()
         if self._method == "forkserver":
-            self._context.set_forkserver_preload(list(PRELOAD))
+            self._context.set_forkserver_preload(self._preload)
             with _swapped_environment(self._environment):
                 forkserver.ensure_running()
 

@@ -242,7 +242,8 @@ class Budget:
         slack = true * ARRIVAL_JITTER
         rate = true * (1.0 - MARGIN)
         if which is not Limit.RPM:
-            return rate * self._ease, max(1.0, true * self._burst_seconds() * self._burst_share - slack)
+            # Not shrunk as requests are: a call larger than the bucket would only go the sooner.
+            return rate * self._ease, max(1.0, true * self._burst_seconds() - slack)
         burst = self._plan.burst or max(1.0, true * BURST_SECONDS)
         if self._plan.burst and burst - slack < 1.0:
             # No room in the burst for uneven arrival: the pace itself must leave it.

@@ -108,12 +108,11 @@ def _read_rest(value: object, written: float, age: float) -> RestLeft | None:
     if not isinstance(value, Mapping):
         return None
     until = number(value.get("until"), low=0.0, high=_MAX_WALL)
-    state = value.get("state")
-    if until is None or state not in {one.value for one in _LONGEST}:
+    state = next((one for one in _LONGEST if one.value == value.get("state")), None)
+    if until is None or state is None:
         return None
-    kind = KeyState(state)
-    left = min(until - written, _LONGEST[kind]) - age
-    return RestLeft(state=kind, seconds=left) if left > 0 else None
+    left = min(until - written, _LONGEST[state]) - age
+    return RestLeft(state=state, seconds=left) if left > 0 else None
 
 
 def _read_models(value: object) -> Iterable[tuple[str, ModelHealth]]:

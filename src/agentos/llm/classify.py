@@ -27,7 +27,7 @@ MAX_BODY_BYTES = 1_000_000  # no provider's error is that long
 MAX_MESSAGE = 300  # characters
 
 _KEY_STATUSES = frozenset({401, 402, 403})
-_KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # Gemini's 400 for a wrong key
+_KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
 _PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
 _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `code` or `type`
     {
@@ -42,7 +42,7 @@ _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `co
         "budget_exceeded",
     }
 )
-_OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "engine_overloaded_error"})
+_OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "server_overloaded"})
 _SPEND_LIMIT_MESSAGES = (  # a limit the user set: its 400 differs from a bad request by nothing else
     "You have reached your specified API usage limits",
     "You have reached your specified workspace API usage limits",
@@ -139,12 +139,8 @@ def _is_final(provider: ProviderName, status: int, fields: Mapping[str, str], er
         return True
     if provider != "anthropic":
         return False
-    details = error.get("details")
-    code = details.get("error_code") if isinstance(details, dict) else None
-    if isinstance(code, str) and status == 429:
+    if any(reason.endswith("spend_limit_reached") for reason in _reasons(error)):
         return "retry-after" not in fields
-    if isinstance(code, str) and code.endswith("spend_limit_reached"):
-        return True
     message = error.get("message")
     return status == 400 and isinstance(message, str) and message.startswith(_SPEND_LIMIT_MESSAGES)
 
@@ -191,7 +187,11 @@ def _details(error: dict[str, Any], kind: str) -> Iterable[dict[str, Any]]:
 
 
 def _reasons(error: dict[str, Any]) -> set[str]:
-    return {reason for one in _details(error, "ErrorInfo") if isinstance(reason := one.get("reason"), str)}
+    """Return what the details name as the reason: Google's ErrorInfo, Anthropic's error_code."""
+    found = [one.get("reason") for one in _details(error, "ErrorInfo")]
+    if isinstance(details := error.get("details"), dict):
+        found.append(details.get("error_code"))
+    return {reason for reason in found if isinstance(reason, str)}
 
 
 def _violations(error: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from agentos.llm.provider import Provider
     from agentos.wire import Job
 
-KNOWN = ("mock",)
+MODULES = {"mock": "agentos.llm.mock"}  # what a worker imports to use a provider
+KNOWN = tuple(MODULES)
 
 
 def check_provider(model: str) -> None:

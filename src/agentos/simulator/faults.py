@@ -166,9 +166,14 @@ def fault_from(values: Mapping[str, Any]) -> FaultRule:
             raise UsageError(f"Fault: {name}={value!r} is not valid{kinds}.") from exc
     if "kind" not in clean:
         raise UsageError("Fault: the kind is missing.")
-    rule = FaultRule(**clean)
+    return _checked(FaultRule(**clean))
+
+
+def _checked(rule: FaultRule) -> FaultRule:
     if any(count is not None and count < 1 for count in (rule.nth, rule.every)) or not 0 <= rule.p <= 1:
         raise UsageError("Fault: nth and every count from 1, p is between 0 and 1.")
     if rule.seconds is not None and not 0 <= rule.seconds <= 86_400:
         raise UsageError("Fault: seconds are between 0 and 86400.")
+    if not rule.to.isprintable() or not rule.to.isascii():
+        raise UsageError("Fault: a redirect points to a plain address.")
     return rule

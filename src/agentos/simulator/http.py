@@ -6,6 +6,7 @@ import socket
 import struct
 from dataclasses import dataclass
 from email.utils import formatdate
+from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 import h11
@@ -15,6 +16,7 @@ from agentos.simulator.dialect import Headers, dump
 READ_SIZE = 65_536
 WRITE_TIMEOUT = 60.0  # seconds a client may take to read what it was sent
 _CLOSE_TIMEOUT = 1.0  # seconds
+_REASONS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,111 +41,124 @@ class ClientLeft(Exception):  # noqa: N818
 
 
 class HttpConnection:
+    """Requests are parsed by h11, a fresh parser each; answers are written here, as spoilt as ordered."""
+
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: HttpLimits
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._limits = limits
-        self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.max_header)
+        self._early = bytearray()  # what came of the next request before its turn
+        self._keep_alive = True
+        self._modern = True  # HTTP/1.1: knows chunks
+        self._chunked = False
 
     async def next_request(self) -> HttpRequest:
         """Return the next request; raise ClientLeft when none will come."""
-        if self._h11.our_state is h11.DONE:
-            self._h11.start_next_cycle()
-        elif self._h11.our_state is not h11.IDLE:
+        if not self._keep_alive:
             raise ClientLeft
+        parser = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.max_header)
+        if self._early:
+            parser.receive_data(bytes(self._early))
+            self._early.clear()
         try:
-            return await self._receive()
+            return await self._receive(parser)
         except h11.RemoteProtocolError as exc:
             await self.refuse(exc.error_status_hint or 400, "The request is not valid HTTP.")
             raise ClientLeft from exc
 
-    async def _receive(self) -> HttpRequest:
+    async def _receive(self, parser: h11.Connection) -> HttpRequest:
         request: h11.Request | None = None
-        parts: list[bytes | bytearray] = []
-        size = 0
+        body = bytearray()
+        told_to_continue = False
         while True:
-            event = self._h11.next_event()
+            event = parser.next_event()
             if event is h11.NEED_DATA:
-                await self._read(idle=request is None and not self._h11.trailing_data[0])
+                if parser.they_are_waiting_for_100_continue and not told_to_continue:
+                    told_to_continue = True
+                    await self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
+                started = request is not None or bool(parser.trailing_data[0])
+                parser.receive_data(await self._read(started=started))
             elif isinstance(event, h11.Request):
                 request = event
             elif isinstance(event, h11.Data):
-                size += len(event.data)
-                if size > self._limits.max_body:
+                body += event.data
+                if len(body) > self._limits.max_body:
                     await self.refuse(413, "The request is too large.")
                     raise ClientLeft
-                parts.append(event.data)
             elif isinstance(event, h11.EndOfMessage) and request is not None:
-                return _request(request, b"".join(parts))
+                self._early += parser.trailing_data[0]
+                # h11 sets a state aside for requests after which the connection must close.
+                self._keep_alive = parser.their_state is h11.DONE
+                self._modern = request.http_version >= b"1.1"
+                return _request(request, bytes(body))
             else:
                 raise ClientLeft
 
-    async def _read(self, *, idle: bool) -> None:
-        if self._h11.they_are_waiting_for_100_continue:
-            self._write(h11.InformationalResponse(status_code=100, headers=[]))
-        seconds = self._limits.idle_timeout if idle else self._limits.request_timeout
+    async def _read(self, *, started: bool) -> bytes:
+        seconds = self._limits.request_timeout if started else self._limits.idle_timeout
         try:
             async with asyncio.timeout(seconds):
-                data = await self._reader.read(READ_SIZE)
+                return await self._reader.read(READ_SIZE)
         except TimeoutError:
-            if not idle:
+            if started:
                 await self.refuse(408, "The request took too long.")
             raise ClientLeft from None
         except OSError as exc:
             raise ClientLeft from exc
-        self._h11.receive_data(data)
 
     async def refuse(self, status: int, message: str) -> None:
-        """Answer what could not be read as a request, and close."""
-        if self._h11.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            error = {
-                "error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}
-            }
-            await self.send(status, [("connection", "close")], dump(error))
+        """Answer what could not be read as a request; nothing follows."""
+        self._keep_alive = False
+        error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+        await self.send(status, [], dump({"error": error}))
 
     async def send(
         self, status: int, headers: Headers, body: bytes, *, content_type: str = "application/json"
     ) -> None:
         """Send a whole answer."""
         length = ("content-length", str(len(body)))
-        head = _response(status, [("content-type", content_type), length, *headers])
-        self._write(head, h11.Data(data=body), h11.EndOfMessage())
-        await self._drain()
+        await self.raw(self._head(status, [("content-type", content_type), length, *headers]) + body)
 
     async def start(self, status: int, headers: Headers) -> None:
         """Begin an answer that comes in parts."""
-        self._write(_response(status, headers))
-        await self._drain()
+        self._chunked = self._modern and all(name != "content-length" for name, _ in headers)
+        further = [("transfer-encoding", "chunked")] if self._chunked else []
+        await self.raw(self._head(status, [*headers, *further]))
 
     async def part(self, data: bytes) -> None:
-        self._write(h11.Data(data=data))
-        await self._drain()
+        await self.raw(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     async def end(self) -> None:
-        self._write(h11.EndOfMessage())
-        await self._drain()
+        if self._chunked:
+            await self.raw(b"0\r\n\r\n")
 
     async def raw(self, data: bytes) -> None:
         """Send bytes as they are."""
+        if self._writer.is_closing():
+            raise ClientLeft
         self._writer.write(data)
-        await self._drain()
+        if self._writer.transport.get_write_buffer_size() == 0:
+            return
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT):
+                await self._writer.drain()
+        except (OSError, TimeoutError) as exc:
+            raise ClientLeft from exc
 
     async def pause(self, seconds: float | None) -> None:
         """Wait, for ever where None; raise ClientLeft as soon as the client is gone."""
-        early = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while early <= self._limits.max_body:
+                while len(self._early) <= self._limits.max_body:
                     try:
                         data = await self._reader.read(READ_SIZE)
                     except OSError as exc:
                         raise ClientLeft from exc
                     if not data:
                         raise ClientLeft
-                    early += len(data)
-                    self._h11.receive_data(data)  # the next request, sent early; its turn comes
+                    self._early += data
                 raise ClientLeft
 
     def reset(self) -> None:
@@ -163,23 +178,12 @@ class HttpConnection:
         finally:
             self._writer.transport.abort()
 
-    def _write(self, *events: h11.Event) -> None:
-        try:
-            data = b"".join(self._h11.send(event) or b"" for event in events)
-        except h11.LocalProtocolError as exc:
-            raise ClientLeft from exc
-        self._writer.write(data)
-
-    async def _drain(self) -> None:
-        if self._writer.is_closing():
-            raise ClientLeft
-        if self._writer.transport.get_write_buffer_size() == 0:
-            return
-        try:
-            async with asyncio.timeout(WRITE_TIMEOUT):
-                await self._writer.drain()
-        except (OSError, TimeoutError) as exc:
-            raise ClientLeft from exc
+    def _head(self, status: int, headers: Headers) -> bytes:
+        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}", f"date: {formatdate(usegmt=True)}"]
+        lines += [f"{name}: {value}" for name, value in headers]
+        if not self._keep_alive:
+            lines.append("connection: close")
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
 def _request(event: h11.Request, body: bytes) -> HttpRequest:
@@ -191,7 +195,3 @@ def _request(event: h11.Request, body: bytes) -> HttpRequest:
         headers={name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers},
         body=body,
     )
-
-
-def _response(status: int, headers: Headers) -> h11.Response:
-    return h11.Response(status_code=status, headers=[("date", formatdate(usegmt=True)), *headers])

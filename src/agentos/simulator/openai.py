@@ -206,7 +206,7 @@ def _error(problem: Problem) -> _Error:
     overloaded = "service_unavailable_error", "server_is_overloaded", "The server is overloaded."
     secret = problem.secret
     # The real one quotes a part of the key as well: a leak to test clients for.
-    masked = f"{secret[:3]}{'*' * max(3, len(secret) - 7)}{secret[-4:]}"
+    masked = f"{secret[:3]}{'*' * (len(secret) - 7)}{secret[-4:]}" if len(secret) >= 12 else "***"
     return {
         ProblemKind.NO_KEY: _Error(401, invalid, None, "No API key was sent; use an Authorization header."),
         ProblemKind.BAD_KEY: _Error(

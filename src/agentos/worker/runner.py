@@ -1,6 +1,7 @@
 """Runs one workflow on one item, from its checkpoint if there is one, and says how it ended. Worker."""
 
 import os
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -20,6 +21,7 @@ from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
 
+WARM_MODULE = "agentos.worker.warm"
 RECURSION_LIMIT = 1_000  # graph steps; the loop's own limits end it long before
 
 
@@ -63,6 +65,7 @@ class _Runner:
             Hello(
                 pid=os.getpid(),
                 resumed=resumed,
+                warm=WARM_MODULE in sys.modules,
                 calls=spent.calls,
                 tokens_in=spent.tokens_in,
                 tokens_out=spent.tokens_out,

@@ -20,7 +20,7 @@ from agentos.review import Reading, Verdict, read_reply, render_review, review_s
 from agentos.store.lineage import Lineage
 from agentos.workflows.documents import save, with_log
 from agentos.workflows.gates import check_draft
-from agentos.workflows.prompts import draft_prompt, review_prompt, revise_prompt
+from agentos.workflows.prompts import draft_prompt, review_prompt, revise_prompt, shipped_template
 from agentos.workflows.registry import ItemContext, Tools
 
 Kind = Literal["issue", "lld"]
@@ -96,6 +96,16 @@ def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateG
     graph.add_edge("review", "judge")
     graph.add_edge("finalize", END)
     return graph
+
+
+def warm_up() -> None:
+    """Do once, before workers are forked, what each of them would do on its first call."""
+    kinds: tuple[Kind, ...] = ("issue", "lld")
+    for kind in kinds:
+        review_schema(kind)
+        shipped_template(kind)
+        draft_prompt(kind, item_id="1", label="", title="", source_text="", template="")
+        check_draft(kind, "# Draft", item_id="1")
 
 
 class _Nodes:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -80,9 +81,15 @@ class Workflow(Protocol):
         ...
 
 
+@cache
+def registered() -> Mapping[str, EntryPoint]:
+    """The entry points of all workflows by name; looking through the installed packages takes its time."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
 def workflow(name: str) -> Workflow:
     """Find a registered workflow by name."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    found = registered()
     if name not in found:
         raise UsageError(f"No workflow {name!r}. Registered: {', '.join(sorted(found)) or 'none'}.")
     try:

@@ -1,0 +1,18 @@
+"""`make bench`: measures everything, prints a line a figure with what is required of it."""
+
+import sys
+
+import parallel
+import process_model
+
+
+def main() -> None:
+    wanted = set(sys.argv[1:])
+    for measure in (*parallel.MEASUREMENTS, *process_model.MEASUREMENTS):
+        if not wanted or measure.__name__ in wanted:
+            for line in measure():
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
