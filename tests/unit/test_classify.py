@@ -198,6 +198,14 @@ class TestAnthropic:
         assert passing.error_class is RATE_LIMITED
         assert passing.retry_after == 60
 
+    def test_a_limit_on_growth_is_passing(self) -> None:
+        body = anthropic("rate_limit_error", error_code="ramp_limit_exceeded")
+        assert ask("anthropic", 429, body).error_class is RATE_LIMITED
+
+    def test_organization_on_hold(self) -> None:
+        body = anthropic("invalid_request_error", error_code="organization_on_hold")
+        assert ask("anthropic", 400, body).error_class is KEY_REJECTED
+
     def test_spend_limit_of_the_user(self) -> None:
         sentence = "You have reached your specified API usage limits. You will regain access on 2026-12-01."
         assert (

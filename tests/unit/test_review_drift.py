@@ -165,7 +165,7 @@ VERDICTS = {
 
 
 @pytest.mark.parametrize("case", VERDICTS)
-def test_verdict(case):
+def test_verdict(case: str) -> None:
     section, expected = VERDICTS[case]
     reading = read_document(review(verdict=section))
     assert reading.verdict is expected, reading.reason
@@ -178,13 +178,13 @@ def test_verdict(case):
     "section",
     ["## Verdict: APPROVED", "## Verdict\n**APPROVED**", "## Verdict\n\nAPPROVED - Ready.\n\nWell done."],
 )
-def test_a_bare_approval_is_for_documents_only(section):
+def test_a_bare_approval_is_for_documents_only(section: str) -> None:
     assert read_document(f"# Review\nFine.\n\n{section}").verdict is APPROVED
     assert read_document(review(verdict=section)).verdict is APPROVED
     assert read_reply(review(verdict=section), "lld").verdict is UNREADABLE
 
 
-def test_another_word_is_named_in_the_reason():
+def test_another_word_is_named_in_the_reason() -> None:
     reading = read_document(review(verdict="## Verdict\n[ ] APPROVED\n[x] BLOCKED"))
     assert reading.reason == "The reviewer's verdict is BLOCKED, which is read as REVISE."
 
@@ -272,7 +272,7 @@ TIER_1 = {
 
 
 @pytest.mark.parametrize("case", TIER_1)
-def test_blocking_findings(case):
+def test_blocking_findings(case: str) -> None:
     tier1, expected = TIER_1[case]
     reading = read_document(review(tier1=tier1))
     blocking = [finding for finding in reading.findings if finding.tier == 1]
@@ -283,12 +283,12 @@ def test_blocking_findings(case):
         assert len(reading.reason) < 250
 
 
-def test_resolved_findings_of_an_earlier_round_are_not_open():
+def test_resolved_findings_of_an_earlier_round_are_not_open() -> None:
     tier1 = "None.\n\n## Resolved Tier 1 Issues\n- **Loop:** was endless, is bounded now."
     assert read_document(review(tier1=tier1)).verdict is APPROVED
 
 
-def test_an_approval_stands_beside_a_high_priority_finding():
+def test_an_approval_stands_beside_a_high_priority_finding() -> None:
     reading = read_document(review(tier2="### Quality\n- [ ] **Tests:** too few."))
     assert reading.verdict is APPROVED
     assert [(finding.tier, finding.title) for finding in reading.findings] == [(2, "Tests"), (3, "")]
@@ -303,7 +303,7 @@ def test_an_approval_stands_beside_a_high_priority_finding():
         "## Pre-Flight Gate: \u274c FAILED",
     ],
 )
-def test_an_approval_does_not_stand_beside_a_failed_gate(gate):
+def test_an_approval_does_not_stand_beside_a_failed_gate(gate: str) -> None:
     reading = read_document(review(gate=gate))
     assert reading.verdict is REVISE
     assert "Pre-Flight" in reading.reason
@@ -322,13 +322,13 @@ def test_an_approval_does_not_stand_beside_a_failed_gate(gate):
         ("  - *Recommendation:* Bound it.\n  - **Recommendation:** Test it.", "Bound it.\nTest it."),
     ],
 )
-def test_recommendations(nested, recommendation):
+def test_recommendations(nested: str, recommendation: str) -> None:
     reading = read_document(review(tier2=f"### Quality\n- [ ] **Loop:** never ends.\n{nested}"))
     assert (reading.findings[0].title, reading.findings[0].text) == ("Loop", "never ends.")
     assert reading.findings[0].recommendation == recommendation
 
 
-def test_code_below_a_finding_stays_with_it():
+def test_code_below_a_finding_stays_with_it() -> None:
     reading = read_document(
         review(tier2="### Quality\n- [ ] **Loop:** see\n\n  ```py\n  while 1: ...\n  ```")
     )
@@ -349,7 +349,7 @@ def test_code_below_a_finding_stays_with_it():
         ("> Who quotes?", ()),
     ],
 )
-def test_questions(questions, expected):
+def test_questions(questions: str, expected: tuple[str, ...]) -> None:
     assert read_document(review(questions=questions)).questions == expected
 
 
@@ -363,7 +363,7 @@ def test_questions(questions, expected):
         ("- **All** names are short.", [("", "**All** names are short.")]),
     ],
 )
-def test_suggestions(tier3, expected):
+def test_suggestions(tier3: str, expected: list[tuple[str, str]]) -> None:
     found = read_document(review(tier3=tier3)).findings
     assert [(finding.title, finding.text) for finding in found] == expected
     assert {finding.category for finding in found} <= {"Suggestion"}
@@ -382,7 +382,7 @@ def test_suggestions(tier3, expected):
         ("## Suggestions", 3),
     ],
 )
-def test_tier_headings(heading, tier):
+def test_tier_headings(heading: str, tier: int) -> None:
     found = read_document(f"# Review\n\n{heading}\n- **Loop:** x\n\n## Verdict\n{REVISE_BOXES}").findings
     assert [finding.tier for finding in found] == [tier]
 
@@ -390,18 +390,18 @@ def test_tier_headings(heading, tier):
 @pytest.mark.parametrize(
     "missing", ["## Tier 1: BLOCKING Issues", "## Tier 2: HIGH PRIORITY Issues", "## Verdict"]
 )
-def test_a_reply_must_have_all_sections(missing):
+def test_a_reply_must_have_all_sections(missing: str) -> None:
     text = review().replace(missing, "")
     assert read_reply(text, "lld").verdict is UNREADABLE
     assert read_document(text).verdict is (UNREADABLE if missing == "## Verdict" else APPROVED)
 
 
-def test_a_verdict_quoted_from_the_draft_does_not_count():
+def test_a_verdict_quoted_from_the_draft_does_not_count() -> None:
     quoted = f"The draft says:\n\n## Verdict\n{BOXES}\n\nwhich is bold."
     assert read_document(review(summary=quoted, verdict=f"## Verdict\n{REVISE_BOXES}")).verdict is REVISE
     assert read_document(review(summary=quoted, verdict="")).verdict is UNREADABLE
 
 
-def test_a_reply_wrapped_in_a_fence_is_not_read():
+def test_a_reply_wrapped_in_a_fence_is_not_read() -> None:
     assert read_reply(f"```markdown\n{review()}\n```", "lld").verdict is UNREADABLE
     assert read_document(f"```markdown\n{review()}\n```").verdict is UNREADABLE

@@ -28,7 +28,9 @@ def counted(reading: Reading) -> list[tuple[int, str]]:
         ("seed-004", Verdict.REVISE, [(1, "Cost"), (2, "Architecture"), (2, "Quality")], 2, 0),
     ],
 )
-def test_the_seeds_read_as_they_are(name, verdict, findings, suggestions, questions):
+def test_the_seeds_read_as_they_are(
+    name: str, verdict: Verdict, findings: list[tuple[int, str]], suggestions: int, questions: int
+) -> None:
     reading = read_document(seed(name))
     assert reading.verdict is verdict
     assert reading.reason == ""
@@ -40,7 +42,7 @@ def test_the_seeds_read_as_they_are(name, verdict, findings, suggestions, questi
     assert read_reply(seed(name), "lld") == read_reply(seed(name), "issue") == reading
 
 
-def test_title_text_and_recommendation_are_taken_apart():
+def test_title_text_and_recommendation_are_taken_apart() -> None:
     assert read_document(seed("seed-000")).findings[0] == Finding(
         tier=2,
         category="Quality",
@@ -52,7 +54,7 @@ def test_title_text_and_recommendation_are_taken_apart():
     )
 
 
-def test_a_nested_bullet_stays_with_its_finding():
+def test_a_nested_bullet_stays_with_its_finding() -> None:
     blocking = read_document(seed("seed-003")).findings[0]
     assert blocking.title == "CRITICAL - Worktree Scope Violation"
     assert blocking.text.startswith("The design explicitly states")
@@ -61,14 +63,14 @@ def test_a_nested_bullet_stays_with_its_finding():
     assert blocking.recommendation.startswith("Change defaults to use")
 
 
-def test_the_dictionary_has_the_published_keys():
+def test_the_dictionary_has_the_published_keys() -> None:
     published = read_document(seed("seed-003")).as_dict()
     assert list(published) == ["verdict", "findings", "questions", "reason"]
     assert published["verdict"] == "REVISE"
     assert list(published["findings"][0]) == ["tier", "category", "title", "text", "recommendation"]
 
 
-def test_the_key_of_a_finding_ignores_case_and_spacing():
+def test_the_key_of_a_finding_ignores_case_and_spacing() -> None:
     one = Finding(tier=1, category="Cost", title="Loop", text="It never\nends.", recommendation="Bound it.")
     same = Finding(tier=1, category="cost", title=" LOOP", text="it  never ends.", recommendation="")
     other = Finding(tier=2, category="Cost", title="Loop", text="It never ends.", recommendation="")
@@ -77,7 +79,7 @@ def test_the_key_of_a_finding_ignores_case_and_spacing():
 
 
 @pytest.mark.parametrize("name", SEEDS[:2])
-def test_no_prefix_is_approved_before_an_alternative_is_listed(name):
+def test_no_prefix_is_approved_before_an_alternative_is_listed(name: str) -> None:
     text = seed(name)
     enough = text.index("[ ] **REVISE**") + len("[ ] **REVISE**")
     approved = {n for n in range(0, len(text), 31) if read_document(text[:n]).verdict is Verdict.APPROVED}
@@ -87,7 +89,7 @@ def test_no_prefix_is_approved_before_an_alternative_is_listed(name):
     assert min(approved) == enough
 
 
-def test_no_suffix_without_its_tiers_is_an_approved_reply():
+def test_no_suffix_without_its_tiers_is_an_approved_reply() -> None:
     text = seed("seed-000")
     whole = text.index("## Tier 1")
     for start in range(whole + len("## Tier 1"), len(text), 41):
@@ -125,7 +127,7 @@ def test_no_suffix_without_its_tiers_is_an_approved_reply():
         ("No blocking issues found.", "_None._"),
     ],
 )
-def test_the_seeds_survive_drift(name, before, after):
+def test_the_seeds_survive_drift(name: str, before: str, after: str) -> None:
     text, drifted = seed(name), seed(name).replace(before, after)
     if "-------" in after:
         drifted = drifted.replace("## Verdict", "Verdict")

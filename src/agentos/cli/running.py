@@ -144,14 +144,7 @@ def _really_run(order: Order) -> int:
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
     with ExitStack() as stack:
         supervisor = stack.enter_context(
-            Supervisor(
-                start_method(environment.get("AGENTOS_START_METHOD")),
-                environment,
-                preload=[
-                    *(MODULES[provider] for provider in providers),
-                    registered()[order.flow.name].module,
-                ],
-            )
+            Supervisor(start_method(environment.get("AGENTOS_START_METHOD")), environment, preload=preload)
         )
         records = stack.enter_context(Records(home.records))
         folder = create_run(home)

@@ -1,5 +1,6 @@
 """How the simulator treats a request: read it, let it through or not, answer it or spoil the answer."""
 
+import hashlib
 import json
 import random
 from collections import OrderedDict
@@ -54,7 +55,7 @@ class Service:
         self._config = config
         self._accounts = Accounts(config)
         self._responder = config.responder or DefaultResponder()
-        self._kept: OrderedDict[tuple[str, str, str, bool], list[str]] = OrderedDict()
+        self._kept: OrderedDict[bytes, list[str]] = OrderedDict()
         self._random = random.Random(config.seed)  # noqa: S311 - repeatable, not secret
         self._faults = FaultPlan(config.faults, seed=config.seed)
         self._openai = OpenAI()
@@ -248,10 +249,12 @@ class Service:
 
     def _text(self, call: Call) -> str:
         """Return what the model says; a text that reached no client is said again to the same question."""
-        if self._kept and (texts := self._kept.pop(_question(call), None)):
-            if texts[1:]:
-                self._kept[_question(call)] = texts[1:]
-            return texts[0]
+        if self._kept:
+            question = _question(call)
+            if texts := self._kept.pop(question, None):
+                if texts[1:]:
+                    self._kept[question] = texts[1:]
+                return texts[0]
         return self._responder(call.model, call.system, call.prompt, call.wants_json)
 
     def _keep(self, call: Call, text: str) -> None:
@@ -339,5 +342,6 @@ def _as_rule(value: Any) -> dict[str, Any]:
     return value
 
 
-def _question(call: Call) -> tuple[str, str, str, bool]:
-    return call.model, call.system, plain(call.prompt), call.wants_json
+def _question(call: Call) -> bytes:
+    text = json.dumps([call.model, call.system, plain(call.prompt), call.wants_json])
+    return hashlib.sha256(text.encode()).digest()
