@@ -61,6 +61,7 @@ class Job(Message):
     call_timeout: float
     retry_failed: bool = False
     decision: Decision | None = None
+    base_urls: dict[str, str] = Field(default_factory=dict)
     mock_shell: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
 
@@ -146,6 +147,12 @@ class Waiting(Message):
     reason: str
 
 
+class Beat(Message):
+    """The worker is alive, though it has nothing to say."""
+
+    type: Literal["beat"] = "beat"
+
+
 class Audit(Message):
     """One record of the item's audit trail."""
 
@@ -166,7 +173,7 @@ class Ended(Message):
 
 ToWorker = Annotated[Job | Leased | LeaseRefused | Drain, Field(discriminator="type")]
 ToCoordinator = Annotated[
-    Hello | NodeStarted | NodeEnded | LeaseWanted | Settled | Waiting | Audit | Ended,
+    Hello | NodeStarted | NodeEnded | LeaseWanted | Settled | Waiting | Beat | Audit | Ended,
     Field(discriminator="type"),
 ]
 _TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)

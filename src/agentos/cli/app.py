@@ -21,6 +21,8 @@ COMMANDS = {
     "status": ("agentos.cli.look", "status", "Show the latest run and every unfinished item."),
     "logs": ("agentos.cli.look", "logs", "Print the log of an item, and follow it."),
     "verdict": ("agentos.cli.verdict", "verdict", "Read review documents and print their verdicts."),
+    "keys": ("agentos.cli.keys", "keys", "Show the keys' limits and health; enable a key again."),
+    "simulate": ("agentos.cli.simulate", "simulate", "Serve a simulated provider for tests and demos."),
     "init": ("agentos.cli.init", "init", "Set up a project, or make a demo backlog."),
     "config": ("agentos.cli.config", "config", "Show every setting with its value and origin."),
     "clean": ("agentos.cli.clean", "clean", "Remove old runs and kept checkpoints."),

@@ -15,6 +15,7 @@ from agentos.errors import ConfigError, NoUsableKey, UsageError
 from agentos.llm.providers import MODULES, check_provider
 from agentos.model import Item, Status, check_distinct, check_id
 from agentos.settings import Settings
+from agentos.store.keyhealth import HealthFile
 from agentos.store.records import Records
 from agentos.store.runfolder import RunFolder, create_run, is_live
 from agentos.workflows.registry import Workflow, registered, workflow
@@ -159,9 +160,20 @@ def _really_run(order: Order) -> int:
             config,
             entries,
             supervisor=supervisor,
-            keys=KeyService(ring, call_timeout=config.call_timeout, refuse_every=_refuse_every(environment)),
+            keys=KeyService(
+                ring,
+                HealthFile(home.key_health),
+                call_timeout=config.call_timeout,
+                refuse_every=_refuse_every(environment),
+            ),
             book=RunBook(
-                home, order.flow.name, config.parallel, records=records, folder=folder, console=console
+                home,
+                order.flow.name,
+                config.parallel,
+                records=records,
+                folder=folder,
+                console=console,
+                free=providers == ["mock"],
             ),
             console=console,
         )
@@ -196,6 +208,7 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
             "lld": settings.lld_folder,
             "lineage": settings.lineage_folder,
         },
+        base_urls=dict(order.project.config.base_urls),
         mock_shell=order.project.config.environment.get("AGENTOS_MOCK_SHELL") == "1",
     )
 

@@ -60,6 +60,7 @@ class RunBook:
         records: Records,
         folder: RunFolder,
         console: Console,
+        free: bool = False,
     ) -> None:
         self._home = home
         self._workflow = workflow
@@ -67,7 +68,8 @@ class RunBook:
         self._records = records
         self._folder = folder
         self._console = console
-        self._order: list[str] = []
+        # A price that is not known is shown as unknown, never as nothing.
+        self._cost = 0.0 if free else None
         self._busy: list[float] = []
         self._started_at = timestamp()
         self.run_id = folder.run_id
@@ -108,7 +110,6 @@ class RunBook:
     def begin(self, entry: Entry) -> None:
         """Note that the item runs, and see to it that no foreign checkpoint is taken for its own."""
         item = entry.item
-        self._order.append(item.label)
         if entry.step is not Step.RESUME:
             _remove(self.checkpoint(entry))
         if entry.step is Step.ANEW:
@@ -183,6 +184,7 @@ class RunBook:
             waited_seconds=round(tally.waited, 3),
             tokens_in=tally.tokens_in,
             tokens_out=tally.tokens_out,
+            cost_usd=self._cost if tally.tokens_in or tally.tokens_out else 0.0,
             error=error,
             output=output,
             log=str(log) if log.exists() else None,

@@ -59,6 +59,7 @@ class ParallelRunConfig:
     call_timeout: float = 600.0
     templates: dict[str, str] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
+    base_urls: dict[str, str] = field(default_factory=dict)
     mock_shell: bool = False
 
 
@@ -124,6 +125,8 @@ class ParallelCoordinator:
                 self._book.pass_by(entry)
         with self._signals():
             try:
+                self._take(self._keys.advance(time.monotonic()))
+                self._look_at_pool(time.monotonic())
                 self._act(self._scheduler.fill(time.monotonic()))
                 while not self._scheduler.done:
                     self._turn()
@@ -132,12 +135,15 @@ class ParallelCoordinator:
                 for running in self._items.values():
                     if running.worker is not None:
                         self._supervisor.bury(running.worker)
+        self._book.guard(self._keys.save, time.monotonic())
         return self._book.close(self._plan, self._keys.snapshot(time.monotonic()), self._scheduler.stopping)
 
     def _turn(self) -> None:
         """Sleep until something happens, then do what it asks for."""
         now = time.monotonic()
-        deadlines = [self._scheduler.next_deadline(), self._keys.pool.next_wake(now), self._watch.deadline()]
+        deadlines = [self._scheduler.next_deadline(), self._keys.next_wake(now)]
+        if self._scheduler.stopping is None:
+            deadlines.append(self._watch.deadline())
         if self._console.live:
             deadlines.append(self._next_refresh)
         due = min((one for one in deadlines if one is not None), default=None)
@@ -146,10 +152,11 @@ class ParallelCoordinator:
             if worker is None or not worker.closed:
                 handle(running, worker, key.fd, mask)
         now = time.monotonic()
-        self._take(self._keys.pool.advance(now))
-        self._look_at_pool(now)
-        if self._book.storage_error is not None and self._scheduler.stopping is None:
-            self._stop(Stop.STORAGE)
+        self._take(self._keys.advance(now))
+        if self._scheduler.stopping is None:
+            self._look_at_pool(now)
+            if self._book.storage_error is not None:
+                self._stop(Stop.STORAGE)
         self._act(self._scheduler.tick(now))
         self._announce_stop()
         if self._console.live and now >= self._next_refresh:
@@ -258,6 +265,8 @@ class ParallelCoordinator:
 
     def _finish(self, running: Running, status: Status, error: str | None) -> None:
         ended = running.ended
+        if status is Status.PAUSED:
+            error = error or self._watch.reason or None
         self._book.finish(
             running.entry,
             status,
@@ -303,6 +312,7 @@ class ParallelCoordinator:
             call_timeout=config.call_timeout,
             retry_failed=config.retry_failed,
             decision=answer,
+            base_urls=config.base_urls,
             mock_shell=config.mock_shell,
         )
 
@@ -329,6 +339,7 @@ class ParallelCoordinator:
     def _hear(self, running: Running, message: wire.ToCoordinator) -> None:
         now = time.monotonic()
         entry, tally = running.entry, running.tally
+        self._scheduler.heard(running.label, now)
         match message:
             case wire.Hello():
                 self._scheduler.ready(running.label, now)
@@ -363,6 +374,7 @@ class ParallelCoordinator:
         for event in events:
             running = self._items.get(getattr(event, "item", ""))
             self._watch.announce(event, None if running is None else running.entry.item.id)
+            self._book.guard(self._keys.note, event, event.at)
             if running is None or running.worker is None:
                 continue
             match event:

@@ -1,18 +1,23 @@
 """The keys of a run: the pool that decides, and the secrets it never sees. Coordinator process."""
 
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.config import Config, KeyReference
-from agentos.credentials.events import Event, Granted
+from agentos.credentials.events import Event, Granted, KeyDisabled, LimitLearnt, QuotaExhausted, RateLimited
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.errors import ConfigError
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.llm.provider import ErrorClass
+from agentos.store.keyhealth import HealthFile
 from agentos.wire import Leased, LeaseWanted, Settled
 
+_USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_(\d{1,4}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
+SAVE_SECONDS = 1.0  # how long what was learnt may go unsaved
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
 
 
@@ -34,7 +39,7 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
     if "mock" in providers:
         specs += MOCK_KEYS
         secrets |= {spec.id: "mock" for spec in MOCK_KEYS}
-    for reference in config.keys:
+    for reference in config.keys or usual_keys(config.environment):
         if reference.provider in providers:
             specs.append(_spec(reference))
             secrets[reference.id] = _secret(reference, config.environment)
@@ -44,6 +49,19 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
             raise ConfigError(f"AGENTOS_CREDENTIAL_LIMIT is {limit!r}: a whole number from 1 is needed.")
         specs = specs[: int(limit)]
     return KeyRing(specs=tuple(specs), secrets={spec.id: secrets[spec.id] for spec in specs})
+
+
+def usual_keys(environment: Mapping[str, str]) -> tuple[KeyReference, ...]:
+    """The keys in the variables that everybody uses, for those who configured none."""
+    found: list[tuple[str, int, str]] = []
+    for name, value in environment.items():
+        match = _USUAL.fullmatch(name)
+        if match and value.strip():
+            found.append((match[1].lower(), int(match[2] or 0), name))
+    return tuple(
+        KeyReference(id=f"{provider}-{number}" if number else provider, provider=provider, env=name)
+        for provider, number, name in sorted(found)
+    )
 
 
 def _spec(reference: KeyReference) -> KeySpec:
@@ -78,10 +96,40 @@ def _secret(reference: KeyReference, environment: Mapping[str, str]) -> str:
 class KeyService:
     """Answers workers' requests for leases; the pool decides, this hands over the secret."""
 
-    def __init__(self, ring: KeyRing, *, call_timeout: float, refuse_every: int | None) -> None:
+    def __init__(
+        self, ring: KeyRing, health: HealthFile, *, call_timeout: float, refuse_every: int | None
+    ) -> None:
         self._ring = ring
+        self._health = health
+        self._unsaved_since: float | None = None
         self._refuse_every = refuse_every
         self.pool = CredentialCoordinator(ring.specs, lease_seconds=call_timeout + LEASE_MARGIN)
+
+    def advance(self, now: float) -> list[Event]:
+        """Let time pass; take over what another run found out, and share what this one did."""
+        events = self.pool.restore(self._health.read(), now, time.time()) if self._health.changed() else []
+        events += self.pool.advance(now)
+        if self._unsaved_since is not None and now - self._unsaved_since >= SAVE_SECONDS:
+            self.save(now)
+        return events
+
+    def next_wake(self, now: float) -> float | None:
+        wake = self.pool.next_wake(now)
+        if self._unsaved_since is None:
+            return wake
+        due = self._unsaved_since + SAVE_SECONDS
+        return due if wake is None else min(wake, due)
+
+    def note(self, event: Event, now: float) -> None:
+        """Remember to save what outlives the run: at once if it is grave, soon if it is not."""
+        if isinstance(event, QuotaExhausted | KeyDisabled):
+            self.save(now)
+        elif isinstance(event, RateLimited | LimitLearnt) and self._unsaved_since is None:
+            self._unsaved_since = now
+
+    def save(self, now: float) -> None:
+        self._unsaved_since = None
+        self._health.merge(self.pool.export(now, time.time()))
 
     def request(self, item: str, wanted: LeaseWanted, now: float) -> list[Event]:
         return self.pool.request(

@@ -10,6 +10,7 @@ from agentos.model import Status
 MAX_ATTEMPTS = 3  # a worker that dies is started again from its checkpoint, this often in all
 DRAIN_SECONDS = 2.0  # from the request to stop to SIGTERM
 STACKS_SECONDS = 0.3  # from the printing of stacks to SIGTERM
+SILENCE_SECONDS = 20.0  # a worker that was up and says nothing for so long is frozen; workers beat every 5 s
 TERMINATE_SECONDS = 1.0  # from SIGTERM to SIGKILL
 
 
@@ -86,6 +87,7 @@ class _Running:
     since: float | None  # when the clock of --timeout was last started; None while waiting
     stage: Stage = Stage.RUNNING
     stage_ends: float = 0.0
+    heard: float | None = None  # its last word; None until it is up
     timed_out: bool = False
 
 
@@ -135,6 +137,13 @@ class Scheduler:
         """The worker is up: the clock of its time limit begins here, not with the start of its process."""
         running = self._running[item]
         running.since, running.time_left = now, self.timeout
+        running.heard = now
+
+    def heard(self, item: str, now: float) -> None:
+        """The worker said something, if only that it is alive."""
+        running = self._running[item]
+        if running.heard is not None:
+            running.heard = now
 
     def waiting(self, item: str, now: float) -> None:
         """The item waits for a lease: the clock of its time limit stands still."""
@@ -212,6 +221,8 @@ class Scheduler:
                 if running.since is not None and now - running.since >= running.time_left:
                     running.timed_out = True
                     actions.append(self._advance(item, running, Stage.STACKS, now))
+                elif running.heard is not None and now - running.heard >= SILENCE_SECONDS:
+                    actions.append(self._advance(item, running, Stage.KILLED, now))
             elif now >= running.stage_ends and running.stage is not Stage.KILLED:
                 harder = Stage.KILLED if running.stage is Stage.TERMINATED else Stage.TERMINATED
                 actions.append(self._advance(item, running, harder, now))
@@ -224,6 +235,8 @@ class Scheduler:
             if running.stage is Stage.RUNNING:
                 if running.since is not None:
                     times.append(running.since + running.time_left)
+                if running.heard is not None:
+                    times.append(running.heard + SILENCE_SECONDS)
             elif running.stage is not Stage.KILLED:
                 times.append(running.stage_ends)
         return min(times, default=None)

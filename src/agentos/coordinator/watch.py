@@ -26,7 +26,7 @@ class PoolWatch:
         self._max_wait = max_wait
         self._paused_since: float | None = None
         self._until: float | None = None
-        self._reason = ""
+        self.reason = ""  # of the latest pause
         self._allowed: int | None = None
 
     def announce(self, event: pool.Event, item_id: str | None) -> None:
@@ -61,15 +61,12 @@ class PoolWatch:
                 self._book.say(f"going on after a pause of {_span(now - self._paused_since)}")
                 self._paused_since = None
             return None
-        self._until, self._reason = exhausted.until, exhausted.reason
+        self._until, self.reason = exhausted.until, exhausted.reason
         if self._paused_since is None:
             self._paused_since = now
             self._book.event("paused", reason=exhausted.reason, seconds=round(exhausted.until - now, 3))
             self._book.say(f"paused: {exhausted.reason}; goes on in {_span(exhausted.until - now)}")
         if now - self._paused_since >= self._max_wait:
-            self._book.say(
-                f"waited {_span(now - self._paused_since)} for a key, which is the limit; stopping"
-            )
             return Stop.QUOTA
         return None
 
@@ -92,7 +89,7 @@ class PoolWatch:
     def notice(self, now: float) -> str:
         if self._paused_since is None or self._until is None:
             return ""
-        return f"paused: {self._reason}; goes on in {_span(max(0.0, self._until - now))}"
+        return f"paused: {self.reason}; goes on in {_span(max(0.0, self._until - now))}"
 
 
 def _span(seconds: float) -> str:

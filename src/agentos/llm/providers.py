@@ -1,5 +1,6 @@
 """From a provider's name to its implementation; each is imported only where it is used."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agentos.errors import ConfigError
@@ -8,29 +9,34 @@ if TYPE_CHECKING:
     from agentos.llm.provider import Provider
     from agentos.wire import Job
 
-MODULES = {"mock": "agentos.llm.mock"}  # what a worker imports to use a provider
-KNOWN = tuple(MODULES)
+# What a worker imports to use a provider, and the class in it.
+MODULES = {
+    "mock": "agentos.llm.mock",
+    "openai": "agentos.llm.openai",
+    "anthropic": "agentos.llm.anthropic",
+    "gemini": "agentos.llm.gemini",
+}
+_CLASSES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini"}
 
 
 def check_provider(model: str) -> None:
     """Refuse a model whose provider is not there, before any work."""
     provider = model.partition(":")[0]
-    if provider not in KNOWN:
-        raise ConfigError(
-            f"Model {model!r}: this version has no provider {provider!r}. There are: {', '.join(KNOWN)}. "
-            "Use --mock to work offline."
-        )
+    if provider not in MODULES:
+        raise ConfigError(f"Model {model!r}: there is no provider {provider!r}, only {', '.join(MODULES)}.")
 
 
 def make_provider(name: str, job: "Job") -> "Provider":
     """Make the provider for one job."""
-    from agentos.llm.mock import MockProvider, parse_script  # noqa: PLC0415
-
-    assert name in KNOWN, name
-    return MockProvider(
-        parse_script(job.item.text),
-        kind="issue" if job.item.workflow == "issue" else "lld",
-        item_id=job.item.id,
-        title=job.item.title,
-        shell_allowed=job.mock_shell,
-    )
+    module = import_module(MODULES[name])
+    if name == "mock":
+        made: Provider = module.MockProvider(
+            module.parse_script(job.item.text),
+            kind="issue" if job.item.workflow == "issue" else "lld",
+            item_id=job.item.id,
+            title=job.item.title,
+            shell_allowed=job.mock_shell,
+        )
+    else:
+        made = getattr(module, _CLASSES[name])(job.base_urls.get(name), call_timeout=job.call_timeout)
+    return made

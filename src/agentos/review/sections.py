@@ -18,13 +18,20 @@ _CATEGORY = re.compile(
 _TIER = re.compile(
     r"(?P<before>(?:[\w-]{1,30} ){0,2})tier[ #:-]{0,3}(?P<number>[123]|one|two|three|i{1,3})\b", re.IGNORECASE
 )
+_TIER_ONLY = re.compile(
+    r"tier[ -]?[123](?:[ :()\u2013\u2014-]|blocking|high|priority|suggestions?|issues?|findings?){0,12}",
+    re.IGNORECASE,
+)
 _SETTLED = frozenset({"resolved", "previous", "previously", "prior", "earlier", "fixed", "closed", "past"})
 _TIER_NUMBERS = {"1": 1, "one": 1, "i": 1, "2": 2, "two": 2, "ii": 2, "3": 3, "three": 3, "iii": 3}
 _UNNUMBERED_TIERS = (
     (1, re.compile(r"blocking(?: (?:issues?|findings?|concerns?)\b|:?$)", re.IGNORECASE)),
     (2, re.compile(r"high[- ]priority(?: (?:issues?|findings?|concerns?)\b|:?$)", re.IGNORECASE)),
-    (3, re.compile(r"suggestions?\b", re.IGNORECASE)),
+    (3, re.compile(r"suggestions?(?:$|:| \()", re.IGNORECASE)),
 )
+
+_BOLD_LINE = re.compile(r"\*\*(?P<words>[^*]+)\*\*:?")
+_BOLD_LEVEL = 6  # below any real heading
 
 
 class Part(StrEnum):
@@ -39,18 +46,15 @@ class Part(StrEnum):
     OTHER = "other"  # anything else, such as a coverage table
 
 
+# Whole names only: "Identity and Access" is a category of findings, "Verdict History" is not the verdict.
 _NAMES = (
-    (Part.IDENTITY, re.compile(r"identity\b", re.IGNORECASE)),
-    (Part.GATE, re.compile(r"pre[- ]?flight\b", re.IGNORECASE)),
-    (Part.SUMMARY, re.compile(r"(?:review |executive )?summary\b", re.IGNORECASE)),
-    (Part.QUESTIONS, re.compile(r"(?:open |clarifying )?questions?\b", re.IGNORECASE)),
-    # "Verdict History" or "Previous Verdict" is not the verdict.
-    (
-        Part.VERDICT,
-        re.compile(r"(?:final |overall |review )?verdict(?:$| ?[:\u2013\u2014]| -)", re.IGNORECASE),
-    ),
+    (Part.IDENTITY, r"identity(?: confirmation| check)?:?$"),
+    (Part.GATE, r"pre[- ]?flight(?: gate)?(?: checks?)?(?P<rest>$| ?[:\u2013\u2014].*| -.*)"),
+    (Part.SUMMARY, r"(?:review |executive )?summary:?$"),
+    (Part.QUESTIONS, r"(?:open |clarifying )?questions?(?: for (?:the )?\w+)?:?$"),
+    (Part.VERDICT, r"(?:final |overall |review )?verdict(?P<rest>$| ?[:\u2013\u2014].*| -.*)"),
 )
-_VERDICT_WORD = re.compile("verdict", re.IGNORECASE)
+_PATTERNS = tuple((part, re.compile(pattern, re.IGNORECASE)) for part, pattern in _NAMES)
 
 
 @dataclass(kw_only=True)
@@ -60,31 +64,29 @@ class Section:
     part: Part
     level: int = 0
     tier: int = 0
-    numbered: bool = False  # a heading of its own that says "Tier N"
+    numbered: bool = False  # a real heading that says "Tier N"
     category: str = GENERAL
-    rest: str = ""  # what follows the name in the heading, "PASSED" or "APPROVED"
+    boxes_only: bool = False  # it may not belong to the tier, so that only a box makes a finding in it
+    rest: str = ""  # what follows the name in the heading: "PASSED", "APPROVED"
     blocks: list[Block] = field(default_factory=list)
 
 
 def split(blocks: Iterable[Block]) -> list[Section]:
     """Cut the blocks of a document at its headings."""
     sections = [Section(part=Part.OTHER)]
-    tier: Section | None = None  # the tier heading that categories belong to
+    tier: Section | None = None  # the tier that categories belong to
     for block in blocks:
-        if not isinstance(block, Heading):
-            sections[-1].blocks.append(block)
+        section = _opened_by(block, tier)
+        if section is None:
+            # An underlined sentence is no heading: a finding must not vanish as one.
+            sections[-1].blocks.append(
+                Paragraph(lines=(block.text,)) if isinstance(block, Heading) else block
+            )
             continue
-        name = heading_name(block.text)
-        section = _known(block, name)
-        if section is None and block.underlined:
-            # Most likely a sentence with a rule below it: a finding must not vanish as a heading.
-            sections[-1].blocks.append(Paragraph(lines=(block.text,)))
-            continue
-        if section is not None:
-            tier = section if section.part is Part.TIER else None
-        else:
-            section = _category(block, name, tier)
-            tier = tier if section.part is Part.TIER else None
+        if section.part is not Part.TIER:
+            tier = None
+        elif section.category == GENERAL:
+            tier = section
         sections.append(section)
     return sections
 
@@ -95,33 +97,62 @@ def category_named(text: str) -> str:
     return match[1].capitalize() if match else ""
 
 
+def _opened_by(block: Block, tier: Section | None) -> Section | None:
+    if isinstance(block, Paragraph):
+        return _opened_by_bold(block, tier)
+    if not isinstance(block, Heading):
+        return None
+    name = heading_name(block.text)
+    known = _known(block, name)
+    return known if known or block.underlined else _category(block.level, name, tier)
+
+
+def _opened_by_bold(paragraph: Paragraph, tier: Section | None) -> Section | None:
+    """Take a bold line that names a tier or a category for the heading it stands for."""
+    bold = _BOLD_LINE.fullmatch(paragraph.lines[0].strip())
+    name = heading_name(bold["words"]) if bold else ""
+    if _TIER_ONLY.fullmatch(name):
+        section = _tier(name, _BOLD_LEVEL)
+        section = None if section is None else Section(part=Part.TIER, level=_BOLD_LEVEL, tier=section.tier)
+    elif tier is not None and category_named(name):
+        section = _category(_BOLD_LEVEL, name, tier)
+    else:
+        section = None
+    if section is not None and len(paragraph.lines) > 1:
+        section.blocks.append(Paragraph(lines=paragraph.lines[1:]))
+    return section
+
+
 def _known(heading: Heading, name: str) -> Section | None:
-    for part, pattern in _NAMES:
-        if pattern.match(name):
-            rest = _after_name(heading.text, part)
-            return Section(part=part, level=heading.level, rest=rest)
+    for part, pattern in _PATTERNS:
+        if match := pattern.match(name):
+            said = match.groupdict().get("rest") and _rest(heading.text, match["rest"])
+            return Section(part=part, level=heading.level, rest=said or "")
+    return _tier(name, heading.level)
+
+
+def _tier(name: str, level: int) -> Section | None:
     match = _TIER.match(name)
     if match and _SETTLED.isdisjoint(match["before"].lower().split()):
         number = _TIER_NUMBERS[match["number"].lower()]
-        return Section(part=Part.TIER, level=heading.level, tier=number, numbered=True)
+        return Section(part=Part.TIER, level=level, tier=number, numbered=True)
     for number, pattern in _UNNUMBERED_TIERS:
         if pattern.match(name):
-            return Section(part=Part.TIER, level=heading.level, tier=number)
+            return Section(part=Part.TIER, level=level, tier=number)
     return None
 
 
-def _category(heading: Heading, name: str, tier: Section | None) -> Section:
+def _category(level: int, name: str, tier: Section | None) -> Section:
     category = category_named(name)
-    if tier is None or not (category or heading.level > tier.level):
-        return Section(part=Part.OTHER, level=heading.level)
+    inside = tier is not None and bool(category or level > tier.level)
+    # Levels drift: a heading beside that of a tier may be one of its categories.
+    beside = tier is not None and level == tier.level and tier.tier < 3
+    if tier is None or not (inside or beside):
+        return Section(part=Part.OTHER, level=level)
     return Section(
-        part=Part.TIER, level=heading.level, tier=tier.tier, category=category or name.rstrip(": ")
+        part=Part.TIER,
+        level=level,
+        tier=tier.tier,
+        category=category or name.rstrip(": ") or "Other",
+        boxes_only=not inside,
     )
-
-
-def _after_name(text: str, part: Part) -> str:
-    if part is Part.VERDICT and (word := _VERDICT_WORD.search(text)):
-        return text[word.end() :].lstrip("*_ :-\u2013\u2014")
-    if part is Part.GATE and ":" in text:
-        return text.partition(":")[2].strip("*_ ")
-    return ""

@@ -113,6 +113,12 @@ class HttpConnection:
         self._keep_alive = False
         error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
         await self.send(status, [], dump({"error": error}))
+        # What the client still sends is read and dropped: closing on it would destroy the answer on its way.
+        with contextlib.suppress(OSError, TimeoutError):
+            self._writer.write_eof()
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
+                while await self._reader.read(READ_SIZE):
+                    pass
 
     async def send(
         self, status: int, headers: Headers, body: bytes, *, content_type: str = "application/json"

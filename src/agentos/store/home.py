@@ -27,6 +27,10 @@ class Home:
     def records(self) -> Path:
         return self.path / "records.db"
 
+    @property
+    def key_health(self) -> Path:
+        return self.path / "keys.json"
+
     def checkpoint(self, workflow: str, item_id: str) -> Path:
         return self.checkpoints / f"{workflow}_workflow_{item_id}.db"
 

@@ -1,6 +1,7 @@
 """The worker's end of the socket: asks for leases, tells what happens, hears the stop. Worker process."""
 
 import os
+import select
 import signal
 import socket
 import threading
@@ -10,6 +11,7 @@ from agentos import process
 from agentos.errors import NoUsableKey
 from agentos.llm.provider import Cancel
 from agentos.wire import (
+    Beat,
     Drain,
     FrameReader,
     Job,
@@ -25,6 +27,7 @@ from agentos.wire import (
     read_for_worker,
 )
 
+BEAT_SECONDS = 5.0  # a worker that is silent for longer than a few of these is frozen
 _CHUNK = 65_536
 
 
@@ -77,6 +80,8 @@ class Link:
 
     def _listen(self) -> None:
         while True:
+            while not select.select([self._control], [], [], BEAT_SECONDS)[0]:
+                self.send(Beat())
             for message in self._read():
                 self._take(message)
 

@@ -1,0 +1,58 @@
+"""Anthropic's messages. Worker process."""
+
+import json
+from typing import Any
+
+from agentos.llm.http import Answer, Endpoint, count, declined, incomplete
+from agentos.llm.provider import Cancel, Reply, Request
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+_TOOL = "review"
+
+
+class Anthropic:
+    """Calls `POST /v1/messages`; a schema becomes the one tool the model must use."""
+
+    def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
+        self._endpoint = Endpoint("anthropic", base_url or BASE_URL, call_timeout=call_timeout)
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+        body: dict[str, Any] = {
+            "model": request.model,
+            "max_tokens": request.max_output_tokens,
+            "system": request.system,
+            "messages": [{"role": "user", "content": request.prompt}],
+        }
+        if request.schema is not None:
+            body["tools"] = [
+                {"name": _TOOL, "description": "Give the review.", "input_schema": request.schema}
+            ]
+            body["tool_choice"] = {"type": "tool", "name": _TOOL}
+        headers = {"x-api-key": secret, "anthropic-version": VERSION}
+        return _reply(self._endpoint.post("/v1/messages", body, headers=headers))
+
+
+def _reply(answer: Answer) -> Reply:
+    data = answer.data
+    try:
+        blocks = data["content"]
+        finish = data.get("stop_reason")
+        tools = [block["input"] for block in blocks if block["type"] == "tool_use"]
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        usage = data.get("usage") or {}
+        cached = count(usage.get("cache_read_input_tokens")) + count(usage.get("cache_creation_input_tokens"))
+        tokens_in, tokens_out = count(usage.get("input_tokens")) + cached, count(usage.get("output_tokens"))
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise incomplete("no content in it") from exc
+    if finish == "refusal":
+        raise declined("refusal")
+    if finish not in {"end_turn", "tool_use", "stop_sequence"}:
+        raise incomplete(f"stop reason {finish!r}")
+    return Reply(
+        text=json.dumps(tools[0], ensure_ascii=False) if tools else text,
+        model=str(data.get("model", "")),
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        headers=answer.headers,
+    )

@@ -1,0 +1,55 @@
+"""Gemini's generateContent. Worker process."""
+
+from typing import Any
+from urllib.parse import quote
+
+from agentos.llm.http import Answer, Endpoint, count, declined, incomplete
+from agentos.llm.provider import Cancel, Reply, Request
+
+BASE_URL = "https://generativelanguage.googleapis.com"
+
+
+class Gemini:
+    """Calls `POST /v1beta/models/{model}:generateContent`."""
+
+    def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
+        self._endpoint = Endpoint("gemini", base_url or BASE_URL, call_timeout=call_timeout)
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+        settings: dict[str, Any] = {"maxOutputTokens": request.max_output_tokens}
+        if request.schema is not None:
+            settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.schema}
+        body = {
+            "systemInstruction": {"parts": [{"text": request.system}]},
+            "contents": [{"role": "user", "parts": [{"text": request.prompt}]}],
+            "generationConfig": settings,
+        }
+        path = f"/v1beta/models/{quote(request.model, safe='')}:generateContent"
+        return _reply(self._endpoint.post(path, body, headers={"x-goog-api-key": secret}))
+
+
+def _reply(answer: Answer) -> Reply:
+    data = answer.data
+    try:
+        if blocked := (data.get("promptFeedback") or {}).get("blockReason"):
+            raise declined(str(blocked)[:200])
+        candidate = data["candidates"][0]
+        finish = candidate.get("finishReason")
+        parts = (candidate.get("content") or {}).get("parts") or []
+        text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
+        usage = data.get("usageMetadata") or {}
+        tokens_in = count(usage.get("promptTokenCount"))
+        tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
+    except (KeyError, IndexError, TypeError, AttributeError) as exc:
+        raise incomplete("no candidate in it") from exc
+    if finish in {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"}:
+        raise declined(str(finish))
+    if finish != "STOP":
+        raise incomplete(f"finish reason {finish!r}")
+    return Reply(
+        text=text,
+        model=str(data.get("modelVersion", "")),
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        headers=answer.headers,
+    )

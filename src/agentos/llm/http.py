@@ -1,0 +1,110 @@
+"""One HTTP call to a provider: bounded in time and size, no redirect, no retry, keys in headers. Worker."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from agentos.llm.classify import ProviderName, classify
+from agentos.llm.provider import ErrorClass, ProviderError
+
+CONNECT_SECONDS = 15.0
+MAX_REPLY_BYTES = 20_000_000
+_LIMIT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A 2xx answer: its JSON object and the headers that tell of limits."""
+
+    data: dict[str, Any]
+    headers: dict[str, str]
+
+
+class Endpoint:
+    """Posts JSON to one provider's server."""
+
+    def __init__(self, provider: ProviderName, base_url: str, *, call_timeout: float) -> None:
+        self._provider = provider
+        self._base = base_url.rstrip("/")
+        self._call_timeout = call_timeout
+        # Neither proxies nor netrc of the environment: nothing leaves the machine that nobody asked for.
+        # A redirect would carry the key's header to another server.
+        self._client = httpx2.Client(
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(call_timeout, connect=min(CONNECT_SECONDS, call_timeout)),
+        )
+
+    def post(self, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str]) -> Answer:
+        """Make the call; anything but a whole JSON object with a 2xx status is a ProviderError."""
+        deadline = time.monotonic() + self._call_timeout
+        try:
+            with self._client.stream(
+                "POST", self._base + path, json=dict(body), headers=dict(headers)
+            ) as response:
+                content = self._read(response, deadline)
+        except httpx2.TimeoutException as exc:
+            raise ProviderError(ErrorClass.TRANSIENT, "no answer in time") from exc
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            raise ProviderError(ErrorClass.TRANSIENT, f"the connection failed: {type(exc).__name__}") from exc
+        told = {
+            name.lower(): value
+            for name, value in response.headers.items()
+            if name.lower().startswith(_LIMIT_HEADERS)
+        }
+        if not response.is_success:
+            found = classify(
+                self._provider, response.status_code, response.headers, content, now_wall=time.time()
+            )
+            raise ProviderError(
+                found.error_class,
+                found.message,
+                retry_after=found.retry_after,
+                quota_reset=found.quota_reset,
+                headers=told,
+            )
+        return Answer(data=_object(content), headers=told)
+
+    def _read(self, response: httpx2.Response, deadline: float) -> bytes:
+        # The client's timeout is a limit between bytes: a server that drips would never meet it.
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > MAX_REPLY_BYTES:
+                raise ProviderError(
+                    ErrorClass.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes"
+                )
+            if time.monotonic() > deadline:
+                raise ProviderError(
+                    ErrorClass.TRANSIENT, f"no whole answer within {self._call_timeout:.0f} s"
+                )
+        return bytes(content)
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as exc:
+        raise ProviderError(ErrorClass.TRANSIENT, "the answer is not JSON") from exc
+    if not isinstance(data, dict):
+        raise ProviderError(ErrorClass.TRANSIENT, "the answer is not a JSON object")
+    return data
+
+
+def incomplete(why: str) -> ProviderError:
+    """An answer that is there but not whole is no result."""
+    return ProviderError(ErrorClass.TRANSIENT, f"the reply is incomplete: {why}")
+
+
+def declined(why: str) -> ProviderError:
+    """The model will not answer this request, however often it is asked."""
+    return ProviderError(ErrorClass.BAD_REQUEST, f"the model declined: {why}")
+
+
+def count(value: Any) -> int:
+    """A token count by the server's word; nonsense counts as nothing."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

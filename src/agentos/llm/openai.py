@@ -1,0 +1,69 @@
+"""OpenAI, and every server that speaks its chat completions. Worker process."""
+
+from typing import Any
+
+from agentos.llm.http import Answer, Endpoint, count, declined, incomplete
+from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+
+BASE_URL = "https://api.openai.com/v1"
+
+
+class OpenAI:
+    """Calls `POST /chat/completions` without streaming."""
+
+    def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
+        self._endpoint = Endpoint("openai", base_url or BASE_URL, call_timeout=call_timeout)
+        # The name OpenAI itself wants now; other servers know the old one.
+        self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
+        self._takes_schema = True
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+        headers = {"authorization": f"Bearer {secret}"}
+        body = self._body(request)
+        try:
+            answer = self._endpoint.post("/chat/completions", body, headers=headers)
+        except ProviderError as error:
+            if error.error_class is not ErrorClass.BAD_REQUEST or "response_format" not in body:
+                raise
+            # Many compatible servers know no schemas; the reply is then read as Markdown.
+            self._takes_schema = False
+            answer = self._endpoint.post("/chat/completions", self._body(request), headers=headers)
+        return _reply(answer)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": request.model,
+            "messages": [
+                {"role": "system", "content": request.system},
+                {"role": "user", "content": request.prompt},
+            ],
+            self._limit_name: request.max_output_tokens,
+        }
+        if request.schema is not None and self._takes_schema:
+            schema = {"name": "review", "strict": True, "schema": request.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return body
+
+
+def _reply(answer: Answer) -> Reply:
+    data = answer.data
+    try:
+        choice = data["choices"][0]
+        message = choice["message"]
+        finish = choice.get("finish_reason")
+        content, refusal = message.get("content"), message.get("refusal")
+        usage = data.get("usage") or {}
+        tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    except (KeyError, IndexError, TypeError, AttributeError) as exc:
+        raise incomplete("no message in it") from exc
+    if refusal or finish == "content_filter":
+        raise declined(str(refusal or finish)[:200])
+    if finish != "stop" or not isinstance(content, str):
+        raise incomplete(f"finish reason {finish!r}")
+    return Reply(
+        text=content,
+        model=str(data.get("model", "")),
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        headers=answer.headers,
+    )

@@ -1,0 +1,84 @@
+"""The keys' health between runs: a small file that runs of one home share. Never holds a key itself."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agentos.store.files import PRIVATE_FILE, open_private, write_atomic
+
+_MAX_BYTES = 5_000_000
+
+
+class HealthFile:
+    """Reads, merges and clears health; a file that makes no sense counts as none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: int | None = None
+
+    def read(self) -> dict[str, Any]:
+        """Return what the file says."""
+        try:
+            self._seen = self._path.stat().st_mtime_ns
+            with self._path.open("rb") as file:
+                data = json.loads(file.read(_MAX_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return data if isinstance(data, dict) and isinstance(data.get("keys"), dict) else {}
+
+    def changed(self) -> bool:
+        """Tell whether another run has written since we last looked."""
+        try:
+            return self._path.stat().st_mtime_ns != self._seen
+        except OSError:
+            return False
+
+    def merge(self, news: Mapping[str, Any]) -> None:
+        """Write what a run knows, without undoing what others found out."""
+        with self._locked():
+            before = self.read().get("keys", {})
+            keys = dict(before)
+            for key_id, entry in news["keys"].items():
+                keys[key_id] = _merged(before.get(key_id), entry)
+            self._write({**news, "keys": keys})
+
+    def clear(self, key_id: str) -> bool:
+        """Forget what is held against a key; tell whether there was anything."""
+        with self._locked():
+            data = self.read()
+            entry = data.get("keys", {}).get(key_id)
+            if not isinstance(entry, dict):
+                return False
+            held = bool(entry.get("disabled") or entry.get("resting"))
+            data["keys"][key_id] = entry | {"disabled": None, "resting": None}
+            self._write(data)
+            return held
+
+    def _write(self, data: Mapping[str, Any]) -> None:
+        write_atomic(self._path, json.dumps(data, indent=1) + "\n", mode=PRIVATE_FILE)
+        self._seen = self._path.stat().st_mtime_ns
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = open_private(self._path.with_suffix(".lock"), os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _merged(before: Any, entry: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(before, dict):
+        return entry
+    merged = dict(entry)
+    merged["disabled"] = entry.get("disabled") or before.get("disabled")
+    ours, theirs = entry.get("resting"), before.get("resting")
+    if isinstance(theirs, dict) and isinstance(theirs.get("until"), int | float):
+        longer = not isinstance(ours, dict) or theirs["until"] > ours["until"]
+        merged["resting"] = theirs if longer else ours
+    return merged
