@@ -43,7 +43,7 @@ def overhead() -> list[str]:
 
 
 def start_up() -> list[str]:
-    """From the decision to start a worker to its first request for a call; and the memory of a worker at work."""
+    """From the start of a worker to its first call; and the memory of a worker at work."""
     with project() as some:
         some.issues(30, "latency=0.5")
         process = some.start("lld", "--all", "--mock", "--parallel", "5", "--output", "quiet")
@@ -59,8 +59,10 @@ def start_up() -> list[str]:
     leased = next(event for event in events if event["event"] == "leased")
     later = [first[item] * 1000 for item in list(started)[5:]]
     lines = [
-        f"start of a worker to its first call: {statistics.median(later):.0f} ms median after the first"
-        "   (required < 100)",
+        (
+            f"start of a worker to its first call: {statistics.median(later):.0f} ms median after the first"
+            "   (required < 100)"
+        ),
         f"start of the run to its first call: {seconds_between(begun, leased):.2f} s   (required < 1.5)",
     ]
     if sizes:
@@ -100,7 +102,7 @@ def stopping() -> list[str]:
         pids = [*_worker_pids(ten), process.pid]
         began = time.perf_counter()
         process.send_signal(signal.SIGINT)
-        code = process.wait()
+        process.wait()
         while any(_alive(pid) for pid in pids):
             time.sleep(0.005)
         seconds = time.perf_counter() - began
@@ -132,8 +134,10 @@ def scale() -> list[str]:
         costs[count] = seconds_between(times[0], times[-1]) / count * 1000
     told = ", ".join(f"{cost:.1f} ms with {count}" for count, cost in costs.items())
     return [
-        f"cost of a short item, 50 workers: {told}; 1,000 / 100: {costs[1000] / costs[100]:.2f}"
-        "   (required within 20 %)",
+        (
+            f"cost of a short item, 50 workers: {told}; 1,000 / 100: {costs[1000] / costs[100]:.2f}"
+            "   (required within 20 %)"
+        ),
         f"coordinator's peak memory with 1,000 items: {peak:.0f} MB   (required < 200)",
     ]
 

@@ -1,14 +1,14 @@
-"""Why not ProcessPoolExecutor: the faults that the product must survive, tried on both (docs/design/process-model.md).
+"""Why not ProcessPoolExecutor: the faults the product must survive, tried on both.
 
-Both run 20 items of which one kills its process or hangs. The pool is the standard one with three workers; ours
-is the real command with `--parallel 3`.
+See docs/design/process-model.md. Both run 20 items of which one kills its process or hangs. The pool is the
+standard one with three workers; ours is the real command with `--parallel 3`.
 """
 
 import os
 import signal
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, TimeoutError, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -43,8 +43,10 @@ def pool_with_a_killed_worker() -> list[str]:
                 lost += 1
     ours = _ours("crash=SIGKILL")
     return [
-        f"one worker killed, {ITEMS} items: ProcessPoolExecutor loses {lost}; ours loses {ITEMS - 1 - ours} "
-        "besides the one"
+        (
+            f"one worker killed, {ITEMS} items: ProcessPoolExecutor loses {lost}; ours loses {ITEMS - 1 - ours} "
+            "besides the one"
+        )
     ]
 
 
@@ -60,8 +62,10 @@ def pool_with_a_hanging_worker() -> list[str]:
         cancelled = futures[VICTIM].cancel()
     ours = _ours("hang=60", "--timeout", "2s")
     return [
-        f"one item hangs: after its timeout ProcessPoolExecutor has {alive} item still running, "
-        f"cancel() says {cancelled}; ours ended it, {ours} of {ITEMS - 1} others approved"
+        (
+            f"one item hangs: after its timeout ProcessPoolExecutor has {alive} item still running, "
+            f"cancel() says {cancelled}; ours ended it, {ours} of {ITEMS - 1} others approved"
+        )
     ]
 
 

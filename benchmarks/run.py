@@ -2,13 +2,14 @@
 
 import sys
 
+import goodput
 import parallel
 import process_model
 
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    for measure in (*parallel.MEASUREMENTS, *process_model.MEASUREMENTS):
+    for measure in (*parallel.MEASUREMENTS, *process_model.MEASUREMENTS, *goodput.MEASUREMENTS):
         if not wanted or measure.__name__ in wanted:
             for line in measure():
                 print(line, flush=True)
