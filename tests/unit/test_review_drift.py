@@ -153,6 +153,8 @@ VERDICTS = {
     "real one beside a quoted one": (f"## Verdict\n> [x] APPROVED\n\n{REVISE_BOXES}", REVISE),
     "real one beside a fenced one": (f"## Verdict\n```\n{BOXES}\n```\n{REVISE_BOXES}", REVISE),
     # no boxes at all
+    "heading with a cross": ("## Verdict: \u274c APPROVED", UNREADABLE),
+    "questions after it": (f"## Verdict\n{BOXES}\n\n## Questions\n1. Who pays?", APPROVED),
     "bare revise in the heading": ("## Verdict: REVISE", REVISE),
     "bare revise": ("## Verdict\n**REVISE**\n\nPlease look at the tiers.", REVISE),
     "bare blocked": ("## Verdict\n\U0001f534 BLOCKED - no tests", REVISE),
@@ -264,6 +266,15 @@ TIER_1 = {
         "### Cost\n- [ ] No issues found.\n  - **Leak:** it leaks",
         [("Cost", "", "No issues found.\n- **Leak:** it leaks")],
     ),
+    "a category beside its tier": (
+        "## Residency\n- [ ] **Loop:** x\nProse.",
+        [("Residency", "Loop", "x\nProse.")],
+    ),
+    "a category like a section": (
+        "### Identity and Access\n- **Loop:** x",
+        [("Identity and Access", "Loop", "x")],
+    ),
+    "bold category": ("**Cost:**\n- [ ] **Loop:** x", [("Cost", "Loop", "x")]),
     "second tier 1 section": (
         "None.\n\n## Additional Tier 1 Issues\n- [ ] **Loop:** x",
         [("General", "Loop", "x")],
@@ -301,6 +312,7 @@ def test_an_approval_stands_beside_a_high_priority_finding() -> None:
         "## Pre-Flight Gate\n**FAILED**\n\nNo issue link.",
         "## Pre-Flight Gate\n- [ ] PASSED\n- [x] FAILED: no issue link",
         "## Pre-Flight Gate: \u274c FAILED",
+        "### **Pre-Flight Check** - FAILED",
     ],
 )
 def test_an_approval_does_not_stand_beside_a_failed_gate(gate: str) -> None:
@@ -394,6 +406,22 @@ def test_a_reply_must_have_all_sections(missing: str) -> None:
     text = review().replace(missing, "")
     assert read_reply(text, "lld").verdict is UNREADABLE
     assert read_document(text).verdict is (UNREADABLE if missing == "## Verdict" else APPROVED)
+
+
+def test_bold_lines_stand_for_headings_but_not_in_a_reply() -> None:
+    text = review(tier1="### Cost\n- [ ] **Loop:** x").replace(
+        "## Tier 1: BLOCKING Issues", "**Tier 1: BLOCKING Issues**"
+    )
+    assert read_document(text).verdict is REVISE
+    assert read_reply(text, "lld").verdict is UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "prose", ["**Tier 1: the loop never ends**", "**Security**", "## Coverage\nAll of it is covered."]
+)
+def test_prose_beside_the_tiers(prose: str) -> None:
+    found = [finding.title for finding in read_document(review(tier1=prose)).findings if finding.tier == 1]
+    assert found == (["Tier 1: the loop never ends"] if "loop" in prose else [])
 
 
 def test_a_verdict_quoted_from_the_draft_does_not_count() -> None:

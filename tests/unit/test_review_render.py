@@ -142,7 +142,7 @@ def test_an_issue_is_rendered_in_its_own_words() -> None:
     assert "[x] **APPROVED** - Ready to enter backlog\n" in text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(review=REVIEWS, kind=st.sampled_from(["lld", "issue"]), title=TEXT)
 def test_the_rendered_review_reads_back_the_same(review: StructuredReview, kind: Kind, title: str) -> None:
     said = read_reply(json.dumps(review.model_dump()), kind)
@@ -150,7 +150,8 @@ def test_the_rendered_review_reads_back_the_same(review: StructuredReview, kind:
     document = render_review(review, kind=kind, title=title)
     by_category = sorted(said.findings, key=lambda one: (one.tier, one.category))
     for read in (read_document(document), read_reply(document, kind)):
-        assert (read.verdict, read.reason) == (said.verdict, said.reason) or len(said.findings) > 1
+        assert read.verdict is said.verdict
+        assert bool(read.reason) is bool(said.reason)
         assert sorted(read.findings, key=lambda one: (one.tier, one.category)) == by_category
         assert read.questions == said.questions
         assert read.summary == said.summary

@@ -63,8 +63,12 @@ def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
     _check_choice(project, settings, ids)
     if settings.engine != "local":
         raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
-    if settings.source == "github":
-        raise UsageError("--source github is not in this version; use --source local.")
+    if settings.source == "github" or settings.label is not None:
+        raise UsageError("GitHub is not in this version: use --source local, and no --label.")
+    if (settings.budget is not None or settings.item_budget is not None) and not settings.mock:
+        raise UsageError(
+            "--budget and --item-budget are not in this version; a limit nobody keeps would be a lie."
+        )
     if settings.parallel > settings.max_parallel:
         click.echo(
             f"agentos: warning: --parallel {settings.parallel} is capped at {settings.max_parallel}; "

@@ -252,5 +252,5 @@ class Budget:
 
     def _burst_seconds(self) -> float:
         """Return the seconds of tokens in one burst; a configured burst means the same time for both."""
-        rpm = self.limit(Limit.RPM)
-        return self._plan.burst * 60.0 / rpm if rpm and self._plan.burst else TOKEN_BURST_SECONDS
+        plan = self._plan
+        return plan.burst * 60.0 / plan.rpm if plan.burst and plan.rpm else TOKEN_BURST_SECONDS

@@ -61,7 +61,7 @@ def decide(sections: Sequence[Section], *, bare_approval: bool) -> Decision:
     if not places:
         return Decision.unreadable("There is no Verdict section.")
     last, after = sections[places[-1]], sections[places[-1] + 1 :]
-    if any(section.part in {Part.TIER, Part.GATE, Part.QUESTIONS} for section in after):
+    if any(section.part is Part.GATE or section.tier in {1, 2} for section in after):
         return Decision.unreadable("The Verdict section is not the last part of the review.")
     if _inside_html(sections[: places[-1]]) or any(map(_elements, last.blocks)):
         return Decision.unreadable("The Verdict section stands inside an HTML element.")

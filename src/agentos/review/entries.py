@@ -52,6 +52,8 @@ class _Content:
 def findings_in(section: Section) -> Iterator[Finding]:
     """Yield the open findings of a tier's section."""
     for entry in _entries(section.blocks):
+        if section.boxes_only and not entry.boxed:
+            continue
         yield from _findings(entry, tier=section.tier, category=section.category)
 
 

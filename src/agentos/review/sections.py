@@ -23,6 +23,7 @@ _TIER_ONLY = re.compile(
     re.IGNORECASE,
 )
 _SETTLED = frozenset({"resolved", "previous", "previously", "prior", "earlier", "fixed", "closed", "past"})
+_RESOLVED = re.compile(r"(?:previously |already )?(?:resolved|fixed|closed)\b", re.IGNORECASE)
 _TIER_NUMBERS = {"1": 1, "one": 1, "i": 1, "2": 2, "two": 2, "ii": 2, "3": 3, "three": 3, "iii": 3}
 _UNNUMBERED_TIERS = (
     (1, re.compile(r"blocking(?: (?:issues?|findings?|concerns?)\b|:?$)", re.IGNORECASE)),
@@ -49,12 +50,17 @@ class Part(StrEnum):
 # Whole names only: "Identity and Access" is a category of findings, "Verdict History" is not the verdict.
 _NAMES = (
     (Part.IDENTITY, r"identity(?: confirmation| check)?:?$"),
-    (Part.GATE, r"pre[- ]?flight(?: gate)?(?: checks?)?(?P<rest>$| ?[:\u2013\u2014].*| -.*)"),
+    (Part.GATE, r"pre[- ]?flight(?: gate)?(?: checks?)?(?:$| ?[:\u2013\u2014]| -)"),
     (Part.SUMMARY, r"(?:review |executive )?summary:?$"),
     (Part.QUESTIONS, r"(?:open |clarifying )?questions?(?: for (?:the )?\w+)?:?$"),
-    (Part.VERDICT, r"(?:final |overall |review )?verdict(?P<rest>$| ?[:\u2013\u2014].*| -.*)"),
+    (Part.VERDICT, r"(?:final |overall |review )?verdict(?:$| ?[:\u2013\u2014]| -)"),
 )
 _PATTERNS = tuple((part, re.compile(pattern, re.IGNORECASE)) for part, pattern in _NAMES)
+# Taken from the heading as written: a cross before the word must not get lost.
+_REST = {
+    Part.GATE: re.compile(r"flight(?: gate)?(?: checks?)?", re.IGNORECASE),
+    Part.VERDICT: re.compile(r"verdict", re.IGNORECASE),
+}
 
 
 @dataclass(kw_only=True)
@@ -64,9 +70,10 @@ class Section:
     part: Part
     level: int = 0
     tier: int = 0
+    heads_tier: bool = False  # opens a tier, not a category of it
     numbered: bool = False  # a real heading that says "Tier N"
     category: str = GENERAL
-    boxes_only: bool = False  # it may not belong to the tier, so that only a box makes a finding in it
+    boxes_only: bool = False  # may not belong to the tier, or be settled: only an empty box is a finding
     rest: str = ""  # what follows the name in the heading: "PASSED", "APPROVED"
     blocks: list[Block] = field(default_factory=list)
 
@@ -83,10 +90,8 @@ def split(blocks: Iterable[Block]) -> list[Section]:
                 Paragraph(lines=(block.text,)) if isinstance(block, Heading) else block
             )
             continue
-        if section.part is not Part.TIER:
-            tier = None
-        elif section.category == GENERAL:
-            tier = section
+        if section.heads_tier or section.part is not Part.TIER:
+            tier = section if section.heads_tier else None
         sections.append(section)
     return sections
 
@@ -111,13 +116,11 @@ def _opened_by_bold(paragraph: Paragraph, tier: Section | None) -> Section | Non
     """Take a bold line that names a tier or a category for the heading it stands for."""
     bold = _BOLD_LINE.fullmatch(paragraph.lines[0].strip())
     name = heading_name(bold["words"]) if bold else ""
+    section = None
     if _TIER_ONLY.fullmatch(name):
-        section = _tier(name, _BOLD_LEVEL)
-        section = None if section is None else Section(part=Part.TIER, level=_BOLD_LEVEL, tier=section.tier)
+        section = _tier(name, _BOLD_LEVEL, numbered=False)
     elif tier is not None and category_named(name):
         section = _category(_BOLD_LEVEL, name, tier)
-    else:
-        section = None
     if section is not None and len(paragraph.lines) > 1:
         section.blocks.append(Paragraph(lines=paragraph.lines[1:]))
     return section
@@ -125,20 +128,21 @@ def _opened_by_bold(paragraph: Paragraph, tier: Section | None) -> Section | Non
 
 def _known(heading: Heading, name: str) -> Section | None:
     for part, pattern in _PATTERNS:
-        if match := pattern.match(name):
-            said = match.groupdict().get("rest") and _rest(heading.text, match["rest"])
-            return Section(part=part, level=heading.level, rest=said or "")
-    return _tier(name, heading.level)
+        if pattern.match(name):
+            named = _REST[part].search(heading.text) if part in _REST else None
+            rest = heading.text[named.end() :].lstrip("*_ :-\u2013\u2014") if named else ""
+            return Section(part=part, level=heading.level, rest=rest)
+    return _tier(name, heading.level, numbered=True)
 
 
-def _tier(name: str, level: int) -> Section | None:
+def _tier(name: str, level: int, *, numbered: bool) -> Section | None:
     match = _TIER.match(name)
-    if match and _SETTLED.isdisjoint(match["before"].lower().split()):
+    if match and match["before"].lower().split(" ")[0] not in _SETTLED:
         number = _TIER_NUMBERS[match["number"].lower()]
-        return Section(part=Part.TIER, level=level, tier=number, numbered=True)
+        return Section(part=Part.TIER, level=level, tier=number, heads_tier=True, numbered=numbered)
     for number, pattern in _UNNUMBERED_TIERS:
         if pattern.match(name):
-            return Section(part=Part.TIER, level=level, tier=number)
+            return Section(part=Part.TIER, level=level, tier=number, heads_tier=True)
     return None
 
 
@@ -154,5 +158,5 @@ def _category(level: int, name: str, tier: Section | None) -> Section:
         level=level,
         tier=tier.tier,
         category=category or name.rstrip(": ") or "Other",
-        boxes_only=not inside,
+        boxes_only=not inside or _RESOLVED.match(name) is not None,
     )

@@ -23,7 +23,7 @@ _DASH = re.compile(r"\s*[-\u2013\u2014]\s+")
 
 _ABSENT = (
     r"(?:issues?|findings?|concerns?|problems?|violations?|blockers?|risks?|suggestions?|questions?"
-    r"|recommendations?|changes)"
+    r"|recommendations?|changes|implications?|impact|gaps?|objections?|actions?)"
 )
 _KIND = (
     r"(?:tier[- ]?[123]|[123]|blocking|high[- ]priority|major|minor|critical|significant|new|further"
@@ -33,14 +33,15 @@ _KIND = (
 _SEEN = (
     r"(?:were|was|are|is|found|identified|detected|noted|observed|raised|remaining|remain|present"
     r"|outstanding|reported|needed|required|to report|at this time|for (?:the )?orchestrator"
-    r"|in th(?:is|e) (?:category|section|tier|area|review|design|lld|issue|spec|draft|document))"
+    r"|in th(?:is|e) (?:current |updated |revised |latest )?(?:category|section|tier|area|review|design|lld"
+    r"|issue|spec|draft|document|revision|version|proposal|plan))"
 )
 _NOTHING = re.compile(
     r"(?:(?:there (?:are|were) )?no"
     rf"(?: {_KIND}(?:,? and|,? or|,| /)?){{0,5}} {_ABSENT}(?: {_SEEN}){{0,4}}"
-    rf"|(?:none|nothing|nil)(?: {_SEEN}){{0,4}}"
+    rf"|(?:none|nothing|nothing blocking|nil)(?: {_SEEN}){{0,4}}"
     rf"|all (?:{_KIND} ){{0,4}}{_ABSENT} (?:(?:have been|were|are) )?(?:now )?(?:resolved|addressed|fixed)"
-    r"|n/?a|n\.a|not applicable|pass|passed|ok|all clear)"
+    r"|n/?a|n\.a|not applicable|pass|passed|ok|okay|all clear|clear|compliant|looks good)"
     r"(?P<end>$|[.!;](?:\s|$)|\s*[-\u2013\u2014]+\s|\s*\()",
     re.IGNORECASE,
 )

@@ -24,6 +24,7 @@ class Counts:
     tokens_out: int = 0
     service_seconds: float = 0.0  # summed over the served calls
     first_call: float | None = None
+    last_admitted: float | None = None  # when the latest of the served calls was let through
     last_served: float | None = None
 
 
@@ -97,6 +98,7 @@ class Accounts:
         counts.tokens_in += tokens_in
         counts.tokens_out += tokens_out
         counts.service_seconds += now - since
+        counts.last_admitted = max(since - self._start, counts.last_admitted or 0.0)
         counts.last_served = now - self._start
 
     def stats(self) -> dict[str, Any]:
@@ -105,6 +107,8 @@ class Accounts:
         counts = [account.counts for account in self._accounts.values()]
         first = min((one.first_call for one in counts if one.first_call is not None), default=elapsed)
         last = max((one.last_served for one in counts if one.last_served is not None), default=first)
+        # Buckets are asked when a call comes in, so what they allowed is counted up to there.
+        admitted = max((one.last_admitted for one in counts if one.last_admitted is not None), default=first)
         groups: dict[str, dict[str, Any]] = {}
         for account in self._accounts.values():
             members = [one.counts for one in self._accounts.values() if one.group == account.group]
@@ -114,7 +118,7 @@ class Accounts:
             groups[account.group] = {
                 "served": served,
                 "max_calls": self._most(account, elapsed - first, mean),
-                "max_calls_at_last_served": self._most(account, last - first, mean),
+                "max_calls_at_last_served": self._most(account, admitted - first, mean),
             }
         names = ("calls", "served", "refused", "faulted", "abandoned", "tokens_in", "tokens_out")
         totals: dict[str, Any] = {name: sum(getattr(one, name) for one in counts) for name in names}

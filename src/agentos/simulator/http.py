@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import socket
 import struct
+import time
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -59,10 +61,10 @@ class HttpConnection:
         if not self._keep_alive:
             raise ClientLeft
         parser = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.max_header)
-        if self._early:
-            parser.receive_data(bytes(self._early))
-            self._early.clear()
+        data = bytes(self._early) or await self._read(started=False)
+        self._early.clear()
         try:
+            parser.receive_data(data)
             return await self._receive(parser)
         except h11.RemoteProtocolError as exc:
             await self.refuse(exc.error_status_hint or 400, "The request is not valid HTTP.")
@@ -78,8 +80,7 @@ class HttpConnection:
                 if parser.they_are_waiting_for_100_continue and not told_to_continue:
                     told_to_continue = True
                     await self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
-                started = request is not None or bool(parser.trailing_data[0])
-                parser.receive_data(await self._read(started=started))
+                parser.receive_data(await self._read(started=True))
             elif isinstance(event, h11.Request):
                 request = event
             elif isinstance(event, h11.Data):
@@ -185,11 +186,16 @@ class HttpConnection:
             self._writer.transport.abort()
 
     def _head(self, status: int, headers: Headers) -> bytes:
-        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}", f"date: {formatdate(usegmt=True)}"]
+        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}", f"date: {_date(int(time.time()))}"]
         lines += [f"{name}: {value}" for name, value in headers]
         if not self._keep_alive:
             lines.append("connection: close")
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 def _request(event: h11.Request, body: bytes) -> HttpRequest:

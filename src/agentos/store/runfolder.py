@@ -17,7 +17,7 @@ from agentos.store.home import Home
 from agentos.store.records import timestamp
 
 LOCK = ".lock"
-_MOST_RUNS_A_SECOND = 1000
+_MOST_AT_ONCE = 1000
 
 
 class RunFolder:
@@ -74,9 +74,10 @@ class RunFolder:
 
 
 def create_run(home: Home) -> RunFolder:
-    """Make a folder named after this moment; two runs in one second get different ones."""
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    for number in range(1, _MOST_RUNS_A_SECOND):
+    """Make a folder named after this moment; two runs at once get different ones."""
+    # Down to milliseconds, so that the names of runs sort by time.
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3] + "Z"
+    for number in range(1, _MOST_AT_ONCE):
         path = home.runs / (moment if number == 1 else f"{moment}-{number}")
         try:
             path.mkdir(mode=0o700)

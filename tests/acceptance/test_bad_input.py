@@ -1,0 +1,180 @@
+"""Input that cannot be used: a clear line and the right exit code, nothing written, never a traceback."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Project
+
+
+def refused(project: Project, *arguments: str, told: str, command: str = "lld") -> None:
+    """The command is refused in one line before any work."""
+    before = project.snapshot()
+    result = project.run(command, *arguments, "--mock")
+    assert result.code == 2, (arguments, result.text)
+    assert result.out == ""
+    assert told in result.err, result.err
+    assert len(result.err.splitlines()) == 1, result.err
+    assert project.snapshot() == before, arguments
+
+
+def test_no_project_here(make_project: Callable[[str], Project]) -> None:
+    project = make_project("empty")
+    refused(project, "--all", told="agentos init")
+    refused(project, "idea", told="agentos init", command="issue")
+    for command in ("status", "config", "clean"):
+        assert project.run(command).code == 2
+    assert project.files() == set()
+
+
+def test_a_project_is_found_from_a_folder_below_and_a_git_file_is_enough(
+    make_project: Callable[[str], Project],
+) -> None:
+    project = make_project("worktree")
+    project.write(".git", "gitdir: /nowhere\n")  # as a linked worktree has it
+    project.issue(1)
+    below = project.write("src/deep/file", "").parent
+    planned = project.lld("--all", "--dry-run", "--json", cwd=below).json
+    assert [one["id"] for one in planned["items"]] == ["1"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "../x",
+        "..",
+        ".",
+        "a/b",
+        "a b",
+        "CON",
+        "com1",
+        "x" * 65,
+        "\u00e9",
+        "42\n",
+        "4;2",
+        "",
+        "*",
+        "~",
+        "$HOME",
+    ],
+)
+def test_an_id_that_is_no_id_is_refused_by_name(project: Project, wrong: str) -> None:
+    project.issue(1)
+    result = project.lld("1", wrong)
+    assert result.code == 2, result.text
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1
+    assert "Traceback" not in result.text
+    assert not project.home.exists()
+
+
+def test_ids_that_look_like_flags_or_differ_in_case(project: Project) -> None:
+    project.issue("abc")
+    refused(project, "--", "-x", told="-x")
+    dash = project.lld("-x")
+    assert dash.code == 2
+    assert "-x" in dash.err
+    refused(project, "abc", "ABC", told="case")
+    refused(project, "xyz", told="xyz")  # unknown
+    refused(project, "../../etc/passwd.md", told="passwd")
+    project.issue("ABC")
+    refused(project, "--all", told="case")
+    (project.root / "issues/active/ABC.md").unlink()
+    project.issue("7-one")
+    project.issue("7-two")
+    refused(project, "--all", told="7-one")
+    (project.root / "issues/active/7-two.md").unlink()
+    longest = "y" * 64
+    project.issue(longest)
+    assert project.lld(longest, "--dry-run").code == 0
+    project.issue("con")
+    refused(project, "--all", told="con")
+
+
+def test_a_file_that_is_not_there_is_not_taken_for_one_that_is(project: Project) -> None:
+    project.brief("idea")
+    assert project.run("issue", "ideas/active/idea.md", "--mock", "--dry-run").code == 0
+    result = project.run("issue", "/no/such/folder/idea.md", "--mock", "--dry-run")
+    assert result.code == 2, result.text
+
+
+def test_items_that_cannot_be_read_fail_and_the_others_go_on(project: Project) -> None:
+    project.brief("empty")
+    project.write("ideas/active/empty.md", "")
+    project.write("ideas/active/blank.md", " \n\n<!-- mock: latency=0 -->\n")
+    project.write("ideas/active/binary.md", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    project.write("ideas/active/latin.md", "# Caf\u00e9\n\nSchlie\u00dfen.\n".encode("latin-1"))
+    project.write("ideas/active/huge.md", "# Huge\n\n" + "All work and no play.\n" * 250_000)
+    (project.root / "ideas/active/folder.md").mkdir()
+    project.brief("good")
+    project.write("ideas/active/bom.md", "\ufeff# With a mark\r\n\r\nAnd carriage returns.\r\n".encode())
+    result = project.run("issue", "--all", "--mock", "--json")
+    assert result.code == 1, result.text
+    rows = {row["id"]: row for row in result.json["items"]}
+    assert {item for item, row in rows.items() if row["status"] == "approved"} == {"good", "bom"}
+    told = {"empty": "empty", "blank": "empty", "binary": "binary", "latin": "UTF-8", "huge": "larger"}
+    for item, word in told.items():
+        assert rows[item]["status"] == "failed"
+        assert word in rows[item]["error"], rows[item]["error"]
+        assert f"ideas/active/{item}.md" in rows[item]["error"]
+        assert rows[item]["attempts"] == 0
+    assert rows["folder"]["status"] == "failed"
+    assert len(result.text) < 50_000
+    assert project.read("issues/active/bom.md").startswith("# With a mark")
+
+
+def test_a_5_mb_issue_alone(project: Project) -> None:
+    project.write("issues/active/1.md", "# Huge\n\n" + "x" * 5_000_000)
+    result = project.lld("1")
+    assert result.code == 1, result.text[:1000]
+    assert len(result.text) < 5_000
+    assert project.statuses() == {"1": "failed"}
+
+
+def test_templates_of_the_repo(project: Project) -> None:
+    project.issue(1)
+    project.write("agentos.toml", 'lld_template = "docs/template.md"\n')
+    refused(project, "1", told="docs/template.md")  # not there
+    template = project.write("docs/template.md", "# LLD\n\n**Issue:** #TBD\n\n## Context\n\nWhy.\n")
+    refused(project, "1", told="Proposed Changes")
+    template.write_bytes(b"\xff\xfe\0")
+    refused(project, "1", told="UTF-8")
+    template.write_text("# LLD\n\n**Issue:** #TBD\n\n## Context\n\nWhy.\n\n## Proposed Changes\n\nWhat.\n")
+    assert project.lld("1", "--dry-run").code == 0
+    template.unlink()
+    template.symlink_to("/etc/passwd")
+    refused(project, "1", told="outside")
+
+
+def test_records_and_checkpoints_that_are_damaged(project: Project) -> None:
+    project.issue(1, mock="verdicts=DISCUSS")
+    assert project.lld("1").code == 3
+    assert project.run("decide", "1", "--revise").code == 0
+    checkpoint = project.home / "checkpoints" / "lld_workflow_1.db"
+    checkpoint.write_bytes(b"this is no database" * 100)
+    result = project.lld("1")
+    assert result.code == 1, result.text
+    assert "--fresh" in project.row("1")["error"]
+    assert project.lld("1", "--fresh").code == 3
+    (project.home / "records.db").write_bytes(b"this is no database" * 100)
+    for arguments in (["lld", "1", "--mock"], ["lld", "1", "--mock", "--dry-run"], ["status"]):
+        broken = project.run(*arguments)
+        assert broken.code == 1, (arguments, broken.text)
+        assert "records.db" in broken.err
+        assert "This is a bug" not in broken.err
+
+
+def test_a_folder_that_cannot_be_written(project: Project, tmp_path: Path) -> None:
+    project.issue(1)
+    project.write("docs", "a file where a folder is needed\n")
+    result = project.lld("1")
+    assert result.code == 1, result.text
+    assert "docs" in project.row("1")["error"]
+    assert "unexpected" not in project.row("1")["error"]
+    project.home = tmp_path / "file"
+    project.home.write_text("not a folder")
+    other = project.run("--home", project.home, "lld", "1", "--mock")
+    assert other.code in {1, 2}
+    assert str(project.home) in other.err
+    assert "This is a bug" not in other.err

@@ -1,0 +1,292 @@
+"""What is seen of a run: whole prefixed lines, groups, JSON, a live footer; also with streams gone."""
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from parallel_support import ORPHAN_SECONDS, Sandbox, sandbox, unprefixed, wait_for
+
+LINES = 5_000  # of each of two programs, on each of two streams
+_PRINT = (
+    'awk \'BEGIN { for (i = 0; i < %d; i++) { print \\"%s out \\" i; fflush(); '
+    'print \\"%s err \\" i > \\"/dev/stderr\\"; fflush() } }\''
+)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("method", "lines"), [("forkserver", LINES), ("spawn", LINES // 10)])
+def test_no_torn_lost_or_unprefixed_line(tmp_path: Path, method: str, lines: int) -> None:
+    with sandbox(tmp_path, method) as box:
+        programs = " & ".join(_PRINT % (lines, name, name) for name in ("a", "b"))
+        box.items(10, f'sh="{programs} & wait"')
+        done = box.run("--all", "--mock", "-j10", seconds=170)
+        assert done.code == 0, done
+        assert unprefixed(done.lines) == []
+        assert unprefixed(done.err.splitlines()) == []
+        for number in range(1, 11):
+            mine = f"[LLD-{number}] "
+            for program in ("a", "b"):
+                for stream, shown in (("out", done.lines), ("err", done.err.splitlines())):
+                    start = f"{mine}{program} {stream} "
+                    found = [line.removeprefix(start) for line in shown if line.startswith(start)]
+                    assert found == [str(i) for i in range(lines)]
+                    logged = [
+                        line.rpartition(" ")[2]
+                        for line in box.log(f"LLD-{number}")
+                        if f" {stream} {program} {stream} " in line
+                    ]
+                    assert logged == found
+        assert not any(" err " in line for line in done.lines)
+
+
+def test_long_lines_and_a_missing_newline(box: Sandbox) -> None:
+    box.item(1, "sh=\"head -c 100000 /dev/zero | tr '\\0' y; echo; printf 'no newline'; printf 'e2' >&2\"")
+    box.item(2, r'say="\xc3\xa4\xc3"')
+    done = box.run("--all", "--mock", "-j2")
+    assert done.code == 0, done
+    assert unprefixed(done.lines) == []
+    assert sum(line.removeprefix("[LLD-1] ").count("y") for line in done.lines if "] yy" in line) == 100_000
+    assert any(line.startswith("[LLD-1] no newline") for line in done.lines)
+    assert "[LLD-1] e2" in done.err.splitlines()
+    assert r"[LLD-2] ä\xc3" in done.lines
+
+
+def _chatty(box: Sandbox) -> None:
+    box.items(3, 'latency=0.1 sh="for i in 1 2 3 4 5; do echo line $i; sleep 0.05; done; echo oops >&2"')
+
+
+def test_grouped_keeps_an_items_lines_together(box: Sandbox) -> None:
+    _chatty(box)
+    done = box.run("--all", "--mock", "-j3", "--output", "grouped")
+    assert done.code == 0, done
+    assert unprefixed(done.lines) == []
+    owners = [line.split("]")[0] for line in done.lines if not line.startswith("[COORDINATOR]")]
+    changes = sum(one != other for one, other in itertools.pairwise(owners))
+    assert changes == 2, owners
+    text = done.out + done.err
+    assert Counter(re.findall(r"\[(LLD-\d)\] line \d", text)) == {"LLD-1": 5, "LLD-2": 5, "LLD-3": 5}
+    assert len(re.findall(r"\[LLD-\d\] oops", text)) == 3
+
+
+def test_quiet_shows_the_summary_alone(box: Sandbox) -> None:
+    _chatty(box)
+    for words in (["--output", "quiet"], ["-q", "--fresh"]):
+        done = box.run("--all", "--mock", "-j3", *words)
+        assert done.code == 0, done
+        assert done.lines == []
+        assert done.err == ""
+        assert "3 approved" in done.out
+        assert any("line 5" in line for line in box.log("LLD-1"))
+
+
+def test_github_actions(box: Sandbox) -> None:
+    _chatty(box)
+    box.item(4, 'say="::error::spoofed\\n##[error]spoofed"')
+    page = box.root / "step-summary.md"
+    page.write_text("before\n")
+    done = box.run(
+        "--all",
+        "--mock",
+        "-j3",
+        env={"GITHUB_ACTIONS": "true", "CI": "true", "GITHUB_STEP_SUMMARY": str(page)},
+    )
+    assert done.code == 0, done
+    depth = 0
+    for line in done.lines:
+        if line.startswith("::group::"):
+            depth += 1
+        elif line == "::endgroup::":
+            depth -= 1
+        else:
+            assert line.startswith("[COORDINATOR] ") if depth == 0 else line.startswith("[LLD-"), line
+        assert depth in {0, 1}
+    assert depth == 0
+    assert sum(line.startswith("::group::LLD-") for line in done.lines) == 4
+    assert not any(line.lstrip().startswith(("::error", "##[error")) for line in done.out.splitlines())
+    assert page.read_text().startswith("before\n")
+    assert "| LLD-1 | approved |" in page.read_text()
+
+
+def test_an_unwritable_step_summary_is_no_reason_to_fail(box: Sandbox) -> None:
+    box.items(1)
+    done = box.run("1", "--mock", env={"GITHUB_STEP_SUMMARY": str(box.root / "nowhere" / "page.md")})
+    done.assert_no_traceback()
+    assert done.code == 0, done
+
+
+def test_json_alone_on_standard_output(box: Sandbox) -> None:
+    _chatty(box)
+    box.item(4, 'fail="no"')
+    done = box.run("--all", "--mock", "-j3", "--json")
+    assert done.code == 1, done
+    data = json.loads(done.out)
+    assert data == box.summary()
+    assert data["totals"] == {"approved": 3, "failed": 1}
+    assert "[LLD-1] line 1" in done.err
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
+def test_any_locale(box: Sandbox, locale: str) -> None:
+    box.item(1, r'say="gr\xc3\xbc\xc3\x9fe \xe2\x82\xac"', body="Größe: 10 €.")
+    done = box.run("1", "--mock", env={"LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0"})
+    assert done.code == 0, done
+    assert "[LLD-1] grüße €" in done.lines
+    assert any("grüße €" in line for line in box.log("LLD-1"))
+    assert "Größe: 10 €." in (box.project / "docs/lineage/done/1-lld/001-issue.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "redirection",
+    [
+        "| head -n 1; exit ${PIPESTATUS[0]}",
+        "| true; exit ${PIPESTATUS[0]}",
+        ">&-",
+        "2>&-",
+        "<&-",
+        "<&- >&- 2>&-",
+        ">/dev/full",
+        "2>/dev/full",
+    ],
+)
+@pytest.mark.parametrize("failing", [False, True])
+def test_streams_that_are_closed_or_full(box: Sandbox, redirection: str, failing: bool) -> None:
+    """The run goes on without its audience, and its exit code stays true."""
+    box.items(2, 'latency=0.1 sh="seq 1 200; seq 1 200 >&2"')
+    if failing:
+        box.item(3, 'fail="no"')
+    done = box.shell(f"lld-workflow --all --mock -j3 {redirection}")
+    done.assert_no_traceback()
+    assert "Exception ignored" not in done.err
+    box.assert_gone(ORPHAN_SECONDS)
+    wanted = {"1": "approved", "2": "approved"} | ({"3": "failed"} if failing else {})
+    assert box.statuses() == wanted
+    assert done.code == (1 if failing else 0), done
+    logged = [line.split(" out ")[1] for line in box.log("LLD-1") if re.search(r" out \d+$", line)]
+    assert logged == [str(i) for i in range(1, 201)]
+
+
+def test_a_pipe_that_does_not_block(box: Sandbox) -> None:
+    """Some parents (Node.js among them) hand over pipes in non-blocking mode."""
+    box.item(1, "sh=\"head -c 2000000 /dev/zero | tr '\\0' x | fold -w 100\"")
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    command = box.start("1", "--mock", stdout=write)
+    os.close(write)
+    wait_for(lambda: box.events("settled") or command.popen.poll() is not None, "the output", 20)
+    got = 0
+    while data := os.read(read, 65_536):
+        got += data.count(b"x")
+    os.close(read)
+    done = command.wait()
+    done.assert_no_traceback()
+    assert done.code == 0, done
+    assert got == 2_000_000
+
+
+class Terminal:
+    """A pane of a tmux server of its own."""
+
+    def __init__(self, box: Sandbox, width: int, height: int) -> None:
+        self._environment = box.environment | {"TERM": "xterm-256color", "TMUX_TMPDIR": str(box.tmp)}
+        self._environment.pop("TMUX", None)
+        self._do("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "bash --norc")
+        self._do("set-option", "-g", "history-limit", "10000")
+        self._project = box.project
+
+    def _do(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", "agentos", *words],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        return done.stdout
+
+    def type(self, line: str) -> None:
+        self._do("send-keys", f"cd {self._project}; clear; {line}; echo rc=$?", "Enter")
+
+    def press(self, key: str) -> None:
+        self._do("send-keys", key)
+
+    def resize(self, width: int, height: int) -> None:
+        self._do("resize-window", "-x", str(width), "-y", str(height))
+
+    def screen(self, *, history: bool = False) -> list[str]:
+        text = self._do("capture-pane", "-p", *(["-S", "-"] if history else []))
+        return [line.rstrip() for line in text.rstrip("\n").split("\n")]
+
+    def close(self) -> None:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self._do("kill-server")
+
+
+FOOTER = re.compile(r"^\d+/\d+ done ")
+ROW = re.compile(r"^LLD-\d+\s+(starting|load|draft|gate|review|judge|finalize)\b.*\d:\d\d")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50)])
+def test_a_terminal(box: Sandbox, width: int, height: int) -> None:
+    box.items(8, 'latency=0.8 verdicts=REVISE,APPROVED sh="seq 1 30"')
+    box.item(9, 'fail="no"')
+    terminal = Terminal(box, width, height)
+    try:
+        terminal.type("lld-workflow --all --mock -j4")
+
+        def footer() -> list[str]:
+            screen = terminal.screen()
+            at = [number for number, line in enumerate(screen) if FOOTER.match(line)]
+            # One footer, at the bottom, a row for each item at work.
+            return screen[at[0] :] if len(at) == 1 and sum(bool(ROW.match(x)) for x in screen) == 4 else []
+
+        shown = wait_for(footer, f"the footer in {terminal.screen()}", 30)
+        assert sum(bool(ROW.match(line)) for line in shown) == 4
+        assert all(FOOTER.match(line) or ROW.match(line) or not line for line in shown), shown
+        for size in ((width - 20, height - 4), (width + 15, height + 3), (width, height)):
+            terminal.resize(*size)
+            wait_for(footer, f"the footer after a resize to {size}", 30)
+        wait_for(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
+        everything = terminal.screen(history=True)
+        assert "rc=1" in everything
+        assert [line for line in everything if ROW.match(line)] == []
+        assert [line for line in everything if FOOTER.match(line)] == []
+        begin = next(i for i, line in enumerate(everything) if line.startswith("[LLD-"))
+        end = next(i for i, line in enumerate(everything) if re.match(r"Run \d{4}-", line))
+        assert unprefixed([line for line in everything[begin:end] if line]) == []
+        for number in range(1, 9):
+            assert sum(line == f"[LLD-{number}] 30" for line in everything) == 1
+    finally:
+        terminal.close()
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_ctrl_c_at_a_terminal(box: Sandbox) -> None:
+    box.items(5, "latency=30")
+    terminal = Terminal(box, 80, 24)
+    try:
+        terminal.type("lld-workflow --all --mock -j5")
+        wait_for(lambda: len(box.events("leased")) == 5, "five calls")
+        terminal.press("C-c")
+        wait_for(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 20)
+        everything = terminal.screen(history=True)
+        assert "rc=130" in everything
+        assert not any("Traceback" in line for line in everything)
+        assert [line for line in everything if ROW.match(line) or FOOTER.match(line)] == []
+        assert box.summary()["exit_code"] == 130
+    finally:
+        terminal.close()

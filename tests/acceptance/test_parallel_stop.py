@@ -1,0 +1,239 @@
+"""Stopping: Ctrl+C, SIGTERM, twice, at any moment, and with workers that do not listen."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from parallel_support import METHODS, STOP_SECONDS, Command, Finished, Sandbox, sandbox, unprefixed, wait_for
+
+INTERRUPTED = {130, -signal.SIGINT}  # a shell shows 130 for both; the second is Python before our code runs
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=METHODS)
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
+    with sandbox(tmp_path, request.param) as made:
+        yield made
+
+
+def _stop(box: Sandbox, command: Command, number: int = signal.SIGINT) -> Finished:
+    """Press Ctrl+C as a terminal does, and see everything go in time."""
+    command.signal_group(number)
+    signalled = time.monotonic()
+    done = command.wait(STOP_SECONDS + 20)
+    box.assert_gone(max(0.0, STOP_SECONDS - (time.monotonic() - signalled)))
+    assert time.monotonic() - signalled < STOP_SECONDS + 0.2
+    return done
+
+
+def _interrupt_at_a_random_moment(tmp_path: Path, method: str, seed: int) -> None:
+    with sandbox(tmp_path, method) as box:
+        box.items(10, "latency=30")
+        command = box.start("--all", "--mock", "-j10")
+        time.sleep(random.Random(seed).uniform(0.3, 3.5))
+        done = _stop(box, command)
+        assert done.code in INTERRUPTED, done
+        for run in box.runs():
+            summary = box.summary(run)
+            assert summary["exit_code"] == 130
+            assert set(box.statuses(run).values()) <= {"interrupted", "pending"}
+            done.assert_no_traceback()
+            assert unprefixed(done.lines) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ctrl_c_at_a_random_moment(tmp_path: Path, seed: int) -> None:
+    _interrupt_at_a_random_moment(tmp_path, "spawn" if seed == 4 else "forkserver", seed)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(100, 150))
+def test_ctrl_c_at_many_random_moments(tmp_path: Path, method: str, seed: int) -> None:
+    _interrupt_at_a_random_moment(tmp_path, method, seed)
+
+
+def test_ctrl_c_with_ten_workers_in_slow_calls(either: Sandbox) -> None:
+    either.items(12, "latency=30")
+    command = either.start("--all", "--mock", "-j10")
+    wait_for(lambda: len(either.events("leased")) == 10, "ten calls in flight")
+    done = _stop(either, command)
+    assert done.code == 130, done
+    done.assert_no_traceback()
+    summary = either.summary()
+    assert summary["exit_code"] == 130
+    assert summary["totals"] == {"interrupted": 10, "pending": 2}
+    assert unprefixed(done.lines) == []
+
+
+@pytest.mark.parametrize("wanted", ["warm server", "first worker"])
+def test_ctrl_c_during_start_up(tmp_path: Path, wanted: str) -> None:
+    """The whole foreground hears it, also a server or worker that is still importing."""
+    method = "forkserver" if wanted == "warm server" else "spawn"
+    with sandbox(tmp_path, method) as box:
+        box.items(3, "latency=30")
+        command = box.start("--all", "--mock", "-j3")
+        word = "forkserver" if method == "forkserver" else "spawn_main"
+        wait_for(lambda: any(word in one.command for one in box.processes()), wanted)
+        done = _stop(box, command)
+        assert done.code == 130, done
+        done.assert_no_traceback()
+        assert box.summary()["exit_code"] == 130
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_interrupted_again_and_again_it_is_finished_in_the_end(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with sandbox(tmp_path, "spawn" if seed == 2 else "forkserver") as box:
+        box.items(10, "latency=0.3")
+        for _ in range(3):
+            command = box.start("--all", "--mock", "-j4")
+            time.sleep(chance.uniform(1.0, 3.0))
+            if command.popen.poll() is None:
+                _stop(box, command)
+            else:
+                command.wait()
+        done = box.run("--all", "--mock", "-j10")
+        assert done.code == 0, done
+        box.assert_all_done_once(range(1, 11))
+
+
+def test_a_paid_call_is_not_paid_again(box: Sandbox) -> None:
+    box.item(1, "latency=1")
+    command = box.start("1", "--mock")
+    wait_for(lambda: [e for e in box.events("node") if e["node"] == "review"], "the review")
+    _stop(box, command)
+    assert box.run("1", "--mock").code == 0
+    models = [event["model"] for event in box.events("leased")]
+    assert models.count("drafter") == 1, models
+    box.assert_all_done_once([1])
+
+
+def test_sigterm(either: Sandbox) -> None:
+    either.items(3, "latency=30")
+    command = either.start("--all", "--mock", "-j3")
+    wait_for(lambda: len(either.events("leased")) == 3, "three calls in flight")
+    done = _stop(either, command, signal.SIGTERM)
+    assert done.code == 143, done
+    assert either.summary()["exit_code"] == 143
+    assert unprefixed(done.lines) == []
+
+
+def test_sigterm_to_the_command_alone_during_start_up(box: Sandbox) -> None:
+    box.items(3, "latency=30")
+    command = box.start("--all", "--mock", "-j3")
+    wait_for(lambda: box.server(command), "the warm server")
+    command.signal(signal.SIGTERM)
+    done = command.wait(STOP_SECONDS)
+    box.assert_gone(STOP_SECONDS)
+    assert done.code in {143, -signal.SIGTERM}, done
+    done.assert_no_traceback()
+    for run in box.runs():
+        assert box.summary(run)["exit_code"] == 143
+
+
+def test_workers_that_ignore_everything(either: Sandbox) -> None:
+    either.items(2, "hang=600")
+    either.item(3, "sh=\"trap '' TERM INT HUP; sleep 1000\"")
+    command = either.start("--all", "--mock", "-j3")
+    wait_for(lambda: any(one.command == "sleep 1000" for one in either.processes()), "the program")
+    wait_for(lambda: len(either.events("leased")) == 3, "three calls")
+    for event in either.events("ready"):
+        os.kill(event["pid"], signal.SIGSTOP)
+    done = _stop(either, command)
+    assert done.code == 130, done
+    assert set(either.statuses().values()) == {"interrupted"}
+
+
+def test_a_second_ctrl_c_ends_at_once(either: Sandbox) -> None:
+    either.items(3, "hang=600")
+    command = either.start("--all", "--mock", "-j3")
+    wait_for(lambda: len(either.events("leased")) == 3, "three calls")
+    for event in either.events("ready"):
+        os.kill(event["pid"], signal.SIGSTOP)
+    command.signal_group(signal.SIGINT)
+    wait_for(lambda: "SIGINT" in command.text() or "interrupted" in command.text(), "its word")
+    done = _stop(either, command)
+    assert done.code == 130, done
+    assert either.summary()["exit_code"] == 130
+    done.assert_no_traceback()
+
+
+@pytest.mark.parametrize("gap", [0.005, 0.03, 0.1])
+def test_ctrl_c_held_down(box: Sandbox, gap: float) -> None:
+    """Key repeat sends it some thirty times a second; the summary is always written, also then."""
+    box.items(4, "latency=30")
+    command = box.start("--all", "--mock", "-j4")
+    wait_for(lambda: len(box.events("leased")) == 4, "four calls")
+    while command.popen.poll() is None:
+        command.signal_group(signal.SIGINT)
+        time.sleep(gap)
+    done = command.wait()
+    box.assert_gone(STOP_SECONDS)
+    assert done.code in INTERRUPTED, done
+    done.assert_no_traceback()
+    assert box.summary()["exit_code"] == 130
+
+
+def test_ctrl_c_when_nobody_reads_the_output(box: Sandbox) -> None:
+    """`lld-workflow ... | less`: a full pipe must hold up neither the stop nor the other items."""
+    box.item(1, "latency=30 sh=\"head -c 3000000 /dev/zero | tr '\\0' x | fold -w 100\"")
+    command = box.start("1", "--mock", stdout=subprocess.PIPE)
+    wait_for(lambda: box.events("leased"), "the call")
+    wait_for(lambda: Path(f"/proc/{command.pid}/wchan").read_text("utf-8") != "", "the pipe to be full")
+    time.sleep(1.0)
+    command.signal_group(signal.SIGINT)
+    box.assert_gone(STOP_SECONDS)
+    assert command.popen.poll() in INTERRUPTED
+
+
+def test_the_time_limit_holds_when_nobody_reads_the_output(box: Sandbox) -> None:
+    box.item(1, "sh=\"head -c 3000000 /dev/zero | tr '\\0' x | fold -w 100\"")
+    box.item(2, "sh=\"trap '' TERM; sleep 1000\"")
+    command = box.start("--all", "--mock", "-j2", "--timeout", "3s", stdout=subprocess.PIPE)
+    wait_for(lambda: any(one.command == "sleep 1000" for one in box.processes()), "the program")
+    wait_for(
+        lambda: not any(one.command == "sleep 1000" for one in box.processes()), "its end by the watchdog", 20
+    )
+    command.signal(signal.SIGKILL)
+
+
+def test_a_stopped_server_does_not_hold_the_stop_up(box: Sandbox) -> None:
+    box.items(3, "latency=30")
+    command = box.start("--all", "--mock", "-j3")
+    wait_for(lambda: len(box.events("leased")) == 3, "three calls")
+    server = box.server(command)
+    assert server is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    command.signal(signal.SIGINT)
+    try:
+        box.assert_gone(STOP_SECONDS)
+    except AssertionError:
+        command.signal(signal.SIGINT)
+        box.assert_gone(STOP_SECONDS)
+        raise
+    assert command.wait(1).code == 130
+
+
+def test_handlers_do_not_survive_into_programs(box: Sandbox) -> None:
+    """A program started by a workflow can be ended by SIGTERM and SIGINT as usual."""
+    box.item(1, 'sh="cat /proc/self/status | grep Sig"')
+    assert box.run("1", "--mock").code == 0
+    masks = {
+        line.split()[2].rstrip(":"): int(line.split()[3], 16)
+        for line in box.log("LLD-1")
+        if " out Sig" in line
+    }
+    asked = (1 << (signal.SIGINT - 1)) | (1 << (signal.SIGTERM - 1))
+    assert masks["SigIgn"] & asked == 0
+    assert masks["SigBlk"] & asked == 0

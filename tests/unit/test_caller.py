@@ -1,0 +1,344 @@
+"""One call: how often it is tried, with which waits between, and what is settled."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from agentos.errors import ItemFailed, NoUsableKey, StopRequested
+from agentos.llm.caller import (
+    BACKOFF_FIRST,
+    BACKOFF_LAST,
+    OTHER_KEY_AT_ONCE,
+    SAFETY_TOKENS,
+    Caller,
+    Made,
+    backoff,
+    estimate_tokens,
+)
+from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.wire import Leased, Settled
+
+REQUEST = Request(role="drafter", model="gpt-5", number=1, system="s" * 40, prompt="p" * 360)
+REPLY = Reply(text="hello", model="gpt-5-1", tokens_in=10, tokens_out=20, headers={"x-remaining": "9"})
+Answer = Reply | BaseException
+LONG = 3600.0
+
+
+def error(error_class: ErrorClass, message: str = "why", **more: float) -> ProviderError:
+    return ProviderError(error_class, message, **more)  # type: ignore[arg-type]
+
+
+class NoSleep(Cancel):
+    """Lets no time pass: notes how long it should have slept."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+        self._stop_at = stop_at
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if len(self.slept) == self._stop_at:
+            self.set()
+            super().sleep(seconds)
+
+
+@dataclass
+class Desk:
+    """A provider that answers as told, and the coordinator's side; both note what happened in order."""
+
+    answers: list[Answer]
+    seen: list[str] = field(default_factory=list)
+    settled: list[Settled] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+    waits: list[tuple[float, str]] = field(default_factory=list)
+    wanted: list[tuple[str, str, int]] = field(default_factory=list)
+    keys: int | None = None
+
+    def lease(self, provider: str, model: str, tokens: int) -> Leased:
+        self.seen.append("lease")
+        self.wanted.append((provider, model, tokens))
+        number = len(self.wanted)
+        if self.keys is not None and number > self.keys:
+            raise NoUsableKey("no key is left")
+        return Leased(number=number, lease=100 + number, key=f"key-{number}", secret=f"secret-{number}")
+
+    def settle(self, settled: Settled) -> None:
+        self.seen.append("settle")
+        self.settled.append(settled)
+
+    def waiting(self, seconds: float, reason: str) -> None:
+        self.seen.append("wait")
+        self.waits.append((seconds, reason))
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+        assert request == REQUEST
+        self.seen.append("call")
+        self.secrets.append(secret)
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def keep(self, reply: Reply) -> None:
+        assert reply == REPLY
+        self.seen.append("keep")
+
+
+def make(desk: Desk, cancel: Cancel | None = None, *, max_retries: int = 5, call_timeout: float = LONG) -> Caller:
+    return Caller(
+        "openai",
+        desk,
+        desk,
+        cancel=cancel or NoSleep(),
+        max_retries=max_retries,
+        call_timeout=call_timeout,
+    )
+
+
+def call(desk: Desk, cancel: Cancel | None = None, *, max_retries: int = 5) -> Made:
+    return make(desk, cancel, max_retries=max_retries).call(REQUEST, keep=desk.keep)
+
+
+def errors(*classes: ErrorClass) -> Sequence[Answer]:
+    return [error(one) for one in classes]
+
+
+# A call that is answered.
+
+
+def test_a_reply_is_kept_before_the_lease_is_settled() -> None:
+    desk = Desk([REPLY])
+    made = call(desk)
+    assert desk.seen == ["lease", "call", "keep", "settle"]
+    assert (made.reply, made.key, made.tries) == (REPLY, "key-1", 1)
+    (settled,) = desk.settled
+    assert (settled.lease, settled.tokens_in, settled.tokens_out, settled.error) == (101, 10, 20, None)
+    assert settled.headers == {"x-remaining": "9"}
+
+
+def test_the_lease_is_asked_for_with_provider_model_and_estimated_tokens() -> None:
+    desk = Desk([REPLY])
+    call(desk)
+    assert desk.wanted == [("openai", "gpt-5", 100 + 4_000 + SAFETY_TOKENS)]
+    assert desk.secrets == ["secret-1"]
+
+
+def test_the_estimate_grows_with_the_prompt_and_takes_no_more_output_than_is_asked_for() -> None:
+    small = Request(role="drafter", model="m", number=1, system="", prompt="", max_output_tokens=10)
+    assert estimate_tokens(small) == 10 + SAFETY_TOKENS
+    assert estimate_tokens(REQUEST) > estimate_tokens(small)
+
+
+def test_when_a_reply_cannot_be_kept_the_failure_comes_through() -> None:
+    desk = Desk([REPLY])
+
+    def full(_reply: Reply) -> None:
+        raise OSError
+
+    with pytest.raises(OSError):
+        make(desk).call(REQUEST, keep=full)
+
+
+# Trying again.
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5])
+@pytest.mark.parametrize(
+    "error_class",
+    [ErrorClass.TRANSIENT, ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.CAPACITY],
+)
+def test_a_call_is_tried_once_and_again_as_often_as_allowed(error_class: ErrorClass, retries: int) -> None:
+    desk = Desk([*errors(*[error_class] * retries), REPLY])
+    assert call(desk, max_retries=retries).tries == retries + 1
+    assert desk.seen.count("call") == retries + 1
+    assert len(desk.settled) == retries + 1
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5])
+@pytest.mark.parametrize(
+    "error_class",
+    [ErrorClass.TRANSIENT, ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.CAPACITY],
+)
+def test_then_the_item_fails_and_says_so(error_class: ErrorClass, retries: int) -> None:
+    desk = Desk([*errors(*[error_class] * (retries + 1)), REPLY])
+    with pytest.raises(ItemFailed, match=rf"openai:gpt-5 .*{retries + 1} tries.*{error_class.value}: why"):
+        call(desk, max_retries=retries)
+    assert desk.seen.count("call") == retries + 1
+    assert [one.error for one in desk.settled] == [error_class.value] * (retries + 1)
+    assert "keep" not in desk.seen
+
+
+def test_a_rejected_key_counts_as_no_try() -> None:
+    desk = Desk([*errors(*[ErrorClass.KEY_REJECTED] * 8), REPLY])
+    made = call(desk, max_retries=0)
+    assert (made.tries, made.key) == (1, "key-9")
+    assert [one.error for one in desk.settled[:-1]] == ["key_rejected"] * 8
+
+
+def test_when_every_key_is_rejected_the_coordinator_has_the_last_word() -> None:
+    desk = Desk(list(errors(*[ErrorClass.KEY_REJECTED] * 3)), keys=2)
+    with pytest.raises(NoUsableKey):
+        call(desk)
+    assert desk.seen.count("call") == 2
+
+
+def test_a_bad_request_fails_at_once() -> None:
+    desk = Desk([error(ErrorClass.BAD_REQUEST, "prompt too long"), REPLY])
+    with pytest.raises(ItemFailed, match="refused the request: prompt too long"):
+        call(desk)
+    assert desk.seen == ["lease", "call", "settle"]
+    assert desk.settled[0].error == "bad_request"
+
+
+@pytest.mark.parametrize("error_class", [*sorted(OTHER_KEY_AT_ONCE), ErrorClass.CAPACITY])
+def test_where_the_pool_knows_when_to_go_on_the_worker_does_not_wait_itself(error_class: ErrorClass) -> None:
+    cancel = NoSleep()
+    desk = Desk([error(error_class, retry_after=30.0), REPLY])
+    call(desk, cancel)
+    assert desk.seen == ["lease", "call", "settle", "lease", "call", "keep", "settle"]
+    assert cancel.slept == []
+    assert desk.settled[0].retry_after == 30.0
+    assert desk.secrets == ["secret-1", "secret-2"]
+
+
+def test_after_a_passing_failure_the_worker_waits_longer_each_time_and_says_so() -> None:
+    cancel = NoSleep()
+    desk = Desk([*errors(*[ErrorClass.TRANSIENT] * 4), REPLY])
+    call(desk, cancel)
+    assert [seconds for seconds, _ in desk.waits] == cancel.slept
+    assert {reason for _, reason in desk.waits} == {"transient: why"}
+    for number, seconds in enumerate(cancel.slept):
+        assert 0.75 * BACKOFF_FIRST * 2**number <= seconds <= 1.25 * BACKOFF_FIRST * 2**number
+    assert desk.seen[:4] == ["lease", "call", "settle", "wait"], "no lease is held while waiting"
+
+
+def test_what_the_server_says_is_waited_for() -> None:
+    cancel = NoSleep()
+    call(Desk([error(ErrorClass.TRANSIENT, retry_after=2.5), REPLY]), cancel)
+    assert cancel.slept == [2.5]
+
+
+def test_what_came_with_an_error_is_settled() -> None:
+    desk = Desk([error(ErrorClass.QUOTA_EXHAUSTED, "x" * 2000, quota_reset=50.0), REPLY])
+    desk.answers[0].headers = {"x-remaining": "0"}  # type: ignore[union-attr]
+    call(desk)
+    first = desk.settled[0]
+    assert (first.lease, first.quota_reset, first.headers) == (101, 50.0, {"x-remaining": "0"})
+    assert len(first.message) == 500
+
+
+@pytest.mark.parametrize(
+    ("tries", "chance"), [(1, 0.0), (1, 0.5), (1, 1.0), (2, 0.5), (5, 0.0), (6, 1.0), (50, 0.5), (5000, 0.5)]
+)
+def test_the_backoff_doubles_from_ten_seconds_to_three_hundred_around_a_quarter(
+    tries: int, chance: float
+) -> None:
+    middle = min(BACKOFF_LAST, BACKOFF_FIRST * 2 ** min(tries - 1, 20))
+    assert backoff(tries, chance) == pytest.approx(middle * (0.75 + 0.5 * chance))
+
+
+# Deadlines and stops.
+
+
+class Hanging:
+    """A provider that answers only when the test lets it."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.began = threading.Event()
+        self.calls = 0
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+        self.calls += 1
+        self.began.set()
+        self.let.wait(60)
+        return REPLY
+
+
+def test_a_call_that_gives_no_reply_in_time_is_a_passing_failure() -> None:
+    desk, provider, cancel = Desk([]), Hanging(), NoSleep()
+    caller = Caller("openai", provider, desk, cancel=cancel, max_retries=1, call_timeout=0.01)
+    with pytest.raises(ItemFailed, match="no reply within"):
+        caller.call(REQUEST, keep=desk.keep)
+    provider.let.set()
+    assert provider.calls == 2
+    assert [one.error for one in desk.settled] == ["transient", "transient"]
+    assert len(cancel.slept) == 1
+
+
+def test_a_stop_in_a_call_gives_it_up_at_once_and_settles_its_lease() -> None:
+    desk, provider, cancel = Desk([]), Hanging(), Cancel()
+
+    def stop() -> None:
+        provider.began.wait(60)
+        cancel.set()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    caller = Caller("openai", provider, desk, cancel=cancel, max_retries=5, call_timeout=LONG)
+    with pytest.raises(StopRequested):
+        caller.call(REQUEST, keep=desk.keep)
+    stopper.join()
+    provider.let.set()
+    assert [one.error for one in desk.settled] == ["given_up"]
+    assert "keep" not in desk.seen
+
+
+def test_a_stop_while_waiting_ends_the_wait_and_nothing_is_settled_twice() -> None:
+    desk = Desk([*errors(*[ErrorClass.TRANSIENT] * 3)])
+    with pytest.raises(StopRequested):
+        call(desk, NoSleep(stop_at=2))
+    assert desk.seen.count("call") == 2
+    assert [one.error for one in desk.settled] == ["transient", "transient"]
+
+
+def test_a_reply_that_is_there_when_the_stop_comes_is_kept() -> None:
+    class StopWithTheReply(Cancel):
+        def wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
+            super().wait(ready, seconds)
+            self.set()
+            super().wait(ready, seconds)
+
+    desk = Desk([REPLY])
+    assert call(desk, StopWithTheReply()).reply == REPLY
+    assert desk.seen == ["lease", "call", "keep", "settle"]
+
+
+def test_a_workflow_that_fails_inside_its_provider_fails_without_another_try() -> None:
+    desk = Desk([ItemFailed("as scripted"), REPLY])
+    with pytest.raises(ItemFailed, match="as scripted"):
+        call(desk)
+    assert desk.seen == ["lease", "call", "settle"]
+    assert desk.settled[0].error == "given_up"
+
+
+def test_an_unexpected_error_of_a_provider_comes_through_with_its_own_name() -> None:
+    with pytest.raises(ZeroDivisionError):
+        call(Desk([ZeroDivisionError(), REPLY]))
+
+
+# The stop itself.
+
+
+def test_a_stop_that_has_come_ends_every_later_wait_at_once() -> None:
+    cancel = Cancel()
+    cancel.set()
+    with pytest.raises(StopRequested):
+        cancel.sleep(LONG)
+    cancel.wait(lambda: True, LONG)
+
+
+def test_who_asks_to_be_told_of_the_stop_is_told_also_when_it_has_come() -> None:
+    cancel, told = Cancel(), []
+    cancel.on_set(lambda: told.append("first"))
+    assert told == []
+    cancel.set()
+    cancel.on_set(lambda: told.append("second"))
+    assert told == ["first", "second"]
+
+
+def test_a_stop_cannot_be_caught_as_an_ordinary_error() -> None:
+    assert not issubclass(StopRequested, Exception)

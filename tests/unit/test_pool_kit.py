@@ -1,0 +1,101 @@
+"""What the tests of the key pool share: a pool with a clock of its own."""
+
+from typing import TypeVar
+
+from agentos.credentials.events import Event, Granted
+from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
+from agentos.credentials.snapshot import KeyView, WaitingView
+
+E = TypeVar("E", bound=Event)
+
+
+class Desk:
+    """A pool, the time, and what happened so far."""
+
+    def __init__(self, *keys: KeySpec, lease_seconds: float = 900.0, now: float = 1000.0) -> None:
+        self.pool = CredentialCoordinator(keys, lease_seconds=lease_seconds)
+        self.now = now
+        self.events: list[Event] = []
+        self._numbers = 0
+
+    def note(self, events: list[Event]) -> list[Event]:
+        self.events += events
+        return events
+
+    def ask(
+        self,
+        item: str = "a",
+        *,
+        model: str = "m",
+        tokens: int = 100,
+        provider: str = "p",
+        number: int | None = None,
+    ) -> Granted | None:
+        """Ask for a lease; returns it if it is given at once."""
+        self._numbers += 1
+        number = self._numbers if number is None else number
+        events = self.pool.request(
+            item=item, number=number, provider=provider, model=model, tokens=tokens, now=self.now
+        )
+        given = [one for one in of(Granted, self.note(events)) if one.item == item and one.number == number]
+        return given[0] if given else None
+
+    def lease(self, item: str = "a", *, model: str = "m", tokens: int = 100) -> Granted:
+        given = self.ask(item, model=model, tokens=tokens)
+        assert given is not None
+        return given
+
+    def settle(self, given: Granted, settlement: Settlement | None = None) -> list[Event]:
+        settlement = settlement or Settlement(tokens_in=50, tokens_out=50)
+        return self.note(self.pool.settle(given.lease, item=given.item, settlement=settlement, now=self.now))
+
+    def drop(self, item: str) -> list[Event]:
+        return self.note(self.pool.drop(item, self.now))
+
+    def wait(self, seconds: float) -> list[Event]:
+        self.now += seconds
+        return self.note(self.pool.advance(self.now))
+
+    def wake(self) -> list[Event]:
+        """Go to the time that the pool asks to be woken at."""
+        at = self.pool.next_wake(self.now)
+        assert at is not None
+        assert at > self.now
+        self.now = at
+        return self.note(self.pool.advance(at))
+
+    def snapshot(self) -> PoolSnapshot:
+        return self.pool.snapshot(self.now)
+
+    def key(self, key_id: str = "key-1") -> KeyView:
+        return next(one for one in self.snapshot().keys if one.id == key_id)
+
+    def waiting(self, item: str) -> WaitingView:
+        return next(one for one in self.snapshot().waiting if one.item == item)
+
+
+def of(kind: type[E], events: list[Event]) -> list[E]:
+    return [one for one in events if isinstance(one, kind)]
+
+
+def key(
+    number: int = 1,
+    *,
+    provider: str = "p",
+    group: str | None = None,
+    rpm: float | None = None,
+    tpm: float | None = None,
+    rpd: float | None = None,
+    burst: int | None = None,
+    max_in_flight: int | None = None,
+) -> KeySpec:
+    return KeySpec(
+        id=f"key-{number}",
+        provider=provider,
+        quota_group=group,
+        rpm=rpm,
+        tpm=tpm,
+        rpd=rpd,
+        burst=burst,
+        max_in_flight=max_in_flight,
+    )

@@ -1,0 +1,368 @@
+"""Records: what is kept, what is kept once, who holds what, and that looking changes nothing."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentos.errors import StorageError
+from agentos.model import Item, Status
+from agentos.store.records import Claim, Decided, Records, timestamp
+
+
+def item(item_id: str = "42", text: str = "text", workflow: str = "lld") -> Item:
+    return Item(workflow=workflow, id=item_id, label=f"LLD-{item_id}", title="T", text=text, source="x.md")
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[Records]:
+    with Records(tmp_path / "records.db") as opened:
+        yield opened
+
+
+def approve(records: Records, one: Item, run_id: str = "run-1", output: str = "out.md", reviews: int = 2) -> None:
+    records.end(
+        one, run_id, Status.APPROVED, verdict="APPROVED", reviews=reviews, output=output, error=None
+    )
+
+
+def end(records: Records, one: Item, status: Status, *, reviews: int = 0, error: str | None = None) -> None:
+    records.end(one, "run-1", status, verdict=None, reviews=reviews, output=None, error=error)
+
+
+def decided(one: Item, reviews: int, answer: str = "approve", note: str = "") -> Decided:
+    return Decided(
+        workflow=one.workflow,
+        item=one.id,
+        input_hash=one.input_hash,
+        reviews=reviews,
+        answer=answer,
+        note=note,
+        decided_by="ann",
+        decided_at="2026-01-01T00:00:00.000Z",
+    )
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+# Outcomes.
+
+
+def test_an_approval_becomes_the_outcome_of_that_item_and_input(records: Records) -> None:
+    records.begin(item(), "run-1")
+    approve(records, item())
+    (outcome,) = records.outcomes("lld").values()
+    assert records.outcomes("lld").keys() == {("42", item().input_hash)}
+    assert (outcome.run_id, outcome.verdict, outcome.reviews, outcome.output) == (
+        "run-1",
+        "APPROVED",
+        2,
+        "out.md",
+    )
+    assert records.progress() == {}
+
+
+def test_an_outcome_is_written_once(records: Records) -> None:
+    approve(records, item(), "run-1", "first.md")
+    approve(records, item(), "run-2", "second.md")
+    (outcome,) = records.outcomes("lld").values()
+    assert (outcome.run_id, outcome.output) == ("run-1", "first.md")
+
+
+def test_each_input_of_an_item_has_its_own_outcome_and_each_workflow_its_own_items(records: Records) -> None:
+    approve(records, item(text="old"))
+    approve(records, item(text="new"))
+    approve(records, item(workflow="issue"))
+    assert len(records.outcomes("lld")) == 2
+    assert len(records.outcomes("issue")) == 1
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.APPROVED])
+def test_any_other_ending_is_no_outcome(records: Records, status: Status) -> None:
+    records.begin(item(), "run-1")
+    end(records, item(), status)
+    assert records.outcomes("lld") == {}
+
+
+# Progress.
+
+
+def test_progress_follows_the_item_from_node_to_node(records: Records) -> None:
+    records.begin(item(), "run-1")
+    begun = records.progress("lld")["lld", "42"]
+    assert (begun.status, begun.node, begun.reviews, begun.run_id) == ("running", "", 0, "run-1")
+    records.at_node(item(), "review", 1)
+    at = records.progress("lld")["lld", "42"]
+    assert (at.status, at.node, at.reviews) == ("running", "review", 1)
+    end(records, item(), Status.FAILED, reviews=2, error="it broke")
+    ended = records.progress("lld")["lld", "42"]
+    assert (ended.status, ended.node, ended.reviews, ended.error) == ("failed", "review", 2, "it broke")
+
+
+def test_a_later_run_on_the_same_input_keeps_how_far_the_item_got(records: Records) -> None:
+    records.begin(item(), "run-1")
+    records.at_node(item(), "review", 2)
+    end(records, item(), Status.INTERRUPTED)
+    records.begin(item(), "run-2")
+    again = records.progress()["lld", "42"]
+    assert (again.status, again.run_id, again.node, again.reviews) == ("running", "run-2", "review", 2)
+
+
+def test_a_later_run_on_another_input_begins_from_nothing(records: Records) -> None:
+    records.begin(item(text="old"), "run-1")
+    records.at_node(item(text="old"), "review", 4)
+    end(records, item(text="old"), Status.FAILED, reviews=4, error="it broke")
+    records.begin(item(text="new"), "run-2")
+    anew = records.progress()["lld", "42"]
+    assert anew.input_hash == item(text="new").input_hash
+    assert (anew.node, anew.reviews, anew.error) == ("", 0, None)
+
+
+def test_an_ending_that_knows_of_fewer_reviews_takes_none_back(records: Records) -> None:
+    records.begin(item(), "run-1")
+    records.at_node(item(), "draft", 3)
+    end(records, item(), Status.INTERRUPTED, reviews=0)
+    assert records.progress()["lld", "42"].reviews == 3
+
+
+def test_progress_may_be_asked_for_one_workflow_or_all(records: Records) -> None:
+    records.begin(item(), "run-1")
+    records.begin(item("idea", workflow="issue"), "run-1")
+    assert records.progress().keys() == {("lld", "42"), ("issue", "idea")}
+    assert records.progress("issue").keys() == {("issue", "idea")}
+
+
+def test_progress_can_be_dropped(records: Records) -> None:
+    records.begin(item(), "run-1")
+    records.begin(item("43"), "run-1")
+    records.drop_progress("lld", "42")
+    records.drop_progress("lld", "nobody")
+    assert records.progress().keys() == {("lld", "43")}
+
+
+def test_a_forgotten_item_is_as_if_it_had_never_been_run(records: Records) -> None:
+    for one in (item(), item("43")):
+        approve(records, one)
+        records.begin(one, "run-2")
+        records.decide(decided(one, 1))
+    records.forget(item())
+    assert records.outcomes("lld").keys() == {("43", item("43").input_hash)}
+    assert records.progress().keys() == {("lld", "43")}
+    assert records.decision(item(), 1) is None
+    assert records.decision(item("43"), 1) is not None
+
+
+# Decisions.
+
+
+def test_a_decision_answers_one_discussion_of_one_input_and_no_other(records: Records) -> None:
+    records.decide(decided(item(), 2, "revise", "use less"))
+    found = records.decision(item(), 2)
+    assert found is not None
+    assert (found.answer, found.note, found.decided_by) == ("revise", "use less", "ann")
+    assert records.decision(item(), 3) is None
+    assert records.decision(item("43"), 2) is None
+    assert records.decision(item(text="changed"), 2) is None
+
+
+def test_the_last_word_of_a_person_counts(records: Records) -> None:
+    records.decide(decided(item(), 2, "revise"))
+    records.decide(decided(item(), 2, "approve"))
+    found = records.decision(item(), 2)
+    assert found is not None
+    assert found.answer == "approve"
+
+
+# Claims.
+
+
+def test_an_item_is_held_by_one_living_run(records: Records) -> None:
+    both = [item("1"), item("2")]
+    assert records.claim(both[:1], "run-1", alive=lambda _: True) == {}
+    refused = records.claim(both, "run-2", alive=lambda _: True)
+    assert refused.keys() == {"1"}
+    assert (refused["1"].run_id, refused["1"].pid) == ("run-1", os.getpid())
+    assert {key: claim.run_id for key, claim in records.claims().items()} == {
+        ("lld", "1"): "run-1",
+        ("lld", "2"): "run-2",
+    }
+
+
+def test_the_claim_of_a_dead_run_is_taken_over(records: Records) -> None:
+    records.claim([item()], "run-1", alive=lambda _: True)
+    asked: list[Claim] = []
+
+    def dead(claim: Claim) -> bool:
+        asked.append(claim)
+        return False
+
+    assert records.claim([item()], "run-2", alive=dead) == {}
+    assert [claim.run_id for claim in asked] == ["run-1"]
+    assert records.claims()["lld", "42"].run_id == "run-2"
+
+
+def test_a_run_releases_its_own_claims_only(records: Records) -> None:
+    records.claim([item("1")], "run-1", alive=lambda _: True)
+    records.claim([item("2")], "run-2", alive=lambda _: True)
+    records.release("run-1")
+    assert records.claims().keys() == {("lld", "2")}
+
+
+def test_the_same_id_in_two_workflows_is_two_items(records: Records) -> None:
+    records.claim([item()], "run-1", alive=lambda _: True)
+    assert records.claim([item(workflow="issue")], "run-2", alive=lambda _: True) == {}
+
+
+def test_a_claim_that_fails_in_its_midst_takes_nothing(records: Records) -> None:
+    records.claim([item("2")], "run-1", alive=lambda _: True)
+
+    def broken(_claim: Claim) -> bool:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        records.claim([item("1"), item("2")], "run-2", alive=broken)
+    assert records.claims().keys() == {("lld", "2")}
+    assert records.claim([item("1")], "run-3", alive=lambda _: True) == {}
+
+
+# The file.
+
+
+def test_records_survive_their_process_and_are_the_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    before = os.umask(0)
+    try:
+        with Records(path) as first:
+            approve(first, item())
+            modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert set(modes.values()) == {0o600}, modes
+    with Records(path) as second:
+        assert len(second.outcomes("lld")) == 1
+
+
+def test_a_timestamp_is_utc_to_the_millisecond() -> None:
+    assert len(timestamp()) == len("2026-01-01T00:00:00.000Z")
+    assert timestamp().endswith("Z")
+
+
+@pytest.mark.parametrize("kind", ["garbage", "link", "folder"])
+def test_a_file_that_is_no_database_of_ours_is_a_storage_error(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "records.db"
+    if kind == "garbage":
+        path.write_bytes(b"not a database" * 100)
+    elif kind == "link":
+        path.symlink_to(tmp_path / "other.db")
+    else:
+        path.mkdir()
+    with pytest.raises(StorageError, match=r"records\.db"), Records(path) as records:
+        records.progress()
+
+
+def test_garbage_is_a_storage_error_also_for_those_who_only_look(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    path.write_bytes(b"not a database" * 100)
+    with pytest.raises(StorageError), Records(path, write=False) as records:
+        records.outcomes("lld")
+
+
+def test_looking_where_nothing_is_finds_nothing_and_makes_nothing(tmp_path: Path) -> None:
+    with Records(tmp_path / "records.db", write=False) as records:
+        assert (records.outcomes("lld"), records.progress(), records.claims()) == ({}, {}, {})
+        assert records.decision(item(), 1) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_looking_changes_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with Records(path) as writer:
+        approve(writer, item())
+    before = files_of(tmp_path)
+    with Records(path, write=False) as reader:
+        assert len(reader.outcomes("lld")) == 1
+        with pytest.raises((StorageError, AssertionError)):
+            reader.begin(item(), "run-1")
+    assert files_of(tmp_path) == before
+
+
+def test_one_who_looks_sees_what_a_living_run_has_written(records: Records, tmp_path: Path) -> None:
+    approve(records, item())
+    with Records(tmp_path / "records.db", write=False) as reader:
+        assert len(reader.outcomes("lld")) == 1
+        approve(records, item("43"))
+        assert len(reader.outcomes("lld")) == 2
+
+
+def test_one_who_looks_after_a_kill_sees_everything_and_changes_neither_database_nor_log(
+    records: Records, tmp_path: Path
+) -> None:
+    approve(records, item())
+    after_kill = tmp_path / "after-kill"
+    after_kill.mkdir()
+    for path in tmp_path.glob("records.db*"):
+        shutil.copy(path, after_kill)
+    before = files_of(after_kill)
+    assert "records.db-wal" in before
+    with Records(after_kill / "records.db", write=False) as reader:
+        assert len(reader.outcomes("lld")) == 1
+    after = files_of(after_kill)
+    assert after.keys() == before.keys()
+    for name in ("records.db", "records.db-wal"):
+        assert after[name] == before[name]
+    with Records(after_kill / "records.db") as writer:
+        assert len(writer.outcomes("lld")) == 1
+
+
+# Two runs at once.
+
+WRITER = """
+import sys
+from pathlib import Path
+from agentos.model import Item, Status
+from agentos.store.records import Records
+
+who, count = sys.argv[2], int(sys.argv[3])
+sys.stdin.readline()
+with Records(Path(sys.argv[1])) as records:
+    items = [Item(workflow="lld", id=f"{n}", label="L", title="T", text="x", source="s") for n in range(count)]
+    refused = records.claim(items, who, alive=lambda claim: True)
+    for item in items:
+        records.begin(item, who)
+        records.at_node(item, "draft", 0)
+        records.end(item, who, Status.APPROVED, verdict=None, reviews=1, output=who, error=None)
+    print(count - len(refused))
+"""
+
+
+def test_processes_that_open_and_write_at_once_lose_nothing_and_each_item_has_one_holder(
+    tmp_path: Path,
+) -> None:
+    count = 20
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "records.db"), f"run-{number}", str(count)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    ends = [writer.communicate(timeout=60) for writer in writers]
+    assert [(writer.returncode, told[1]) for writer, told in zip(writers, ends, strict=True)] == [(0, "")] * 4
+    assert sum(int(told[0]) for told in ends) == count
+    with Records(tmp_path / "records.db", write=False) as records:
+        assert len(records.outcomes("lld")) == count
+        assert len(records.claims()) == count

@@ -1,0 +1,181 @@
+"""The folder of a run: whole lines in every file, one folder a run, and a lock that tells who lives."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from agentos.errors import StorageError
+from agentos.store.home import Home
+from agentos.store.runfolder import RunFolder, create_run, is_live
+
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+STEADY = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(path=tmp_path / "home").create()
+
+
+@pytest.fixture
+def run(home: Home) -> Iterator[RunFolder]:
+    folder = create_run(home)
+    yield folder
+    folder.close()
+
+
+def json_lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_a_run_has_a_private_folder_named_after_its_start(run: RunFolder, home: Home) -> None:
+    assert run.path == home.runs / run.run_id
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ", run.run_id)
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+
+
+def test_runs_of_the_same_second_have_folders_of_their_own(home: Home) -> None:
+    runs = [create_run(home) for _ in range(5)]
+    assert len({run.run_id for run in runs}) == 5
+    assert {path.name for path in home.runs.iterdir()} == {run.run_id for run in runs}
+    for run in runs:
+        run.close()
+
+
+def test_a_home_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="Cannot create"):
+        create_run(Home(path=tmp_path / "gone"))
+
+
+def test_events_are_json_lines_in_order_with_time_and_name(run: RunFolder) -> None:
+    run.event("started", item="42", pid=1)
+    run.event("completed", item="42", error=None)
+    first, second = json_lines(run.path / "events.jsonl")
+    assert (first["event"], first["item"], first["pid"]) == ("started", "42", 1)
+    assert (second["event"], second["error"]) == ("completed", None)
+    assert re.fullmatch(STAMP, str(first["time"]))
+
+
+def test_the_audit_of_each_item_has_a_file_of_its_own(run: RunFolder) -> None:
+    run.audit("42", {"kind": "call", "tokens_in": 5})
+    run.audit("43", {"kind": "verdict"})
+    (record,) = json_lines(run.path / "workflow-audit-42.jsonl")
+    assert (record["kind"], record["tokens_in"]) == ("call", 5)
+    assert "time" in record
+    assert len(json_lines(run.path / "workflow-audit-43.jsonl")) == 1
+
+
+def test_the_log_of_an_item_has_time_and_stream_before_every_line(run: RunFolder) -> None:
+    run.item_lines("LLD-42", ["one", "", "drei – 😀"], "out")
+    run.item_lines("LLD-42", ["four"], "err")
+    run.item_lines("LLD-42", [], "out")
+    lines = (run.path / "LLD-42.log").read_text("utf-8").splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == ["out one", "out ", "out drei – 😀", "err four"]
+    assert all(re.fullmatch(STAMP, line.split(" ", 1)[0]) for line in lines)
+
+
+@pytest.mark.parametrize("line", ["plain", "one\ntwo", "a\r\nb", "half \ud83d", "ä"])
+def test_every_line_of_the_coordinators_log_starts_with_its_time(run: RunFolder, line: str) -> None:
+    run.coordinator_line(line)
+    run.coordinator_line("next")
+    lines = (run.path / "coordinator.log").read_bytes().decode("utf-8").split("\n")
+    assert lines.pop() == ""
+    assert all(re.match(STAMP + " ", one) for one in lines), lines
+
+
+@STEADY
+@given(text=st.text(st.characters(exclude_categories=[])))
+@example(text="\n\r\u2028\0\x1b[0m")
+@example(text="half \ud83d")
+def test_any_text_stays_one_line_of_json_and_comes_back(run: RunFolder, text: str) -> None:
+    run.event("said", text=text)
+    last = (run.path / "events.jsonl").read_bytes().decode("utf-8").split("\n")[-2]
+    assert json.loads(last)["text"] == text
+
+
+def test_files_are_private_and_never_written_through_a_link(run: RunFolder, tmp_path: Path) -> None:
+    run.event("started")
+    run.write("summary.json", "{}")
+    for name in ("events.jsonl", "summary.json"):
+        assert stat.S_IMODE((run.path / name).stat().st_mode) == 0o600
+    (run.path / "LLD-42.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError):
+        run.item_lines("LLD-42", ["secret"], "out")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_item_that_is_done_keeps_no_file_open_and_can_still_be_written_to(run: RunFolder) -> None:
+    before = len(os.listdir("/dev/fd"))
+    for number in range(50):
+        run.item_lines(f"LLD-{number}", ["line"], "out")
+        run.audit(f"{number}", {})
+        run.done_with(f"{number}", f"LLD-{number}")
+    assert len(os.listdir("/dev/fd")) == before
+    run.item_lines("LLD-7", ["late"], "out")
+    assert len((run.path / "LLD-7.log").read_text().splitlines()) == 2
+    run.done_with("nobody", "LLD-nobody")
+
+
+def test_a_run_that_wrote_nothing_can_be_taken_back(home: Home) -> None:
+    run = create_run(home)
+    run.discard()
+    run.close()
+    assert list(home.runs.iterdir()) == []
+
+
+# Who lives.
+
+
+def test_a_run_lives_while_its_folder_is_open(home: Home) -> None:
+    run = create_run(home)
+    assert is_live(run.path)
+    assert is_live(run.path), "asking takes no lock away"
+    run.close()
+    assert not is_live(run.path)
+
+
+def test_a_folder_without_a_lock_belongs_to_no_living_run(tmp_path: Path) -> None:
+    assert not is_live(tmp_path)
+    assert not is_live(tmp_path / "gone")
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from agentos.store.home import Home
+from agentos.store.runfolder import create_run
+
+run = create_run(Home(path=Path(sys.argv[1])))
+print(run.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_run_is_dead_at_once(home: Home) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(home.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        path = Path(holder.stdout.readline().strip())
+        assert is_live(path)
+        holder.kill()
+        holder.wait()
+    assert not is_live(path)
+    assert path.is_dir()
