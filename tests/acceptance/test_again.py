@@ -1,4 +1,4 @@
-"""The same command again: done is skipped, changed is done anew, stopped goes on; and looking without touching."""
+"""The same command again: done is skipped, changed is done anew, stopped goes on; looking changes nothing."""
 
 import pytest
 

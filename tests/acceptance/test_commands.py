@@ -23,7 +23,7 @@ COUNTED = [
 FLAGS = """
 --all --label --limit --source --retry-failed --fresh --parallel --timeout --run-timeout --max-retries
 --max-iterations --max-wait --no-wait --fail-fast --drafter --reviewer --mock --budget --item-budget --engine
---dry-run --file --no-file --yes --output --json --verbose --quiet --context AGENTOS_MAX_RETRIES
+--dry-run --file --no-file --yes --output --json --verbose --quiet AGENTOS_MAX_RETRIES
 """
 
 

@@ -182,8 +182,8 @@ ANY = "lambda *a, **k: True"
 POINTS = {
     "claim": f"die_before(records.Records, 'claim', {ANY})",
     "started": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'started')",
-    "drafter": "die_before(runfolder.RunFolder, 'audit', lambda _, record: record.get('role') == 'drafter')",
-    "reviewer": "die_before(runfolder.RunFolder, 'audit', lambda _, record: record.get('role') == 'reviewer')",
+    "drafter": "die_before(runfolder.RunFolder, 'audit', lambda _, r: r.get('role') == 'drafter')",
+    "reviewer": "die_before(runfolder.RunFolder, 'audit', lambda _, r: r.get('role') == 'reviewer')",
     "settled": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'settled')",
     "outcome": f"die_before(records.Records, 'end', {ANY})",
     "completed": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'completed')",

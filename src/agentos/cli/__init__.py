@@ -9,9 +9,13 @@ def main(arguments: list[str] | None = None) -> None:
     # A repo is not trusted: nothing is imported from the folder the command is given in.
     here = os.getcwd() if not sys.flags.safe_path else None  # noqa: PTH109 - pathlib is not needed for this
     sys.path[:] = [entry for entry in sys.path if entry and entry != here]
-    from agentos.cli.app import run  # noqa: PLC0415 - after the path is safe
+    try:
+        from agentos.cli.app import run  # noqa: PLC0415 - after the path is safe
 
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
 
 
 def lld_main() -> None:

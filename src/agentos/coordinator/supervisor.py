@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 START_METHODS = ("forkserver", "spawn")
 WARM_MODULE = "agentos.worker.warm"
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
 _CHUNK = 65_536
 _GONE_SECONDS = 1.0
@@ -52,16 +53,22 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _swapped_environment(built: Mapping[str, str]) -> Iterator[None]:
-    # multiprocessing passes on what os.environ holds when a process is started, and offers no other way.
+def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
+    """Make what a started process inherits: the built environment, and a deaf ear for Ctrl+C.
+
+    multiprocessing passes on what os.environ holds at that moment, and offers no other way. A Ctrl+C reaches
+    every process of the terminal; the server must not hear it, a worker not before it has its own session.
+    """
     before = dict(os.environ)
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     os.environ.clear()
-    os.environ.update(built)
+    os.environ.update(environment)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -114,7 +121,9 @@ class Worker:
     def last_words(self) -> list[ToCoordinator]:
         """Read everything that a dead worker still had sent."""
         words: list[ToCoordinator] = []
-        while select.select([self.control], [], [], _GONE_SECONDS)[0]:
+        ready = select.poll()  # select itself takes no descriptor above 1023
+        ready.register(self.control, select.POLLIN)
+        while ready.poll(_GONE_SECONDS * 1000):
             try:
                 more = self.receive()
             except ProtocolError:
@@ -162,7 +171,7 @@ class Supervisor:
         process.adopt_orphans()
         if self._method == "forkserver":
             self._context.set_forkserver_preload(self._preload)
-            with _swapped_environment(self._environment):
+            with _for_children(self._environment):
                 forkserver.ensure_running()
 
     def start(self, item: str) -> Worker:
@@ -173,7 +182,7 @@ class Supervisor:
         out, out_theirs = os.pipe()
         err, err_theirs = os.pipe()
         try:
-            with _swapped_environment(self._environment):
+            with _for_children(self._environment):
                 started = self._launch(token, theirs, out_theirs, err_theirs)
         except BaseException:
             ours.close()

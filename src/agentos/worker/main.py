@@ -27,6 +27,7 @@ def worker_main(
     _take_streams(out, err)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     faulthandler.register(STACKS_SIGNAL, file=2, all_threads=True)
     os.environ[process.TOKEN_VARIABLE] = token
     cancel = Cancel()
