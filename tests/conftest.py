@@ -1,4 +1,4 @@
-"""Fixtures of every test: a temporary project in which the real command is started, in a clean environment."""
+"""Fixtures of every test: a temporary project in which the real command is started, with a clean setting."""
 
 import hashlib
 import json
@@ -203,6 +203,22 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -
         if time.monotonic() > deadline:
             pytest.fail(f"{what} did not come within {seconds} s")
         time.sleep(0.005)
+    return found
+
+
+def processes_of(root: Path) -> list[int]:
+    """Every process, zombies apart, that works in the project."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            state = (entry / "stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()[0]
+            inside = (entry / "cwd").readlink().is_relative_to(root)
+        except OSError:
+            continue
+        if inside and state != "Z":
+            found.append(int(entry.name))
     return found
 
 

@@ -87,14 +87,11 @@ class Desk:
         self.seen.append("keep")
 
 
-def make(desk: Desk, cancel: Cancel | None = None, *, max_retries: int = 5, call_timeout: float = LONG) -> Caller:
+def make(
+    desk: Desk, cancel: Cancel | None = None, *, max_retries: int = 5, call_timeout: float = LONG
+) -> Caller:
     return Caller(
-        "openai",
-        desk,
-        desk,
-        cancel=cancel or NoSleep(),
-        max_retries=max_retries,
-        call_timeout=call_timeout,
+        "openai", desk, desk, cancel=cancel or NoSleep(), max_retries=max_retries, call_timeout=call_timeout
     )
 
 
@@ -222,8 +219,9 @@ def test_what_the_server_says_is_waited_for() -> None:
 
 
 def test_what_came_with_an_error_is_settled() -> None:
-    desk = Desk([error(ErrorClass.QUOTA_EXHAUSTED, "x" * 2000, quota_reset=50.0), REPLY])
-    desk.answers[0].headers = {"x-remaining": "0"}  # type: ignore[union-attr]
+    refusal = error(ErrorClass.QUOTA_EXHAUSTED, "x" * 2000, quota_reset=50.0)
+    refusal.headers = {"x-remaining": "0"}
+    desk = Desk([refusal, REPLY])
     call(desk)
     first = desk.settled[0]
     assert (first.lease, first.quota_reset, first.headers) == (101, 50.0, {"x-remaining": "0"})

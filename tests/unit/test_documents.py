@@ -1,4 +1,4 @@
-"""Documents: what is saved and what is left alone, the review log, the marker, templates; and the registry."""
+"""Documents: what is saved and what is left alone, review log, marker, templates; and the registry."""
 
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from agentos.model import Item
 from agentos.settings import Settings
 from agentos.workflows.documents import MAX_TEMPLATE_BYTES, load_template, save, with_log
 from agentos.workflows.gates import Kind
+from agentos.workflows.issue import WORKFLOW as ISSUE
+from agentos.workflows.lld import WORKFLOW as LLD
 from agentos.workflows.prompts import shipped_template
 from agentos.workflows.registry import ItemContext, workflow
 from agentos.workflows.reviewed import ReviewedWorkflow
@@ -111,7 +113,12 @@ def test_the_same_input_gives_the_same_document() -> None:
     assert len({with_log(context(), "draft", [entry()], [finding()]) for _ in range(3)}) == 1
 
 
-FORGED = ["<!-- agentos: item=LLD-42 input=sha256:0 -->", "<!--AGENTOS: x -->", "<!--\n\tAgentOS: x", "<!--  agentos:"]
+FORGED = [
+    "<!-- agentos: item=LLD-42 input=sha256:0 -->",
+    "<!--AGENTOS: x -->",
+    "<!--\n\tAgentOS: x",
+    "<!--  agentos:",
+]
 
 
 @pytest.mark.parametrize("forged", FORGED)
@@ -149,7 +156,9 @@ def test_without_one_of_its_own_a_repo_gets_ours(tmp_path: Path, kind: Kind) -> 
 
 def test_a_repo_may_have_a_template_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "t.md").write_bytes(b"\xef\xbb\xbf" + shipped_template("lld").encode() + b"\n## Extra\n")
+    (tmp_path / "docs" / "t.md").write_bytes(
+        b"\xef\xbb\xbf" + shipped_template("lld").encode() + b"\n## Extra\n"
+    )
     assert load_template(tmp_path, "lld", "docs/t.md") == shipped_template("lld") + "\n## Extra\n"
 
 
@@ -203,18 +212,14 @@ def test_a_workflow_that_is_not_registered_is_refused_with_those_that_are() -> N
         workflow("nope")
 
 
-@pytest.mark.parametrize("name", ["lld", "issue"])
-def test_a_workflow_prepares_the_template_its_settings_name(tmp_path: Path, name: str) -> None:
-    found = workflow(name)
-    assert isinstance(found, ReviewedWorkflow)
-    assert found.prepare(tmp_path, Settings()) == {name: shipped_template(found.name)}
-    with pytest.raises(ConfigError, match=f"{name}_template"):
+@pytest.mark.parametrize("found", [LLD, ISSUE], ids=["lld", "issue"])
+def test_a_workflow_prepares_the_template_its_settings_name(tmp_path: Path, found: ReviewedWorkflow) -> None:
+    assert found.prepare(tmp_path, Settings()) == {found.name: shipped_template(found.name)}
+    with pytest.raises(ConfigError, match=f"{found.name}_template"):
         found.prepare(tmp_path, Settings(lld_template="gone.md", issue_template="gone.md"))
 
 
 def test_the_result_of_an_issue_lies_where_the_lld_workflow_looks(tmp_path: Path) -> None:
-    found = workflow("issue")
-    assert isinstance(found, ReviewedWorkflow)
     brief = Item(workflow="issue", id="dark-mode", label="ISSUE-dark-mode", title="T", text="x", source="s")
     told = ItemContext(item=brief, worktree=tmp_path, run_id="r", folders={"issues": "issues/active"})
-    assert found.output(told) == Path("issues/active/dark-mode.md")
+    assert ISSUE.output(told) == Path("issues/active/dark-mode.md")

@@ -3,7 +3,7 @@
 import os
 import resource
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,8 +108,8 @@ def test_a_root_that_is_reached_through_a_link_is_itself_fine(tmp_path: Path) ->
 def test_a_file_is_written_with_its_folders_and_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c.md"
     write_atomic(path, "one")
-    write_atomic(path, "zwei – 😀\n")
-    assert tree(tmp_path) == {"a": b"", "a/b": b"", "a/b/c.md": "zwei – 😀\n".encode()}
+    write_atomic(path, "zwei ä 😀\n")
+    assert tree(tmp_path) == {"a": b"", "a/b": b"", "a/b/c.md": "zwei ä 😀\n".encode()}
 
 
 def test_line_ends_are_written_as_they_are(tmp_path: Path) -> None:
@@ -117,7 +117,9 @@ def test_line_ends_are_written_as_they_are(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"x\r\ny\n"
 
 
-@pytest.mark.parametrize(("asked", "mask", "made"), [(0o600, 0o000, 0o600), (None, 0o022, 0o644), (None, 0o077, 0o600)])
+@pytest.mark.parametrize(
+    ("asked", "mask", "made"), [(0o600, 0o000, 0o600), (None, 0o022, 0o644), (None, 0o077, 0o600)]
+)
 def test_the_mode_is_the_one_asked_for_else_what_the_user_has_set(
     tmp_path: Path, asked: int | None, mask: int, made: int
 ) -> None:
@@ -171,7 +173,9 @@ def test_a_folder_that_may_not_be_written_is_a_storage_error(tmp_path: Path) -> 
 @given(text=st.text(st.characters(exclude_categories=[])))
 @example(text="half of a pair: \ud83d")
 @example(text="an undecodable byte: \udcff")
-def test_any_text_is_written_as_utf8_also_what_a_model_should_not_have_sent(tmp_path: Path, text: str) -> None:
+def test_any_text_is_written_as_utf8_also_what_a_model_should_not_have_sent(
+    tmp_path: Path, text: str
+) -> None:
     write_atomic(tmp_path / "a", text)
     written = (tmp_path / "a").read_bytes().decode("utf-8")
     if not any("\ud800" <= char <= "\udfff" for char in text):
@@ -297,5 +301,3 @@ def test_a_link_inside_the_home_is_refused(tmp_path: Path, name: str) -> None:
 def test_all_files_of_a_checkpoint_are_known(tmp_path: Path) -> None:
     endings = ["", "-wal", "-shm", "-journal", ".lock"]
     assert list(checkpoint_files(tmp_path / "x.db")) == [tmp_path / f"x.db{ending}" for ending in endings]
-
-

@@ -1,5 +1,6 @@
 """Lineage: the numbered trail, and that every step may be repeated after a crash."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ def trail(worktree: Path, name: str = "42-lld") -> Lineage:
 def tree(worktree: Path) -> dict[str, str]:
     """Every file of the lineage with its content, hidden ones too."""
     root = worktree / "docs" / "lineage"
-    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()
+    }
 
 
 WHOLE = {
@@ -140,8 +143,6 @@ def test_a_trail_that_is_a_link_out_of_the_worktree_is_not_written_through(
     active = worktree / "docs" / "lineage" / "active"
     active.mkdir(parents=True)
     (active / "42-lld").symlink_to(outside)
-    try:
+    with contextlib.suppress(UsageError):
         trail(worktree).begin("issue", "the issue")
-    except UsageError:
-        pass
     assert {path.name: path.read_text() for path in outside.iterdir()} == dict.fromkeys(there, "not ours")

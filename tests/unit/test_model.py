@@ -22,8 +22,30 @@ def test_letters_digits_underscore_and_dash_make_an_id(good: str) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["", "-", "-1", "--all", "a b", "a/b", "../x", ".", "..", "a.md", "42\n", "\n42", "a\0", "ä", "٤٢", "a\x1b[0m"]
-    + ["a:b", "a\\b", "a*", "\ud800", "\u202e42", "😀"],
+    [
+        "",
+        "-",
+        "-1",
+        "--all",
+        "a b",
+        "a/b",
+        "../x",
+        ".",
+        "..",
+        "a.md",
+        "42\n",
+        "\n42",
+        "a\0",
+        "ä",
+        "٤٢",
+        "a\x1b[0m",
+        "a:b",
+        "a\\b",
+        "a*",
+        "\ud800",
+        "\u202e42",
+        "😀",
+    ],
 )
 def test_anything_else_is_refused_by_name(bad: str) -> None:
     with pytest.raises(UsageError, match=re.escape(repr(bad))):

@@ -1,6 +1,7 @@
 """Output: whatever bytes a worker prints become whole, harmless lines behind its name."""
 
 import io
+import itertools
 import os
 import sys
 import unicodedata
@@ -18,8 +19,10 @@ STEADY = settings(derandomize=True, database=None, deadline=None, max_examples=1
 
 BYTES = st.lists(
     st.sampled_from(
-        [b"\n", b"\r\n", b"\r", b"\t", b" ", b"a", b"\x1b[31m", b"\0", b"\xff", b"\xc3", b"\xa9"]
-        + ["é".encode(), "😀".encode(), "\u202e".encode(), "\u2028".encode(), "\x85".encode()]
+        [
+            *(b"\n", b"\r\n", b"\r", b"\t", b" ", b"a", b"\x1b[31m", b"\0", b"\xff", b"\xc3", b"\xa9"),
+            *(text.encode() for text in ("é", "😀", "\u202e", "\u2028", "\x85")),
+        ]
     )
     | st.binary(max_size=8)
 ).map(b"".join)
@@ -36,7 +39,7 @@ def chunked(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     data = draw(BYTES)
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
     ends = [0, *cuts, len(data)]
-    return data, [data[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    return data, [data[start:end] for start, end in itertools.pairwise(ends)]
 
 
 @pytest.mark.parametrize(

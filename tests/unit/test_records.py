@@ -25,10 +25,10 @@ def records(tmp_path: Path) -> Iterator[Records]:
         yield opened
 
 
-def approve(records: Records, one: Item, run_id: str = "run-1", output: str = "out.md", reviews: int = 2) -> None:
-    records.end(
-        one, run_id, Status.APPROVED, verdict="APPROVED", reviews=reviews, output=output, error=None
-    )
+def approve(
+    records: Records, one: Item, run_id: str = "run-1", output: str = "out.md", reviews: int = 2
+) -> None:
+    records.end(one, run_id, Status.APPROVED, verdict="APPROVED", reviews=reviews, output=output, error=None)
 
 
 def end(records: Records, one: Item, status: Status, *, reviews: int = 0, error: str | None = None) -> None:
@@ -332,7 +332,8 @@ from agentos.store.records import Records
 who, count = sys.argv[2], int(sys.argv[3])
 sys.stdin.readline()
 with Records(Path(sys.argv[1])) as records:
-    items = [Item(workflow="lld", id=f"{n}", label="L", title="T", text="x", source="s") for n in range(count)]
+    about = {"workflow": "lld", "label": "L", "title": "T", "text": "x", "source": "s"}
+    items = [Item(id=f"{number}", **about) for number in range(count)]
     refused = records.claim(items, who, alive=lambda claim: True)
     for item in items:
         records.begin(item, who)

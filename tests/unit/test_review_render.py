@@ -142,7 +142,7 @@ def test_an_issue_is_rendered_in_its_own_words() -> None:
     assert "[x] **APPROVED** - Ready to enter backlog\n" in text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(review=REVIEWS, kind=st.sampled_from(["lld", "issue"]), title=TEXT)
 def test_the_rendered_review_reads_back_the_same(review: StructuredReview, kind: Kind, title: str) -> None:
     said = read_reply(json.dumps(review.model_dump()), kind)

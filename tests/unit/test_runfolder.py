@@ -1,7 +1,6 @@
 """The folder of a run: whole lines in every file, one folder a run, and a lock that tells who lives."""
 
 import json
-import os
 import re
 import stat
 import subprocess
@@ -80,11 +79,11 @@ def test_the_audit_of_each_item_has_a_file_of_its_own(run: RunFolder) -> None:
 
 
 def test_the_log_of_an_item_has_time_and_stream_before_every_line(run: RunFolder) -> None:
-    run.item_lines("LLD-42", ["one", "", "drei – 😀"], "out")
+    run.item_lines("LLD-42", ["one", "", "drei ä 😀"], "out")
     run.item_lines("LLD-42", ["four"], "err")
     run.item_lines("LLD-42", [], "out")
     lines = (run.path / "LLD-42.log").read_text("utf-8").splitlines()
-    assert [line.split(" ", 1)[1] for line in lines] == ["out one", "out ", "out drei – 😀", "err four"]
+    assert [line.split(" ", 1)[1] for line in lines] == ["out one", "out ", "out drei ä 😀", "err four"]
     assert all(re.fullmatch(STAMP, line.split(" ", 1)[0]) for line in lines)
 
 
@@ -119,12 +118,12 @@ def test_files_are_private_and_never_written_through_a_link(run: RunFolder, tmp_
 
 
 def test_an_item_that_is_done_keeps_no_file_open_and_can_still_be_written_to(run: RunFolder) -> None:
-    before = len(os.listdir("/dev/fd"))
+    before = len(list(Path("/dev/fd").iterdir()))
     for number in range(50):
         run.item_lines(f"LLD-{number}", ["line"], "out")
         run.audit(f"{number}", {})
         run.done_with(f"{number}", f"LLD-{number}")
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(list(Path("/dev/fd").iterdir())) == before
     run.item_lines("LLD-7", ["late"], "out")
     assert len((run.path / "LLD-7.log").read_text().splitlines()) == 2
     run.done_with("nobody", "LLD-nobody")

@@ -46,7 +46,7 @@ def told(actions: Sequence[Action]) -> str:
     return ", ".join(words)
 
 
-def happens(run: Scheduler, now: float, event: str) -> Sequence[Action]:
+def happens(run: Scheduler, now: float, event: str) -> Sequence[Action]:  # noqa: PLR0911 - a table
     match event.split():
         case ["fill"]:
             return run.fill(now)
@@ -263,7 +263,11 @@ def test_fail_fast_stops_at_the_first_failure() -> None:
 
 
 def test_fail_fast_counts_a_hang_and_a_third_crash_as_failures() -> None:
-    hung = [(0.0, "fill", "start a"), (100.0, "tick", "printstacks a"), (101.0, "a dies", "a=timed_out, b=pending")]
+    hung = [
+        (0.0, "fill", "start a"),
+        (100.0, "tick", "printstacks a"),
+        (101.0, "a dies", "a=timed_out, b=pending"),
+    ]
     replay(hung, scheduler("a b", parallel=1, fail_fast=True))
     crashed = [
         (0.0, "fill", "start a"),
@@ -277,7 +281,8 @@ def test_fail_fast_counts_a_hang_and_a_third_crash_as_failures() -> None:
 def test_the_run_timeout_stops_the_run() -> None:
     run = scheduler(run_ends=50.0)
     replay(
-        [FIRST, (49.9, "tick", ""), (50, "tick", "c=pending, d=pending, drain a, drain b"), (50, "tick", "")], run
+        [FIRST, (49.9, "tick", ""), (50, "tick", "c=pending, d=pending, drain a, drain b"), (50, "tick", "")],
+        run,
     )
     assert run.stopping is Stop.RUN_TIMEOUT
 
@@ -288,7 +293,14 @@ def test_the_key_pool_may_allow_fewer_but_never_none() -> None:
     run.allowed = 3
     replay([(2, "tick", "start c, start d")], run)
     run.allowed = 0
-    replay([(3, "b approved", "b=approved"), (4, "c approved", "c=approved"), (5, "d approved", "d=approved, start e")], run)
+    replay(
+        [
+            (3, "b approved", "b=approved"),
+            (4, "c approved", "c=approved"),
+            (5, "d approved", "d=approved, start e"),
+        ],
+        run,
+    )
     run.allowed = 99
     replay([(6, "e approved", "e=approved")], run)
 
@@ -358,13 +370,7 @@ def test_the_next_deadline_is_the_nearest() -> None:
 # Any history.
 
 ITEMS = tuple("abcdefgh")
-LAST_WORDS = [
-    Status.APPROVED,
-    Status.NEEDS_REVISION,
-    Status.DISCUSS,
-    Status.FAILED,
-    Status.INTERRUPTED,
-]
+LAST_WORDS = [Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS, Status.FAILED, Status.INTERRUPTED]
 HARDNESS = {Drain: 1, PrintStacks: 1, Terminate: 2, Kill: 3}
 INSTANT = 1e-6  # beyond the rounding of times
 

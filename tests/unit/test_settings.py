@@ -1,5 +1,6 @@
 """Settings: which values each kind of setting takes, and which it refuses."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,7 @@ def test_money_is_an_amount_above_zero(given_value: Any, amount: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "refused",
-    [0, -1, "nan", "inf", True, None, "", "ten", [], 10**400],
-    ids=lambda value: repr(value)[:10],
+    "refused", [0, -1, "nan", "inf", True, None, "", "ten", [], 10**400], ids=lambda value: repr(value)[:10]
 )
 def test_anything_else_is_no_money(refused: Any) -> None:
     with pytest.raises(Rejected):
@@ -105,8 +104,10 @@ def test_anything_else_is_no_money(refused: Any) -> None:
 
 @pytest.mark.parametrize(
     ("given_value", "answer"),
-    [(True, True), (False, False), ("1", True), ("Yes", True), ("on", True), ("true", True)]
-    + [("", False), ("0", False), ("NO", False), ("off", False), ("false", False)],
+    [
+        *((word, True) for word in (True, "1", "Yes", "on", "true")),
+        *((word, False) for word in (False, "", "0", "NO", "off", "false")),
+    ],
 )
 def test_yes_and_no_have_their_usual_words(given_value: Any, answer: bool) -> None:
     assert yes_no(given_value) is answer
@@ -121,7 +122,11 @@ def test_anything_else_is_neither_yes_nor_no(refused: Any) -> None:
 @pytest.mark.parametrize(
     ("parse", "taken", "refused"),
     [
-        (model, ["openai:gpt-5", "mock:drafter", "gemini:a/b:c"], ["gpt-5", "openai:", ":x", "a b:c", "a:b c", 5]),
+        (
+            model,
+            ["openai:gpt-5", "mock:drafter", "gemini:a/b:c"],
+            ["gpt-5", "openai:", ":x", "a b:c", "a:b c", 5],
+        ),
         (one_of("local", "postgres"), ["local"], ["Local", "", None, 1]),
         (text, ["a", " a "], ["", "  ", 5, None]),
     ],
@@ -187,7 +192,5 @@ def test_a_repo_may_set_models_templates_folders_parallelism_and_iterations_only
 @STEADY
 @given(name=st.sampled_from(NAMES), raw=st.text() | st.integers() | st.floats() | st.booleans() | st.none())
 def test_a_parser_takes_a_value_or_rejects_it_and_never_fails_otherwise(name: str, raw: Any) -> None:
-    try:
+    with contextlib.suppress(Rejected):
         about(name).parse(raw)
-    except Rejected as refusal:
-        assert str(refusal)

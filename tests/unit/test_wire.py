@@ -1,5 +1,7 @@
 """The wire: messages come out as they went in, and nothing else comes through."""
 
+import contextlib
+import json
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -127,7 +129,9 @@ def test_what_is_no_message_is_a_protocol_error(read: Read, name: str) -> None:
 
 
 @pytest.mark.parametrize("read", [read_for_worker, read_for_coordinator])
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"\0" * 100, b"\x80\x04\x95", b'{"type": "drain", "reason": "\xff"}'])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe", b"\0" * 100, b"\x80\x04\x95", b'{"type": "drain", "reason": "\xff"}']
+)
 def test_bytes_that_are_no_text_are_a_protocol_error(read: Read, data: bytes) -> None:
     with pytest.raises(ProtocolError):
         read(data)
@@ -149,19 +153,15 @@ TYPES = [str(one.type) for one in TO_WORKER + TO_COORDINATOR if hasattr(one, "ty
     junk=st.binary(max_size=40),
 )
 def test_garbage_raises_nothing_but_a_protocol_error(fields: dict[str, Any], kind: str, junk: bytes) -> None:
-    import json
-
     for data in (json.dumps(fields | {"type": kind}).encode(), junk):
         for read in (read_for_worker, read_for_coordinator):
-            try:
+            with contextlib.suppress(ProtocolError):
                 assert isinstance(read(data), Message)
-            except ProtocolError as error:
-                assert str(error)
 
 
 def test_a_message_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        JOB.attempt = 2  # type: ignore[misc]
+        JOB.attempt = 2
 
 
 # Secrets.
@@ -197,7 +197,9 @@ def test_a_broken_lease_does_not_show_its_secret_either(text: str) -> None:
     messages=st.lists(st.sampled_from(TO_COORDINATOR), max_size=6),
     sizes=st.lists(st.integers(1, 50), min_size=1, max_size=10),
 )
-def test_any_chunking_of_the_stream_gives_the_same_messages(messages: list[Message], sizes: list[int]) -> None:
+def test_any_chunking_of_the_stream_gives_the_same_messages(
+    messages: list[Message], sizes: list[int]
+) -> None:
     stream = b"".join(map(encode, messages))
     reader, found, at, turn = FrameReader(), [], 0, 0
     while at < len(stream):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -106,6 +107,7 @@ class StructuredReview(_Closed):
                 )
 
 
+@cache
 def review_schema(kind: Kind) -> dict[str, Any]:
     """Give the JSON schema of a review, without references, which some providers do not take."""
     schema = StructuredReview.model_json_schema()

@@ -1,0 +1,655 @@
+"""The loop of drafting and reviewing: how it ends, what prompts carry, that any cut can be resumed."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from agentos.errors import ItemFailed, StopRequested
+from agentos.llm.provider import Reply, Role
+from agentos.model import Item
+from agentos.wire import Decision, Ended
+from agentos.worker.checkpoint import open_checkpoint
+from agentos.workflows.issue import WORKFLOW as ISSUE
+from agentos.workflows.lld import WORKFLOW as LLD
+from agentos.workflows.prompts import Prompt, shipped_template
+from agentos.workflows.registry import ItemContext
+
+FOLDERS = {"issues": "issues/active", "lld": "docs/lld/active", "lineage": "docs/lineage"}
+OUTPUT = "docs/lld/active/LLD-42.md"
+CONFIG: Any = {"configurable": {"thread_id": "LLD-42"}, "recursion_limit": 1000}
+NODES = ("load", "draft", "gate", "review", "judge", "finalize")
+
+ISSUE_DRAFT = """# Dark mode
+
+## User Story
+
+As a reader, I want a dark page, so that my eyes rest.
+
+## Acceptance Criteria
+
+- [ ] The page is dark.
+
+## Definition of Done
+
+- [ ] Tests.
+"""
+
+
+def lld(number: int = 1, reference: str = "#42") -> str:
+    return (
+        f"# LLD-42: Draft {number}\n\n**Issue:** {reference}\n\n"
+        "## Context\n\nWhy it matters.\n\n## Proposed Changes\n\nWhat is done.\n"
+    )
+
+
+def found(title: str, category: str = "Cost", text: str = "") -> dict[str, str]:
+    return {
+        "category": category,
+        "title": title,
+        "text": text or f"What is wrong with {title}.",
+        "recommendation": f"Mend {title}.",
+    }
+
+
+def review(
+    verdict: Literal["APPROVED", "REVISE", "DISCUSS"],
+    *,
+    tier1: Sequence[dict[str, str]] = (),
+    tier2: Sequence[dict[str, str]] = (),
+    suggestions: Sequence[str] = (),
+    questions: Sequence[str] = (),
+) -> str:
+    return json.dumps(
+        {
+            "identity": "The reviewer.",
+            "pre_flight": {"passed": True, "note": ""},
+            "summary": "A summary.",
+            "tier1": list(tier1),
+            "tier2": list(tier2),
+            "suggestions": list(suggestions),
+            "questions": list(questions),
+            "verdict": verdict,
+        }
+    )
+
+
+APPROVED = review("APPROVED")
+GARBAGE = "I would say: looks good to me!"
+ASKED = review("DISCUSS", tier2=[found("storage", "Architecture")], questions=["Which database?"])
+
+
+def revise(*titles: str) -> str:
+    return review("REVISE", tier1=[found(title) for title in titles])
+
+
+class Tools:
+    """Drafts and reviews as told; the last of each repeats. Can be cut off at any of its uses."""
+
+    def __init__(
+        self,
+        reviews: Sequence[str] = (APPROVED,),
+        drafts: Sequence[str] | None = None,
+        cut_at: int | None = None,
+    ) -> None:
+        self.texts: dict[str, Callable[[int], str]] = {
+            "drafter": lambda number: lld(number) if drafts is None else drafts[min(number, len(drafts)) - 1],
+            "reviewer": lambda number: reviews[min(number, len(reviews)) - 1],
+        }
+        self.cut_at = cut_at
+        self.uses = 0
+        self.calls: list[str] = []
+        self.prompts: dict[str, Prompt] = {}
+        self.records: list[dict[str, Any]] = []
+        self.said: list[str] = []
+
+    def _use(self) -> None:
+        self.uses += 1
+        if self.uses == self.cut_at:
+            raise StopRequested
+
+    def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:
+        self._use()
+        assert (schema is not None) == (role == "reviewer")
+        name = f"{role} {number}"
+        self.calls.append(name)
+        self.prompts[name] = prompt
+        return Reply(text=self.texts[role](number), model=f"{role}-model", tokens_in=1, tokens_out=1)
+
+    def audit(self, kind: str, **fields: Any) -> None:
+        self._use()
+        self.records.append({"kind": kind, **fields})
+
+    def say(self, text: str) -> None:
+        self._use()
+        self.said.append(text)
+
+
+@dataclass
+class World:
+    """A worktree and the checkpoint of its one item; each `run` is the life of one worker."""
+
+    root: Path
+    item: Item = field(
+        default_factory=lambda: Item(
+            workflow="lld",
+            id="42",
+            label="LLD-42",
+            title="Login",
+            text="# Login\n\nPlease.\n",
+            source="issues/active/42.md",
+        )
+    )
+
+    def run(
+        self,
+        tools: Tools,
+        *,
+        run_id: str = "run-1",
+        stop_before: str | None = None,
+        max_iterations: int = 5,
+        retry_failed: bool = False,
+        decision: Decision | None = None,
+    ) -> Ended:
+        flow = LLD if self.item.workflow == "lld" else ISSUE
+        context = ItemContext(
+            item=self.item,
+            worktree=self.root / "repo",
+            run_id=run_id,
+            folders=FOLDERS,
+            templates={flow.name: shipped_template(flow.name)},
+            max_iterations=max_iterations,
+            retry_failed=retry_failed,
+            decision=decision,
+        )
+        with open_checkpoint(self.root / "checkpoint.db") as saved:
+            graph = flow.build(context, tools).compile(
+                checkpointer=saved.saver, interrupt_before=[stop_before] if stop_before else None
+            )
+            start: Any = None if saved.begun(CONFIG) else flow.start()
+            for _ in graph.stream(start, CONFIG, stream_mode="tasks", durability="sync"):
+                pass
+            state = graph.get_state(CONFIG)
+            held = state.interrupts[0].value if state.interrupts else None
+            return flow.ending(state.values, held)
+
+    def files(self) -> dict[str, str]:
+        repo = self.root / "repo"
+        return {
+            str(path.relative_to(repo)): path.read_text("utf-8")
+            for path in sorted(repo.rglob("*"))
+            if path.is_file()
+        }
+
+    def trail(self, where: str = "done") -> list[str]:
+        folder = self.root / "repo" / "docs" / "lineage" / where / f"{self.item.id}-{self.item.workflow}"
+        return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    (tmp_path / "repo").mkdir()
+    return World(tmp_path)
+
+
+def decide(answer: Literal["approve", "revise"], *, reviews: int = 1, note: str = "") -> Decision:
+    return Decision(reviews=reviews, answer=answer, note=note, by="ann", at="2026-01-01T00:00:00Z")
+
+
+# Endings.
+
+
+def test_approved_at_once(world: World) -> None:
+    tools = Tools()
+    ended = world.run(tools)
+    assert (ended.status, ended.verdict, ended.reviews, ended.output) == ("approved", "APPROVED", 1, OUTPUT)
+    assert tools.calls == ["drafter 1", "reviewer 1"]
+    assert world.trail() == ["001-issue.md", "002-draft.md", "003-verdict.md", "004-final.md"]
+    document = world.files()[OUTPUT]
+    assert document.startswith("# LLD-42: Draft 1\n")
+    assert "| 1 | 1 | APPROVED | reviewer-model | none |" in document
+
+
+def test_revised_until_approved(world: World) -> None:
+    tools = Tools([revise("cost"), revise("safety"), APPROVED])
+    ended = world.run(tools)
+    assert (ended.status, ended.reviews) == ("approved", 3)
+    assert tools.calls == [f"{role} {number}" for number in (1, 2, 3) for role in ("drafter", "reviewer")]
+    assert len(world.trail()) == 8
+    assert world.files()[OUTPUT].startswith("# LLD-42: Draft 3\n")
+
+
+def test_the_other_workflow_saves_an_issue_where_the_first_one_finds_it(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    brief = Item(
+        workflow="issue", id="dark-mode", label="ISSUE-dark-mode", title="T", text="dark", source="s"
+    )
+    world = World(tmp_path, item=brief)
+    ended = world.run(Tools(drafts=[ISSUE_DRAFT]))
+    assert (ended.status, ended.output) == ("approved", "issues/active/dark-mode.md")
+    assert world.trail() == ["001-brief.md", "002-draft.md", "003-verdict.md", "004-final.md"]
+
+
+def test_a_placeholder_reference_becomes_the_items_own_and_is_noted(world: World) -> None:
+    tools = Tools(drafts=[lld(reference="#TBD")])
+    assert world.run(tools).status == "approved"
+    assert "**Issue:** #42" in world.files()[OUTPUT]
+    assert any("#TBD" in line for line in tools.said)
+    assert "#TBD" not in tools.prompts["reviewer 1"].text
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_after_so_many_reviews_it_needs_revision(world: World, limit: int) -> None:
+    tools = Tools([revise(f"point {number}") for number in range(10)])
+    ended = world.run(tools, max_iterations=limit)
+    assert (ended.status, ended.verdict, ended.reviews) == ("needs_revision", "REVISE", limit)
+    assert f"not approved after {limit} reviews" in str(ended.error)
+    assert OUTPUT not in world.files()
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        revise("cost", "safety"),
+        review("REVISE", tier1=[found("safety"), found("cost")]),
+        review("REVISE", tier1=[found("COST", text="what is  WRONG with cost."), found("safety")]),
+        review("REVISE", tier1=[found("cost"), found("safety")], suggestions=["Something new."]),
+    ],
+    ids=["word for word", "in another order", "in other spelling", "with another suggestion"],
+)
+def test_no_progress_when_the_same_findings_come_back_twice(world: World, again: str) -> None:
+    ended = world.run(Tools([revise("cost", "safety"), again]))
+    assert (ended.status, ended.reviews) == ("needs_revision", 3)
+    assert "no progress" in str(ended.error)
+
+
+@pytest.mark.parametrize(
+    "reviews",
+    [
+        [revise("a"), revise("a"), revise("b"), revise("b"), revise("c")],
+        [revise("a"), revise("a", "b"), revise("a"), revise("a", "b"), revise("a")],
+        [revise("a"), revise("a"), revise("b"), revise("a"), revise("a")],
+    ],
+)
+def test_findings_that_change_in_between_are_progress(world: World, reviews: list[str]) -> None:
+    ended = world.run(Tools(reviews))
+    assert ended.reviews == 5
+    assert "no progress" not in str(ended.error)
+
+
+def test_an_approval_beside_a_tier_2_finding_stands_and_the_finding_is_a_follow_up(world: World) -> None:
+    ended = world.run(Tools([review("APPROVED", tier2=[found("names", "Quality")])]))
+    assert ended.status == "approved"
+    assert "- Tier 2 Quality: names: What is wrong with names. Mend names." in world.files()[OUTPUT]
+
+
+def test_an_approval_beside_a_tier_1_finding_is_none(world: World) -> None:
+    tools = Tools([review("APPROVED", tier1=[found("cost")]), APPROVED])
+    ended = world.run(tools)
+    assert (ended.status, ended.reviews) == ("approved", 2)
+    assert "What is wrong with cost." in tools.prompts["drafter 2"].text
+
+
+# What a prompt carries.
+
+
+def test_every_open_finding_and_the_draft_reach_the_next_revision(world: World) -> None:
+    first = review(
+        "REVISE",
+        tier1=[found("cost"), found("keys", "Security")],
+        tier2=[found("layers", "Architecture"), found("traces", "Observability")],
+        suggestions=["Consider a diagram."],
+    )
+    tools = Tools([first, APPROVED])
+    world.run(tools)
+    told = tools.prompts["drafter 2"].text
+    for title in ("cost", "keys", "layers", "traces"):
+        assert title in told
+        assert f"What is wrong with {title}." in told
+        assert f"Mend {title}." in told
+    assert "Consider a diagram." in told
+    assert "# LLD-42: Draft 1" in told
+    assert "Please." in told
+    assert "What is wrong with cost." in tools.prompts["reviewer 2"].text
+
+
+def test_the_first_draft_is_asked_for_with_issue_and_template(world: World) -> None:
+    tools = Tools()
+    world.run(tools)
+    told = tools.prompts["drafter 1"].text
+    assert "Please." in told
+    assert shipped_template("lld").strip() in told
+
+
+def test_findings_survive_a_draft_that_the_gate_returns(world: World) -> None:
+    tools = Tools([revise("cost"), APPROVED], drafts=[lld(1), "# nothing", lld(3)])
+    assert world.run(tools).status == "approved"
+    assert "What is wrong with cost." in tools.prompts["drafter 3"].text
+    assert "Proposed Changes" in tools.prompts["drafter 3"].text
+
+
+# The gate.
+
+
+def test_what_a_draft_misses_goes_back_by_name_before_a_review_is_paid_for(world: World) -> None:
+    tools = Tools(drafts=["# LLD-42\n\n**Issue:** #42\n\n## Context\n\nWhy.\n", lld(2)])
+    ended = world.run(tools)
+    assert (ended.status, ended.reviews) == ("approved", 1)
+    assert tools.calls == ["drafter 1", "drafter 2", "reviewer 1"]
+    missing = [line for line in tools.prompts["drafter 2"].text.splitlines() if line.startswith("- ")]
+    assert "- Proposed Changes" in missing
+    assert "- Context" not in missing
+
+
+def test_a_draft_goes_back_three_times_in_a_row_then_the_item_fails(world: World) -> None:
+    tools = Tools(drafts=["# nothing"])
+    ended = world.run(tools)
+    assert ended.status == "failed"
+    assert "Context" in str(ended.error)
+    assert tools.calls == [f"drafter {number}" for number in (1, 2, 3, 4)]
+
+
+def test_only_returns_in_a_row_count(world: World) -> None:
+    bad = "# nothing"
+    drafts = [bad, bad, bad, lld(4), bad, bad, bad, lld(8)]
+    tools = Tools([revise("cost"), APPROVED], drafts=drafts)
+    assert world.run(tools).status == "approved"
+    assert len([call for call in tools.calls if call.startswith("drafter")]) == 8
+
+
+def test_a_later_run_gives_a_draft_that_failed_the_gate_new_tries(world: World) -> None:
+    world.run(Tools(drafts=["# nothing"]))
+    again = Tools(drafts=["# nothing"] * 5 + [lld(6)])
+    assert world.run(again, run_id="run-2").status == "approved"
+    assert again.calls == ["drafter 5", "drafter 6", "reviewer 1"]
+
+
+# Reviews that cannot be read.
+
+
+def test_an_unreadable_review_is_never_an_approval_and_is_asked_for_again(world: World) -> None:
+    tools = Tools([GARBAGE, APPROVED])
+    ended = world.run(tools)
+    assert (ended.status, ended.reviews) == ("approved", 2)
+    assert tools.calls == ["drafter 1", "reviewer 1", "reviewer 2"]
+    verdicts = [text for name, text in world.files().items() if name.endswith("-verdict.md")]
+    assert GARBAGE in verdicts[0]
+
+
+@pytest.mark.parametrize("reply", [GARBAGE, "", APPROVED[:-30], "<html>502</html>", APPROVED + APPROVED])
+def test_three_unreadable_reviews_in_a_row_fail_the_item(world: World, reply: str) -> None:
+    tools = Tools([reply])
+    ended = world.run(tools)
+    assert (ended.status, ended.verdict, ended.reviews) == ("failed", "UNREADABLE", 3)
+    assert tools.calls == ["drafter 1", "reviewer 1", "reviewer 2", "reviewer 3"]
+
+
+def test_only_unreadable_reviews_in_a_row_count(world: World) -> None:
+    reviews = [GARBAGE, GARBAGE, revise("a"), GARBAGE, APPROVED]
+    ended = world.run(Tools(reviews))
+    assert (ended.status, ended.reviews) == ("approved", 5)
+
+
+def test_an_unreadable_review_counts_as_a_review(world: World) -> None:
+    ended = world.run(Tools([GARBAGE]), max_iterations=2)
+    assert (ended.status, ended.reviews) == ("needs_revision", 2)
+
+
+def test_a_later_run_reviews_the_same_draft_again(world: World) -> None:
+    world.run(Tools([GARBAGE]))
+    again = Tools([GARBAGE] * 3 + [APPROVED])
+    assert world.run(again, run_id="run-2").status == "approved"
+    assert again.calls == ["reviewer 4"]
+
+
+def test_findings_stay_open_over_an_unreadable_review(world: World) -> None:
+    tools = Tools([revise("cost"), GARBAGE, revise("other"), APPROVED])
+    world.run(tools)
+    assert "What is wrong with cost." in tools.prompts["reviewer 3"].text
+
+
+# A person decides.
+
+
+def test_a_discussion_waits_with_its_question_and_costs_nothing_until_it_is_answered(world: World) -> None:
+    ended = world.run(Tools([ASKED]))
+    assert (ended.status, ended.verdict, ended.reviews) == ("discuss", "DISCUSS", 1)
+    assert ended.error == "Which database?"
+    for run_id in ("run-1", "run-2"):
+        waiting = Tools([ASKED])
+        assert world.run(waiting, run_id=run_id).status == "discuss"
+        assert waiting.calls == []
+
+
+def test_an_answer_to_another_discussion_is_no_answer(world: World) -> None:
+    world.run(Tools([ASKED]))
+    tools = Tools()
+    assert world.run(tools, decision=decide("approve", reviews=2)).status == "discuss"
+    assert tools.calls == []
+
+
+def test_a_person_may_approve(world: World) -> None:
+    world.run(Tools([ASKED]))
+    tools = Tools()
+    ended = world.run(tools, run_id="run-2", decision=decide("approve", note="Take SQLite."))
+    assert (ended.status, ended.verdict) == ("approved", "APPROVED")
+    assert tools.calls == []
+    document = world.files()[OUTPUT]
+    assert "approved by ann 2026-01-01T00:00:00Z: Take SQLite." in document
+    assert "Tier 2 Architecture: storage" in document
+    assert [record["kind"] for record in tools.records] == ["decision"]
+
+
+def test_a_person_may_ask_for_a_revision_and_drafter_and_reviewer_hear_it(world: World) -> None:
+    world.run(Tools([ASKED]))
+    tools = Tools([ASKED, APPROVED])
+    ended = world.run(tools, run_id="run-2", decision=decide("revise", note="Take SQLite."))
+    assert (ended.status, ended.reviews) == ("approved", 2)
+    assert tools.calls == ["drafter 2", "reviewer 2"]
+    for name in tools.calls:
+        assert "Take SQLite." in tools.prompts[name].text
+    assert "What is wrong with storage." in tools.prompts["drafter 2"].text
+
+
+def test_a_persons_word_holds_until_a_review_was_read(world: World) -> None:
+    world.run(Tools([ASKED]))
+    tools = Tools([ASKED, GARBAGE, APPROVED], drafts=[lld(1), "# nothing", lld(3)])
+    assert (
+        world.run(tools, run_id="run-2", decision=decide("revise", note="Take SQLite.")).status == "approved"
+    )
+    assert tools.calls == ["drafter 2", "drafter 3", "reviewer 2", "reviewer 3"]
+    for name in tools.calls:
+        assert "Take SQLite." in tools.prompts[name].text, name
+
+
+def test_a_persons_word_gives_a_new_allowance_of_reviews(world: World) -> None:
+    world.run(Tools([revise("a"), ASKED]), max_iterations=2)
+    tools = Tools([revise("a"), ASKED, revise("b"), APPROVED])
+    ended = world.run(tools, run_id="run-2", max_iterations=2, decision=decide("revise", reviews=2))
+    assert (ended.status, ended.reviews) == ("approved", 4)
+
+
+def test_a_second_discussion_needs_a_second_answer(world: World) -> None:
+    world.run(Tools([ASKED]))
+    ended = world.run(Tools([ASKED]), run_id="run-2", decision=decide("revise"))
+    assert (ended.status, ended.reviews) == ("discuss", 2)
+    again = world.run(Tools([ASKED]), run_id="run-3", decision=decide("approve", reviews=2))
+    assert again.status == "approved"
+
+
+# A later run.
+
+
+def test_an_item_that_needs_revision_is_not_tried_again_by_itself(world: World) -> None:
+    world.run(Tools([revise("a"), revise("b")]), max_iterations=2)
+    tools = Tools()
+    ended = world.run(tools, run_id="run-2", max_iterations=2)
+    assert (ended.status, ended.reviews, tools.calls) == ("needs_revision", 2, [])
+
+
+def test_retry_failed_gives_a_new_allowance(world: World) -> None:
+    points = [revise(f"point {number}") for number in range(10)]
+    world.run(Tools(points), max_iterations=2)
+    tools = Tools(points)
+    ended = world.run(tools, run_id="run-2", max_iterations=2, retry_failed=True)
+    assert (ended.status, ended.reviews) == ("needs_revision", 4)
+    assert tools.calls == ["drafter 3", "reviewer 3", "drafter 4", "reviewer 4"]
+    assert "What is wrong with point 1." in tools.prompts["drafter 3"].text
+
+
+def test_retry_failed_gives_its_allowance_once_a_run(world: World) -> None:
+    points = [revise(f"point {number}") for number in range(10)]
+    world.run(Tools(points), max_iterations=1)
+    world.run(Tools(points), run_id="run-2", max_iterations=1, retry_failed=True)
+    tools = Tools(points)
+    ended = world.run(tools, run_id="run-2", max_iterations=1, retry_failed=True)
+    assert (ended.reviews, tools.calls) == (2, [])
+
+
+def test_retry_failed_tries_one_that_made_no_progress_again(world: World) -> None:
+    world.run(Tools([revise("a")]))
+    tools = Tools([revise("a")] * 3 + [APPROVED])
+    assert world.run(tools, run_id="run-2", retry_failed=True).status == "approved"
+    assert tools.calls == ["drafter 4", "reviewer 4"]
+
+
+def test_a_raised_limit_goes_on_where_it_stopped(world: World) -> None:
+    points = [revise(f"point {number}") for number in range(3)]
+    world.run(Tools(points), max_iterations=2)
+    tools = Tools([*points, APPROVED])
+    ended = world.run(tools, run_id="run-2", max_iterations=4)
+    assert (ended.status, ended.reviews) == ("approved", 4)
+    assert tools.calls == ["drafter 3", "reviewer 3", "drafter 4", "reviewer 4"]
+
+
+def test_a_raised_limit_does_not_go_on_with_one_that_made_no_progress(world: World) -> None:
+    world.run(Tools([revise("a")]))
+    tools = Tools()
+    assert world.run(tools, run_id="run-2", max_iterations=50).status == "needs_revision"
+    assert tools.calls == []
+
+
+# Cut off and resumed.
+
+
+REVIEWS = [revise("cost"), GARBAGE, APPROVED]
+USES = 16  # of the tools in such a run: two drafts, three reviews, and what is said and noted of each
+
+
+@dataclass(frozen=True)
+class Uncut:
+    """How the run ends that nothing cuts off."""
+
+    ended: Ended
+    files: dict[str, str]
+    calls: list[str]
+
+
+@pytest.fixture(scope="module")
+def uncut(tmp_path_factory: pytest.TempPathFactory) -> Uncut:
+    root = tmp_path_factory.mktemp("uncut")
+    (root / "repo").mkdir()
+    whole, tools = World(root), Tools(REVIEWS)
+    ended = whole.run(tools)
+    assert tools.uses == USES
+    return Uncut(ended=ended, files=whole.files(), calls=tools.calls)
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_run_stopped_before_any_node_goes_on_there(world: World, uncut: Uncut, node: str) -> None:
+    calls: list[str] = []
+    for life in range(10):
+        tools = Tools(REVIEWS)
+        last = world.run(tools, run_id=f"run-{life}", stop_before=node)
+        calls += tools.calls
+        if last.status == "approved":
+            break
+    assert last == uncut.ended
+    assert calls == uncut.calls
+    assert world.files() == uncut.files
+
+
+@pytest.mark.parametrize("cut_at", range(1, USES + 1))
+def test_a_run_cut_off_anywhere_goes_on_and_pays_nothing_twice(
+    world: World, uncut: Uncut, cut_at: int
+) -> None:
+    first, second = Tools(REVIEWS, cut_at=cut_at), Tools(REVIEWS)
+    with pytest.raises(StopRequested):
+        world.run(first)
+    assert world.run(second, run_id="run-2") == uncut.ended
+    assert first.calls + second.calls == uncut.calls
+    assert world.files() == uncut.files
+
+
+def test_a_run_cut_off_time_and_again_ends_all_the_same(world: World, uncut: Uncut) -> None:
+    calls: list[str] = []
+    last = None
+    for life in range(3 * USES):
+        tools = Tools(REVIEWS, cut_at=1 + life % 3)
+        try:
+            last = world.run(tools, run_id=f"run-{life}")
+        except StopRequested:
+            continue
+        finally:
+            calls += tools.calls
+        break
+    assert last == uncut.ended
+    assert calls == uncut.calls
+    assert world.files() == uncut.files
+
+
+def test_a_finished_item_that_is_run_again_stays_finished(world: World) -> None:
+    ended = world.run(Tools())
+    files = world.files()
+    tools = Tools()
+    assert world.run(tools, run_id="run-2") == ended
+    assert tools.calls == []
+    assert world.files() == files
+
+
+def test_a_file_in_the_way_fails_the_item_and_once_moved_it_is_finished_without_a_call(world: World) -> None:
+    path = world.root / "repo" / OUTPUT
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    with pytest.raises(ItemFailed, match="move it away"):
+        world.run(Tools())
+    assert path.read_text() == "mine"
+    path.unlink()
+    tools = Tools()
+    assert world.run(tools, run_id="run-2").status == "approved"
+    assert tools.calls == []
+
+
+# What is left behind.
+
+
+def test_the_audit_tells_of_every_gate_and_verdict(world: World) -> None:
+    tools = Tools([revise("cost"), APPROVED])
+    world.run(tools)
+    assert [record["kind"] for record in tools.records] == ["gate", "verdict", "gate", "verdict"]
+    first = tools.records[1]
+    assert (first["review"], first["verdict"], first["model"]) == (1, "REVISE", "reviewer-model")
+    assert [finding["title"] for finding in first["findings"]] == ["cost"]
+
+
+def test_a_verdict_in_the_trail_is_a_document_people_can_read(world: World) -> None:
+    world.run(Tools([revise("cost"), APPROVED]))
+    verdict = next(text for name, text in world.files().items() if name.endswith("003-verdict.md"))
+    assert "Verdict" in verdict
+    assert "cost" in verdict
+    assert not verdict.startswith("{")
+
+
+@pytest.mark.parametrize("half", ["half of a pair: \ud83d", "an undecodable byte: \udcff"])
+def test_a_model_that_sends_half_a_character_does_not_bring_its_item_down(world: World, half: str) -> None:
+    draft = f"{lld()}\n{half}\n"
+    assert world.run(Tools(drafts=[draft])).status == "approved"
+    assert world.files()[OUTPUT].startswith("# LLD-42")
+
+
+def test_an_end_without_an_ending_is_a_failure() -> None:
+    ended = LLD.ending({"reviews": 1, "verdict": "REVISE"}, None)
+    assert (ended.status, ended.reviews) == ("failed", 1)
