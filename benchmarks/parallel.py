@@ -106,9 +106,7 @@ def stopping() -> list[str]:
         while any(_alive(pid) for pid in pids):
             time.sleep(0.005)
         seconds = time.perf_counter() - began
-    return [
-        f"Ctrl+C to an empty process table, 10 workers: {seconds:.2f} s   (required < 5, aim < 1.5)"
-    ]
+    return [f"Ctrl+C to an empty process table, 10 workers: {seconds:.2f} s   (required < 5, aim < 1.5)"]
 
 
 def _alive(pid: int) -> bool:

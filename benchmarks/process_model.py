@@ -44,8 +44,8 @@ def pool_with_a_killed_worker() -> list[str]:
     ours = _ours("crash=SIGKILL")
     return [
         (
-            f"one worker killed, {ITEMS} items: ProcessPoolExecutor loses {lost}; ours loses {ITEMS - 1 - ours} "
-            "besides the one"
+            f"one worker killed, {ITEMS} items: ProcessPoolExecutor loses {lost}; "
+            f"ours loses {ITEMS - 1 - ours} besides the one"
         )
     ]
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,34 +43,35 @@ specs = st.builds(
     burst=st.sampled_from([None, None, 1, 5]),
     max_in_flight=st.sampled_from([None, None, 1, 3]),
 )
-delays = st.sampled_from([0.05, 1.0, 30.0, 5_000.0, *NONSENSE])
-headers = st.sampled_from(
+TOLD = [0.05, 1.0, 30.0, 5_000.0]
+HEADERS: list[dict[str, str]] = [
+    {},
+    {"x-ratelimit-limit-requests": "30", "x-ratelimit-remaining-requests": "1"},
+    {"x-ratelimit-limit-requests": "100000", "x-ratelimit-limit-tokens": "90000000"},
+    {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "7s"},
+    {"x-ratelimit-limit-requests": "nan", "x-ratelimit-remaining-tokens": "-1"},
+    {"anthropic-ratelimit-output-tokens-limit": "1000000"},
+]
+# One draw a value: whole settlements and requests are drawn, not their parts.
+settlements = st.sampled_from(
     [
-        {},
-        {"x-ratelimit-limit-requests": "30", "x-ratelimit-remaining-requests": "1"},
-        {"x-ratelimit-limit-requests": "100000", "x-ratelimit-limit-tokens": "90000000"},
-        {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "7s"},
-        {"x-ratelimit-limit-requests": "nan", "x-ratelimit-remaining-tokens": "-1"},
-        {"anthropic-ratelimit-output-tokens-limit": "1000000"},
+        Settlement(
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            error=error,
+            retry_after=delay,
+            quota_reset=delay,
+            headers=headers,
+        )
+        for error, delay, headers, (tokens_in, tokens_out) in product(
+            [None] * 10 + [ErrorClass.RATE_LIMITED] * 2 + list(ErrorClass),
+            [*TOLD, *NONSENSE],
+            HEADERS,
+            [(0, 0), (10, 10), (500, 0), (9_000, 3_000)],
+        )
     ]
 )
-settlements = st.builds(
-    Settlement,
-    tokens_in=st.sampled_from([0, 10, 500, 9_000]),
-    tokens_out=st.sampled_from([0, 10, 3_000]),
-    error=st.sampled_from([*[None] * 10, ErrorClass.RATE_LIMITED, ErrorClass.RATE_LIMITED, *ErrorClass]),
-    retry_after=delays,
-    quota_reset=delays,
-    headers=headers,
-)
-
-
-asks = st.tuples(
-    st.sampled_from(ITEMS),
-    st.sampled_from(["p"] * 6 + ["q"]),
-    st.sampled_from(["m", "m", "n"]),
-    st.sampled_from([0, 10, 1_000, 100_000]),
-)
+asks = st.sampled_from(list(product(ITEMS, ["p"] * 6 + ["q"], ["m", "m", "n"], [0, 10, 1_000, 100_000])))
 moments = st.sampled_from([0.0, 0.001, 0.05, 0.3, 1.0, 5.0])
 
 
@@ -274,7 +276,7 @@ class PoolMachine(RuleBasedStateMachine):
                 shadow.refill(self.now)
                 shadow.level = min(shadow.capacity, shadow.level + given.tokens - used)
         told = settlement.retry_after
-        if settlement.error is ErrorClass.RATE_LIMITED and told in {0.05, 1.0, 30.0, 5_000.0}:
+        if settlement.error is ErrorClass.RATE_LIMITED and told in TOLD:
             assert told is not None
             self.rest(given.key, self.now + min(told, 3_600.0))
         self.take(events)
