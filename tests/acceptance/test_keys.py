@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Project, Result, processes_of, wait_until
 
 from agentos.simulator import KeyConfig, LimitConfig, SimulatorConfig, parse_fault, running_simulator
+from conftest import Project, Result, processes_of, wait_until
 
 
 @dataclass(kw_only=True)
