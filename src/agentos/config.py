@@ -118,7 +118,10 @@ def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
     pyproject = worktree / "pyproject.toml"
     if pyproject.is_file():
         # Only our own table is our business, but a file that cannot be read may hold one.
-        table = _read_toml(pyproject).get("tool", {}).get("agentos", {})
+        tools = _read_toml(pyproject).get("tool", {})
+        table = tools.get("agentos", {}) if isinstance(tools, dict) else {}
+        if not isinstance(table, dict):
+            raise ConfigError(f"tool.agentos in {pyproject} must be a table.")
         if table:
             found.append((pyproject, table))
     own = worktree / "agentos.toml"

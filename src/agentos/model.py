@@ -53,6 +53,11 @@ def check_distinct(ids: Iterable[str]) -> None:
             raise UsageError(f"Item ids {other!r} and {one!r} differ only in case; rename one of them.")
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 review`, `2 reviews`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Item:
     """One brief or issue to process."""

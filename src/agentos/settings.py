@@ -223,14 +223,14 @@ class Settings:
     output: str = setting(
         "stream",
         one_of("stream", "grouped", "quiet"),
-        "Show lines as they come, item by item, or not.",
+        "Show lines as they come (stream), item by item (grouped), or not at all (quiet).",
         "Output",
         metavar="HOW",
     )
     json: bool = setting(
         False, yes_no, "Print JSON on standard output, everything else on standard error.", "Output"
     )
-    verbose: bool = setting(False, yes_no, "Show more.", "Output", short="-v")
+    verbose: bool = setting(False, yes_no, "Show every node and lease, too.", "Output", short="-v")
     quiet: bool = setting(False, yes_no, "Show only the summary.", "Output", short="-q")
 
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")

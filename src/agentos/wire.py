@@ -99,9 +99,6 @@ class Hello(Message):
     pid: int
     resumed: bool
     warm: bool = False  # its imports were done before it was forked
-    tokens_in: int = 0  # spent on this item before, by the word of its own journal
-    tokens_out: int = 0
-    calls: int = 0
 
 
 class NodeStarted(Message):
@@ -160,6 +157,13 @@ class Audit(Message):
     record: dict[str, Any]
 
 
+class PaidBefore(Message):
+    """The audit record of a call made by an earlier process; it may have been heard, or not."""
+
+    type: Literal["paid_before"] = "paid_before"
+    record: dict[str, Any]
+
+
 class Ended(Message):
     """The worker's last word on its item."""
 
@@ -173,7 +177,7 @@ class Ended(Message):
 
 ToWorker = Annotated[Job | Leased | LeaseRefused | Drain, Field(discriminator="type")]
 ToCoordinator = Annotated[
-    Hello | NodeStarted | NodeEnded | LeaseWanted | Settled | Waiting | Beat | Audit | Ended,
+    Hello | NodeStarted | NodeEnded | LeaseWanted | Settled | Waiting | Beat | Audit | PaidBefore | Ended,
     Field(discriminator="type"),
 ]
 _TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)

@@ -54,7 +54,7 @@ class TestSpelling:
         box.items(2)
         done = box.run("--all", "--mock", *words)
         assert done.code == 2, done
-        assert "parallel" in done.err
+        assert "parallel" in done.err or "-1" in done.err
         assert not box.home.exists()
 
     def test_capped_with_a_warning(self, box: Sandbox) -> None:
@@ -91,7 +91,7 @@ def _troubles(box: Sandbox, *, megabytes: int) -> None:
     box.item(1, "crash=SIGKILL")
     box.item(2, "hang=600")
     box.item(3, 'fail="the schema is not described"')
-    box.item(4, f"sh=\"head -c {megabytes}000000 /dev/zero | tr '\\0' x | fold -w 200\"")
+    box.item(4, f"sh=\"head -c {megabytes}000000 /dev/zero | tr '\\0' x | fold -w 200; echo\"")
     box.item(5, f'say="{ESCAPES}"')
     box.item(6, "sh=\"(trap '' TERM; exec sleep 1000) & sleep 0.2\"")
     box.item(7, "sh=\"(trap '' TERM HUP INT; exec setsid sleep 1001) & sleep 0.2\"")
@@ -129,8 +129,8 @@ def test_every_kind_of_trouble_in_one_run(tmp_path: Path, method: str, megabytes
         assert peak < 200
         assert unprefixed(done.lines) == []
         assert unprefixed(done.err.splitlines()) == []
-        printed = sum(len(line) for line in done.lines if line.startswith("[LLD-4] x"))
-        assert printed - len("[LLD-4] ") * (megabytes * 5_000) == megabytes * 1_000_000
+        printed = sum(len(line) - len("[LLD-4] ") for line in done.lines if line.startswith("[LLD-4] x"))
+        assert printed == megabytes * 1_000_000
         logged = box.log("LLD-4")
         assert sum(line.count("x") for line in logged if " out x" in line) == megabytes * 1_000_000
 
@@ -332,7 +332,7 @@ class TestLeftBehind:
         done = either.run("--all", "--mock", "-j2")
         assert done.code == 0, done
         run = either.runs()[-1]
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?", run.name)
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z(-\d+)?", run.name)
         present = {path.name for path in run.iterdir()}
         assert present >= {
             "LLD-1.log",

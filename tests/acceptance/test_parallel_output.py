@@ -15,10 +15,7 @@ import pytest
 from parallel_support import ORPHAN_SECONDS, Sandbox, sandbox, unprefixed, wait_for
 
 LINES = 5_000  # of each of two programs, on each of two streams
-_PRINT = (
-    'awk \'BEGIN { for (i = 0; i < %d; i++) { print \\"%s out \\" i; fflush(); '
-    'print \\"%s err \\" i > \\"/dev/stderr\\"; fflush() } }\''
-)
+_PRINT = '(i=0; while [ $i -lt %d ]; do echo \\"%s out $i\\"; echo \\"%s err $i\\" >&2; i=$((i + 1)); done)'
 
 
 @pytest.fixture
@@ -27,16 +24,16 @@ def box(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-@pytest.mark.parametrize(("method", "lines"), [("forkserver", LINES), ("spawn", LINES // 10)])
-def test_no_torn_lost_or_unprefixed_line(tmp_path: Path, method: str, lines: int) -> None:
+@pytest.mark.parametrize(("method", "workers", "lines"), [("forkserver", 10, LINES), ("spawn", 3, LINES)])
+def test_no_torn_lost_or_unprefixed_line(tmp_path: Path, method: str, workers: int, lines: int) -> None:
     with sandbox(tmp_path, method) as box:
         programs = " & ".join(_PRINT % (lines, name, name) for name in ("a", "b"))
-        box.items(10, f'sh="{programs} & wait"')
+        box.items(workers, f'sh="{programs} & wait"')
         done = box.run("--all", "--mock", "-j10", seconds=170)
         assert done.code == 0, done
         assert unprefixed(done.lines) == []
         assert unprefixed(done.err.splitlines()) == []
-        for number in range(1, 11):
+        for number in range(1, workers + 1):
             mine = f"[LLD-{number}] "
             for program in ("a", "b"):
                 for stream, shown in (("out", done.lines), ("err", done.err.splitlines())):
@@ -149,19 +146,19 @@ def test_any_locale(box: Sandbox, locale: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "redirection",
+    ("redirection", "failing"),
     [
-        "| head -n 1; exit ${PIPESTATUS[0]}",
-        "| true; exit ${PIPESTATUS[0]}",
-        ">&-",
-        "2>&-",
-        "<&-",
-        "<&- >&- 2>&-",
-        ">/dev/full",
-        "2>/dev/full",
+        ("| head -n 1; exit ${PIPESTATUS[0]}", True),
+        ("| head -n 1; exit ${PIPESTATUS[0]}", False),
+        ("| true; exit ${PIPESTATUS[0]}", True),
+        (">&-", True),
+        ("2>&-", False),
+        ("<&-", False),
+        ("<&- >&- 2>&-", True),
+        (">/dev/full", True),
+        ("2>/dev/full", False),
     ],
 )
-@pytest.mark.parametrize("failing", [False, True])
 def test_streams_that_are_closed_or_full(box: Sandbox, redirection: str, failing: bool) -> None:
     """The run goes on without its audience, and its exit code stays true."""
     box.items(2, 'latency=0.1 sh="seq 1 200; seq 1 200 >&2"')
@@ -270,6 +267,25 @@ def test_a_terminal(box: Sandbox, width: int, height: int) -> None:
         assert unprefixed([line for line in everything[begin:end] if line]) == []
         for number in range(1, 9):
             assert sum(line == f"[LLD-{number}] 30" for line in everything) == 1
+    finally:
+        terminal.close()
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_a_terminal_made_narrower_than_the_footer(box: Sandbox) -> None:
+    box.items(3)
+    for number in range(4, 8):
+        box.item(number, "latency=3")
+    terminal = Terminal(box, 160, 40)
+    try:
+        terminal.type("lld-workflow --all --mock -j4")
+        wait_for(
+            lambda: any(FOOTER.match(x) and "3 approved" in x for x in terminal.screen()), "a wide footer", 60
+        )
+        terminal.resize(45, 40)
+        wait_for(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
+        left = [line for line in terminal.screen(history=True) if FOOTER.match(line) or ROW.match(line)]
+        assert left == []
     finally:
         terminal.close()
 

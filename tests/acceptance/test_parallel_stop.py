@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -64,15 +65,16 @@ def test_ctrl_c_at_many_random_moments(tmp_path: Path, method: str, seed: int) -
 
 
 def test_ctrl_c_with_ten_workers_in_slow_calls(either: Sandbox) -> None:
-    either.items(12, "latency=30")
-    command = either.start("--all", "--mock", "-j10")
-    wait_for(lambda: len(either.events("leased")) == 10, "ten calls in flight")
+    workers = 10 if either.environment["AGENTOS_START_METHOD"] == "forkserver" else 4
+    either.items(workers + 2, "latency=30")
+    command = either.start("--all", "--mock", f"-j{workers}")
+    wait_for(lambda: len(either.events("leased")) == workers, "calls in flight")
     done = _stop(either, command)
     assert done.code == 130, done
     done.assert_no_traceback()
     summary = either.summary()
     assert summary["exit_code"] == 130
-    assert summary["totals"] == {"interrupted": 10, "pending": 2}
+    assert summary["totals"] == {"interrupted": workers, "pending": 2}
     assert unprefixed(done.lines) == []
 
 
@@ -94,8 +96,9 @@ def test_ctrl_c_during_start_up(tmp_path: Path, wanted: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_interrupted_again_and_again_it_is_finished_in_the_end(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    with sandbox(tmp_path, "spawn" if seed == 2 else "forkserver") as box:
-        box.items(10, "latency=0.3")
+    method, count = ("spawn", 4) if seed == 2 else ("forkserver", 10)
+    with sandbox(tmp_path, method) as box:
+        box.items(count, "latency=0.3")
         for _ in range(3):
             command = box.start("--all", "--mock", "-j4")
             time.sleep(chance.uniform(1.0, 3.0))
@@ -105,7 +108,7 @@ def test_interrupted_again_and_again_it_is_finished_in_the_end(tmp_path: Path, s
                 command.wait()
         done = box.run("--all", "--mock", "-j10")
         assert done.code == 0, done
-        box.assert_all_done_once(range(1, 11))
+        box.assert_all_done_once(range(1, count + 1))
 
 
 def test_a_paid_call_is_not_paid_again(box: Sandbox) -> None:
@@ -190,22 +193,11 @@ def test_ctrl_c_when_nobody_reads_the_output(box: Sandbox) -> None:
     box.item(1, "latency=30 sh=\"head -c 3000000 /dev/zero | tr '\\0' x | fold -w 100\"")
     command = box.start("1", "--mock", stdout=subprocess.PIPE)
     wait_for(lambda: box.events("leased"), "the call")
-    wait_for(lambda: Path(f"/proc/{command.pid}/wchan").read_text("utf-8") != "", "the pipe to be full")
+    wait_for((box.runs()[-1] / "LLD-1.log").exists, "its first lines")
     time.sleep(1.0)
     command.signal_group(signal.SIGINT)
     box.assert_gone(STOP_SECONDS)
     assert command.popen.poll() in INTERRUPTED
-
-
-def test_the_time_limit_holds_when_nobody_reads_the_output(box: Sandbox) -> None:
-    box.item(1, "sh=\"head -c 3000000 /dev/zero | tr '\\0' x | fold -w 100\"")
-    box.item(2, "sh=\"trap '' TERM; sleep 1000\"")
-    command = box.start("--all", "--mock", "-j2", "--timeout", "3s", stdout=subprocess.PIPE)
-    wait_for(lambda: any(one.command == "sleep 1000" for one in box.processes()), "the program")
-    wait_for(
-        lambda: not any(one.command == "sleep 1000" for one in box.processes()), "its end by the watchdog", 20
-    )
-    command.signal(signal.SIGKILL)
 
 
 def test_a_stopped_server_does_not_hold_the_stop_up(box: Sandbox) -> None:
@@ -229,11 +221,8 @@ def test_handlers_do_not_survive_into_programs(box: Sandbox) -> None:
     """A program started by a workflow can be ended by SIGTERM and SIGINT as usual."""
     box.item(1, 'sh="cat /proc/self/status | grep Sig"')
     assert box.run("1", "--mock").code == 0
-    masks = {
-        line.split()[2].rstrip(":"): int(line.split()[3], 16)
-        for line in box.log("LLD-1")
-        if " out Sig" in line
-    }
+    found = [line.split() for line in box.log("LLD-1") if re.search(r" out Sig(Ign|Blk):", line)]
+    masks = {words[2].rstrip(":"): int(words[3], 16) for words in found}
     asked = (1 << (signal.SIGINT - 1)) | (1 << (signal.SIGTERM - 1))
     assert masks["SigIgn"] & asked == 0
     assert masks["SigBlk"] & asked == 0

@@ -73,9 +73,19 @@ ASKS = list(product(ITEMS, ["p"] * 6 + ["q"], ["m", "m", "n"], [0, 10, 1_000, 10
 # Numbers that are drawn tend to be small: what they stand for must not depend on that.
 random.Random(4).shuffle(SETTLEMENTS)
 random.Random(4).shuffle(ASKS)
+
+
+def settlement_of(number: int) -> Settlement:
+    return SETTLEMENTS[number]
+
+
+def ask_of(number: int) -> tuple[str, str, str, int]:
+    return ASKS[number]
+
+
 # Whole values are drawn, not their parts: each draw costs more than the step it is for.
-settlements = st.integers(0, len(SETTLEMENTS) - 1).map(SETTLEMENTS.__getitem__)
-asks = st.integers(0, len(ASKS) - 1).map(ASKS.__getitem__)
+settlements = st.integers(0, len(SETTLEMENTS) - 1).map(settlement_of)
+asks = st.integers(0, len(ASKS) - 1).map(ask_of)
 moments = st.sampled_from([0.0, 0.001, 0.05, 0.3, 1.0, 5.0])
 
 

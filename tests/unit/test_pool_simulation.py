@@ -245,7 +245,7 @@ seeds = pytest.mark.parametrize("seed", [1, 2, 3])
 
 
 @seeds
-@pytest.mark.parametrize("calls", [400, 1600])
+@pytest.mark.parametrize("calls", [400, 1200])
 @pytest.mark.parametrize("burst", [True, False])
 def test_configured_limits_are_used_up_and_hardly_ever_refused(seed: int, calls: int, burst: bool) -> None:
     quotas = even()
@@ -255,7 +255,7 @@ def test_configured_limits_are_used_up_and_hardly_ever_refused(seed: int, calls:
 
 
 @seeds
-@pytest.mark.parametrize("calls", [400, 1600])
+@pytest.mark.parametrize("calls", [400, 1200])
 def test_limits_learnt_from_headers(seed: int, calls: int) -> None:
     quotas = even()
     result = Experiment(World(quotas=quotas, keys=untold(quotas), headers=True, calls=calls, seed=seed)).run()
@@ -267,11 +267,11 @@ def test_limits_learnt_from_headers(seed: int, calls: int) -> None:
 @pytest.mark.parametrize("learn", [False, True])
 def test_uneven_keys_are_each_used_up(seed: int, learn: bool) -> None:
     keys = untold(UNEVEN) if learn else told(UNEVEN)
-    result = Experiment(World(quotas=UNEVEN, keys=keys, headers=learn, calls=1600, seed=seed)).run()
+    result = Experiment(World(quotas=UNEVEN, keys=keys, headers=learn, calls=1000, seed=seed)).run()
     assert result.goodput >= 0.97
     assert result.refused_share < 0.01
-    assert result.by_key["key-1"] == pytest.approx(800, rel=0.02)
-    assert result.by_key["key-4"] == pytest.approx(200, rel=0.02)
+    assert result.by_key["key-1"] == pytest.approx(500, rel=0.03)
+    assert result.by_key["key-4"] == pytest.approx(125, rel=0.03)
 
 
 @seeds

@@ -43,7 +43,7 @@ def json_lines(path: Path) -> list[dict[str, object]]:
 
 def test_a_run_has_a_private_folder_named_after_its_start(run: RunFolder, home: Home) -> None:
     assert run.path == home.runs / run.run_id
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ", run.run_id)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z", run.run_id)
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
 
 

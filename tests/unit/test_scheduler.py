@@ -479,7 +479,9 @@ class AnyHistory(RuleBasedStateMachine):
     def a_worker_is_up(self, data: st.DataObject) -> None:
         item = data.draw(st.sampled_from(sorted(self.alive - self.heard.keys() - self.waits)))
         self.run.ready(item, self.now)
-        self.heard[item], self.worked[item] = self.now, 0.0
+        self.heard[item] = self.now
+        if not self.hardness[item]:
+            self.worked[item] = 0.0
 
     @precondition(lambda self: self.alive)
     @rule()
@@ -545,7 +547,8 @@ class AnyHistory(RuleBasedStateMachine):
         if hasattr(self, "run"):
             self.take(self.run.tick(self.now))
             while self.alive:
-                item = self.alive.pop()
+                item = min(self.alive)
+                self.alive.remove(item)
                 self.take(self.run.gone(item, self.now, status=None, error="why"))
             assert self.run.done
             assert self.ended.keys() == set(self.items)
@@ -553,5 +556,5 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(
-    max_examples=100, stateful_step_count=30, derandomize=True, database=None, deadline=None
+    max_examples=200, stateful_step_count=40, derandomize=True, database=None, deadline=None
 )

@@ -35,7 +35,7 @@ def clean(*, older_than: float, dry_run: bool) -> None:
         click.echo("Nothing was run here yet.")
         return
     limit = time.time() - older_than
-    with Records(home.records) as records:
+    with Records(home.records, write=not dry_run) as records:
         live = {path.name for path in _entries(home.runs) if is_live(path)}
         held = {
             home.checkpoint(claim.workflow, claim.item)

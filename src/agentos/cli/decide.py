@@ -1,6 +1,8 @@
 """`agentos decide`: a person's answer to a review that ends in DISCUSS."""
 
 import getpass
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -48,7 +50,8 @@ def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
         + (f" ({note.strip()})" if note.strip() else "")
         + ". The next run goes on from there:"
     )
-    click.echo(f"  agentos {found.workflow} {found.item}")
+    mock = " --mock" if _was_mocked(project.home.runs / found.run_id / "summary.json") else ""
+    click.echo(f"  agentos {found.workflow} {found.item}{mock}")
 
 
 def _waiting(records: "Records", wanted: str) -> "Progress":
@@ -71,6 +74,14 @@ def _label(workflow: str, item: str) -> str:
     from agentos.workflows.registry import workflow as find  # noqa: PLC0415
 
     return f"{find(workflow).prefix}-{item}"
+
+
+def _was_mocked(summary: Path) -> bool:
+    try:
+        keys = json.loads(summary.read_text("utf-8"))["keys"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(key.get("provider") == "mock" for key in keys)
 
 
 def _person() -> str:

@@ -10,6 +10,7 @@ import click
 from agentos.cli.project import Project
 from agentos.coordinator.plan import Entry, Step
 from agentos.errors import Exit
+from agentos.model import counted
 from agentos.settings import Settings
 from agentos.store.runfolder import is_live
 
@@ -27,7 +28,7 @@ WORDS = {
 def show_plan(name: str, project: Project, entries: Sequence[Entry], settings: Settings) -> int:
     """Print the plan, for people or as JSON."""
     running = [entry for entry in entries if entry.runs]
-    low = len(running) * CALLS_AT_LEAST
+    low = sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME)
     high = len(running) * settings.max_iterations * 2
     if settings.json:
         click.echo(json.dumps(_as_data(name, entries, settings, low, high), indent=2, ensure_ascii=False))
@@ -40,7 +41,7 @@ def show_plan(name: str, project: Project, entries: Sequence[Entry], settings: S
         click.echo(f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}")
     counts = Counter(entry.step for entry in entries)
     told = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
-    click.echo(f"\n{len(entries)} items: {told}; {settings.parallel} at once.")
+    click.echo(f"\n{counted(len(entries), 'item')}: {told}; {settings.parallel} at once.")
     cost = "no cost (mock)" if settings.mock else "cost unknown: no price is known for the models"
     click.echo(f"{low} to {high} calls, {cost}. Dry run: nothing was called or written.")
     live = [path.name for path in _runs(project) if is_live(path)]
@@ -55,7 +56,7 @@ def _runs(project: Project) -> list[Path]:
 
 def _where(entry: Entry) -> str:
     if entry.step is Step.RESUME:
-        reviews = f", {entry.reviews} reviews done" if entry.reviews else ""
+        reviews = f", {counted(entry.reviews, 'review')} done" if entry.reviews else ""
         return f" from {entry.node or 'the start'}{reviews} ({entry.reason})"
     return f" ({entry.reason})" if entry.reason else ""
 

@@ -11,7 +11,7 @@ import click
 from agentos.cli.project import Project
 from agentos.console.prefixer import visible
 from agentos.errors import Exit
-from agentos.model import Status
+from agentos.model import Status, counted
 from agentos.report.summary import ItemRow, Summary, as_markdown
 
 COLOURS = {
@@ -52,7 +52,7 @@ def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None
     width = max((len(row.label) for row in summary.items), default=0)
     shown = _shown(summary)
     for row in shown:
-        reviews = f"{row.reviews} review{'' if row.reviews == 1 else 's'}" if row.reviews else ""
+        reviews = counted(row.reviews, "review") if row.reviews else ""
         status = click.style(f"{row.status.value.replace('_', ' '):<14}", fg=COLOURS.get(row.status))
         told = visible(row.output or row.error or row.reason or "")
         line(f"  {row.label:<{width}}  {status}  {reviews:<10} {row.seconds:>6.1f} s  {told}")
@@ -66,8 +66,11 @@ def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None
             line(f"  {command}    # {why}")
     line(f"Logs: {_short(summary.folder, project)}")
     if path := environment.get("GITHUB_STEP_SUMMARY"):
-        with open(path, "a", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(as_markdown(summary))
+        try:
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(as_markdown(summary))
+        except OSError as exc:
+            click.echo(f"agentos: warning: cannot write GITHUB_STEP_SUMMARY: {exc.strerror}", err=True)
 
 
 def _fitting(text: str, *, width: int | None) -> str:

@@ -34,7 +34,7 @@ def init(*, demo: Path | None) -> None:
     if demo is not None:
         shipped = files("agentos").joinpath("demo")
         for kind in ("ideas", "issues"):
-            for entry in shipped.joinpath(kind).iterdir():
+            for entry in sorted(shipped.joinpath(kind).iterdir(), key=lambda one: one.name):
                 contents[f"{kind}/active/{entry.name}"] = entry.read_text("utf-8")
     _write(root, contents)
     if demo is None:

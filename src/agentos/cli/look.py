@@ -18,6 +18,7 @@ FOLLOW_SECONDS = 0.2
 def status(*, as_json: bool) -> None:
     """Show the latest run, live or over, and every item that is not finished."""
     from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.model import counted  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
     from agentos.store.runfolder import is_live  # noqa: PLC0415
 
@@ -54,7 +55,7 @@ def status(*, as_json: bool) -> None:
         return
     click.echo(f"Run {latest.name}: {'at work' if latest in live else 'over'}")
     for one in items.values():
-        click.echo(f"  {one['label']:<16} {one['status']:<14} {one['detail']}")
+        click.echo(f"  {one['label']:<16} {one['status'].replace('_', ' '):<14} {one['detail']}")
     for path in live:
         if path != latest:
             click.echo(f"Also at work: {path.name}")
@@ -66,14 +67,17 @@ def status(*, as_json: bool) -> None:
                 if row.status == "running" and row.run_id not in {path.name for path in live}
                 else row.status
             )
-            told = f"{row.reviews} reviews" + (f"; {row.error}" if row.error else "")
-            click.echo(f"  {row.workflow} {row.item:<12} {shown:<14} at {row.node or 'the start'}, {told}")
+            told = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
+            told += f"; {row.error}" if row.error else ""
+            click.echo(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}")
 
 
 def latest_states(run: Path) -> dict[str, dict[str, Any]]:
     """What the events of a run say of each item, in the order they came up."""
+    from agentos.store.runfolder import read_lines  # noqa: PLC0415
+
     items: dict[str, dict[str, Any]] = {}
-    for event in read_events(run):
+    for event in read_lines(run / "events.jsonl"):
         item = event.get("item")
         if item is None:
             continue
@@ -92,21 +96,6 @@ def latest_states(run: Path) -> dict[str, dict[str, Any]]:
                     label=event.get("label", item), status=event["status"], detail=event.get("error") or ""
                 )
     return items
-
-
-def read_events(run: Path) -> list[dict[str, Any]]:
-    """Read a run's events; a last line that is still being written is left for next time."""
-    try:
-        lines = (run / "events.jsonl").read_text("utf-8", errors="replace").split("\n")[:-1]
-    except OSError:
-        return []
-    events: list[dict[str, Any]] = []
-    for line in lines:
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            continue
-    return events
 
 
 @click.command("logs")

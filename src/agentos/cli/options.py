@@ -15,6 +15,7 @@ def _help(name: str, about: About) -> str:
     default = DEFAULTS[name]
     if isinstance(default, float):
         default = f"{default:g} s" if about.parse is settings.duration else f"{default:g}"
+    default = "yes" if default is True else default
     shown = f"default: {default}; " if default not in {None, False} else ""
     return f"{about.help} [{shown}{settings.variable_of(name)}]"
 
@@ -46,7 +47,7 @@ class GroupedCommand(click.Command):
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 known = parameter.name in NAMES
                 group = settings.about(str(parameter.name)).group if known else "Other"
                 groups.setdefault(group, []).append(record)

@@ -117,7 +117,7 @@ def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
         made = progress.get((name, item.id))
         asked = made is not None and made.status == Status.DISCUSS
         known[item.id] = Known(
-            outcome=outcomes.get((item.id, item.input_hash)),
+            outcome=outcomes.get(item.id),
             progress=made,
             decided=records.decision(item, made.reviews) if made is not None and asked else None,
         )
@@ -145,6 +145,7 @@ def _really_run(order: Order) -> int:
     ring = key_ring(project.config, providers)
     if not ring.specs:
         raise NoUsableKey("There is no key for the models chosen. Add [[keys]] to your configuration file.")
+    refuse_every = _refuse_every(environment)
     home = project.home.create()
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
     with ExitStack() as stack:
@@ -165,10 +166,7 @@ def _really_run(order: Order) -> int:
             entries,
             supervisor=supervisor,
             keys=KeyService(
-                ring,
-                HealthFile(home.key_health),
-                call_timeout=config.call_timeout,
-                refuse_every=_refuse_every(environment),
+                ring, HealthFile(home.key_health), call_timeout=config.call_timeout, refuse_every=refuse_every
             ),
             book=RunBook(
                 home,
@@ -178,6 +176,7 @@ def _really_run(order: Order) -> int:
                 folder=folder,
                 console=console,
                 free=providers == ["mock"],
+                verbose=settings.verbose,
             ),
             console=console,
         )
@@ -242,7 +241,7 @@ def _claimed(order: Order, records: Records, folder: RunFolder) -> tuple[Entry, 
     """
     runs = order.project.home.runs
     wanted = [entry.item for entry in _plan(order, records) if entry.runs]
-    refused = records.claim(wanted, folder.run_id, lambda claim: is_live(runs / claim.run_id))
+    refused = records.claim(wanted, folder.run_id, lambda run: is_live(runs / run))
     told = {
         item: f"held by run {claim.run_id} (process {claim.pid}, since {claim.since})"
         for item, claim in refused.items()

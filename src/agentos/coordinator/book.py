@@ -20,10 +20,11 @@ from agentos.model import Status
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records import Records, timestamp
-from agentos.store.runfolder import RunFolder
+from agentos.store.runfolder import RunFolder, read_audits, repair_events
 
 P = ParamSpec("P")
 
+VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
 FINAL_EVENTS = {
     Status.APPROVED: "completed",
     Status.FAILED: "failed",
@@ -61,7 +62,9 @@ class RunBook:
         folder: RunFolder,
         console: Console,
         free: bool = False,
+        verbose: bool = False,
     ) -> None:
+        self._verbose = verbose
         self._home = home
         self._workflow = workflow
         self._parallel = parallel
@@ -71,6 +74,7 @@ class RunBook:
         # A price that is not known is shown as unknown, never as nothing.
         self._cost = 0.0 if free else None
         self._busy: list[float] = []
+        self._audited: dict[str, set[tuple[Any, ...]]] = {}
         self._started_at = timestamp()
         self.run_id = folder.run_id
         self.started = time.monotonic()
@@ -88,6 +92,8 @@ class RunBook:
 
     def event(self, name: str, **fields: Any) -> None:
         self.guard(self._folder.event, name, **fields)
+        if self._verbose and name in VERBOSE_EVENTS:
+            self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
 
     def say(self, line: str) -> None:
         self.guard(self._folder.coordinator_line, line)
@@ -96,6 +102,15 @@ class RunBook:
     def audit(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
         named = {"run_id": self.run_id, "item": entry.item.id, "attempt": attempt, **record}
         self.guard(self._folder.audit, entry.item.id, named)
+
+    def audit_once(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
+        """Audit a call of an earlier process, unless it got into a trail before that process died."""
+        item = entry.item.id
+        if item not in self._audited:
+            self._audited[item] = {_call(one) for one in read_audits(self._home.runs, item)}
+        if _call(record) not in self._audited[item]:
+            self._audited[item].add(_call(record))
+            self.audit(entry, attempt, record)
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:
@@ -141,6 +156,8 @@ class RunBook:
             checkpoint=self._kept_checkpoint(entry),
         )
         self.rows[item.label] = row
+        if outcome is not None:
+            repair_events(self._home.runs, outcome)
         self._close_row(entry, row)
 
     def finish(
@@ -169,9 +186,12 @@ class RunBook:
                 error=error,
             )
             self._busy.append(tally.busy)
-        if status is Status.APPROVED and self.storage_error is None:
-            _remove(self.checkpoint(entry))
+            if status is Status.APPROVED and self.storage_error is not None:
+                # Approved is what the records say is approved; the next run finds it finished.
+                status, error = Status.INTERRUPTED, str(self.storage_error)
             self.log(item.label, f"{status.value}: {output or error or ''}")
+        if status is Status.APPROVED:
+            _remove(self.checkpoint(entry))
         log = self._folder.path / f"{item.label}.log"
         row = ItemRow(
             id=item.id,
@@ -258,6 +278,10 @@ class RunBook:
         )
         self.guard(self._folder.write, "summary.md", as_markdown(summary))
         return summary
+
+
+def _call(record: dict[str, Any]) -> tuple[Any, ...]:
+    return record.get("life"), record.get("role"), record.get("number")
 
 
 def _remove(database: Path) -> None:

@@ -366,6 +366,8 @@ class ParallelCoordinator:
                 self._book.say(f"{running.label}: {running.detail}")
             case wire.Audit(record=record):
                 self._book.audit(entry, self._scheduler.attempts[running.label], record)
+            case wire.PaidBefore(record=record):
+                self._book.audit_once(entry, self._scheduler.attempts[running.label], record)
             case wire.Ended():
                 running.ended = message
 

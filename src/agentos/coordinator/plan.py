@@ -42,7 +42,7 @@ class Entry:
 class Known:
     """What the records say of one item."""
 
-    outcome: Outcome | None = None
+    outcome: Outcome | None = None  # the latest approval, of whatever text
     progress: Progress | None = None
     decided: Decided | None = None
 
@@ -81,7 +81,9 @@ def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: P
     if choice.fresh:
         seen = outcome is not None or progress is not None
         return Entry(item=item, step=Step.ANEW if seen else Step.START, reason="--fresh" if seen else "")
-    if outcome is not None:
+    if outcome is not None and progress is None and outcome.input_hash != item.input_hash:
+        return Entry(item=item, step=Step.ANEW, reason="its text changed since")
+    if outcome is not None and outcome.input_hash == item.input_hash:
         return Entry(
             item=item,
             step=Step.SKIP,
@@ -95,7 +97,7 @@ def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: P
     told = {"item": item, "node": progress.node, "reviews": progress.reviews}
     if progress.status == Status.DISCUSS and known.decided is None:
         return Entry(step=Step.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
-    reason = "decided" if progress.status == Status.DISCUSS else f"{progress.status} before"
+    reason = "decided" if progress.status == Status.DISCUSS else f"{progress.status.replace('_', ' ')} before"
     if progress.status == "running":
         reason = "cut off before"
     return Entry(step=Step.RESUME, reason=reason, decided=known.decided, **told)  # type: ignore[arg-type]

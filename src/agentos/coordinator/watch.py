@@ -8,6 +8,7 @@ from agentos.coordinator.book import RunBook
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials import events as pool
 from agentos.credentials.pool import PoolSnapshot
+from agentos.model import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,8 +78,9 @@ class PoolWatch:
         if allowed != self._allowed:
             self._book.event("parallel_changed", allowed=parallel if allowed is None else allowed)
             if allowed is not None and allowed < (self._allowed or parallel):
+                most = counted(allowed, "item")
                 self._book.say(
-                    f"low on keys ({snapshot.usable_keys} usable): starting at most {allowed} items at once"
+                    f"low on keys ({snapshot.usable_keys} usable): starting at most {most} at once"
                 )
             self._allowed = allowed
         return allowed

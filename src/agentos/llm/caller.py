@@ -57,7 +57,7 @@ class Caller:
         self._max_retries = max_retries
         self._call_timeout = call_timeout
 
-    def call(self, request: Request, *, keep: Callable[[Reply], None]) -> Made:
+    def call(self, request: Request, *, keep: Callable[[Made], None]) -> Made:
         """Call until there is a reply; `keep` saves it before anything else is done with it."""
         began = time.monotonic()
         tries = 0
@@ -77,8 +77,9 @@ class Caller:
                 )
                 raise
             else:
-                keep(reply)
                 seconds = time.monotonic() - started
+                made = Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
+                keep(made)
                 self._leases.settle(
                     Settled(
                         lease=leased.lease,
@@ -88,7 +89,7 @@ class Caller:
                         headers=reply.headers,
                     )
                 )
-                return Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
+                return made
 
     def _next_try(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
         """Return when the call may be tried again; fail when it may not."""

@@ -1,7 +1,6 @@
 """Writing and reading files so that nothing is half written, followed through a link, or outside its root."""
 
 import os
-import secrets
 from pathlib import Path
 
 from agentos.errors import StorageError, UsageError
@@ -23,9 +22,12 @@ def inside(root: Path, path: Path) -> Path:
 def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
     """Replace the file as a whole: after a crash there is the old content or the new, never a part."""
     data = text.encode("utf-8", errors="surrogateescape")
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
+    # Always the same name, so that what a killed process leaves is gone with the next write; whoever writes a
+    # file holds the lock of its item or home.
+    temporary = path.parent / f".{path.name}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
         descriptor = os.open(
             temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode
         )

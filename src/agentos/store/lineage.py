@@ -29,7 +29,9 @@ class Lineage:
         """Start the trail with the item's text; return the name it will have when done."""
         first = self.active / _file_name(1, kind)
         if self.active.exists():
-            just_begun = [entry.name for entry in self.active.iterdir()] == [first.name]
+            just_begun = {entry.name for entry in self.active.iterdir() if entry.suffix == ".md"} <= {
+                first.name
+            }
             if not just_begun:
                 # An earlier run of this item was given up; its trail is kept, apart from the new one.
                 self._move(self._free_name())

@@ -149,10 +149,10 @@ class Records:
         except sqlite3.Error as exc:
             raise StorageError(f"The records {self._path} cannot be read: {exc}.") from exc
 
-    def outcomes(self, workflow: str) -> dict[tuple[str, str], Outcome]:
-        """Approved items of a workflow, by id and input."""
-        rows = self._rows("SELECT * FROM outcome WHERE workflow = ?", workflow)
-        return {(row["item"], row["input_hash"]): Outcome(**row) for row in rows}
+    def outcomes(self, workflow: str) -> dict[str, Outcome]:
+        """The latest approval of every item of a workflow, by id."""
+        rows = self._rows("SELECT * FROM outcome WHERE workflow = ? ORDER BY finished_at", workflow)
+        return {row["item"]: Outcome(**row) for row in rows}
 
     def progress(self, workflow: str | None = None) -> dict[tuple[str, str], Progress]:
         """Unfinished items, by workflow and id."""
@@ -176,14 +176,16 @@ class Records:
     def claims(self) -> dict[tuple[str, str], Claim]:
         return {(row["workflow"], row["item"]): Claim(**row) for row in self._rows("SELECT * FROM claim")}
 
-    def claim(self, items: Iterable[Item], run_id: str, alive: Callable[[Claim], bool]) -> dict[str, Claim]:
-        """Take the items for a run; return those that another living run holds, by id."""
+    def claim(self, items: Iterable[Item], run_id: str, alive: Callable[[str], bool]) -> dict[str, Claim]:
+        """Take the items for a run; return those that another living run holds, by id. Dead claims go."""
         refused: dict[str, Claim] = {}
         with self._writing() as db:
             held = self.claims()
+            dead = {run for run in {claim.run_id for claim in held.values()} if not alive(run)}
+            db.executemany("DELETE FROM claim WHERE run_id = ?", [(run,) for run in dead])
             for item in items:
                 holder = held.get((item.workflow, item.id))
-                if holder is not None and alive(holder):
+                if holder is not None and holder.run_id not in dead:
                     refused[item.id] = holder
                     continue
                 mine = Claim(

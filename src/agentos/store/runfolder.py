@@ -3,10 +3,11 @@
 Every line goes out in one write to a descriptor in append mode, so that none is ever torn.
 """
 
+import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from agentos.errors import StorageError
 from agentos.store.files import PRIVATE_FILE, open_private, private_folder, write_all, write_atomic
 from agentos.store.home import Home
-from agentos.store.records import timestamp
+from agentos.store.records import Outcome, timestamp
 
 LOCK = ".lock"
 _MOST_AT_ONCE = 1000
@@ -102,6 +103,50 @@ def is_live(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the records of a file of ours; a line cut off by a crash, or by a full disk, is passed over."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict):
+                yield record
+
+
+def read_audits(runs: Path, item_id: str) -> Iterator[dict[str, Any]]:
+    """Read the audit trails of an item in all runs."""
+    for run in runs.iterdir():
+        yield from read_lines(run / f"workflow-audit-{item_id}.jsonl")
+
+
+def repair_events(runs: Path, outcome: Outcome) -> None:
+    """Add the event of an outcome to a run that died between recording and telling it."""
+    run = runs / outcome.run_id
+    if not (run / "events.jsonl").is_file() or (run / "summary.json").exists() or is_live(run):
+        return
+    told = (event for event in read_lines(run / "events.jsonl") if event.get("event") == "completed")
+    if any(event.get("item") == outcome.item for event in told):
+        return
+    record = {
+        "time": outcome.finished_at,
+        "event": "completed",
+        "item": outcome.item,
+        "status": "approved",
+        "verdict": outcome.verdict,
+        "reviews": outcome.reviews,
+        "repaired": True,
+    }
+    cut_off = not (run / "events.jsonl").read_bytes().endswith(b"\n")
+    descriptor = open_private(run / "events.jsonl", os.O_WRONLY | os.O_APPEND)
+    try:
+        write_all(descriptor, b"\n" * cut_off + _json_line(record))
+    finally:
+        os.close(descriptor)
 
 
 def _json_line(record: dict[str, Any]) -> bytes:

@@ -3,11 +3,12 @@
 import fcntl
 import json
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,9 @@ from agentos.store.files import open_private
 LOCK_SECONDS = 10.0  # how long a worker that should be dead is given to vanish
 _JOURNAL = (
     "CREATE TABLE IF NOT EXISTS agentos_calls"
-    " (role TEXT, number INTEGER, reply TEXT, PRIMARY KEY (role, number))"
+    " (role TEXT, number INTEGER, reply TEXT, record TEXT, PRIMARY KEY (role, number))"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What the journal says was paid for before."""
-
-    calls: int
-    tokens_in: int
-    tokens_out: int
+_LIFE = "CREATE TABLE IF NOT EXISTS agentos_life (id TEXT)"
 
 
 class Checkpoint:
@@ -44,6 +37,11 @@ class Checkpoint:
         with self.saver.cursor() as cursor:
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute(_JOURNAL)
+            cursor.execute(_LIFE)
+            if cursor.execute("SELECT id FROM agentos_life").fetchone() is None:
+                cursor.execute("INSERT INTO agentos_life VALUES (?)", (secrets.token_hex(8),))
+            # Tells this journal's calls from those of an earlier one of the same item.
+            (self.life,) = cursor.execute("SELECT id FROM agentos_life").fetchone()
 
     def replayed(self, role: str, number: int) -> Reply | None:
         """Return the reply to a call that was paid for before."""
@@ -53,24 +51,20 @@ class Checkpoint:
             ).fetchone()
         return Reply(**json.loads(row[0])) if row else None
 
-    def record(self, role: str, number: int, reply: Reply) -> None:
-        """Save the reply; on return it is on the disk."""
+    def record(self, role: str, number: int, reply: Reply, record: dict[str, Any]) -> None:
+        """Save the reply and its audit record; on return they are on the disk."""
         stored = asdict(reply) | {"headers": {}}
         with self.saver.cursor() as cursor:
             cursor.execute(
-                "INSERT OR REPLACE INTO agentos_calls VALUES (?, ?, ?)", (role, number, json.dumps(stored))
+                "INSERT OR REPLACE INTO agentos_calls VALUES (?, ?, ?, ?)",
+                (role, number, json.dumps(stored), json.dumps(record)),
             )
 
-    def spent(self) -> Spent:
+    def paid_before(self) -> list[dict[str, Any]]:
+        """Return the audit records of all calls in the journal, in the order they were made."""
         with self.saver.cursor(transaction=False) as cursor:
-            replies = [
-                json.loads(row[0]) for row in cursor.execute("SELECT reply FROM agentos_calls").fetchall()
-            ]
-        return Spent(
-            calls=len(replies),
-            tokens_in=sum(reply["tokens_in"] for reply in replies),
-            tokens_out=sum(reply["tokens_out"] for reply in replies),
-        )
+            rows = cursor.execute("SELECT record FROM agentos_calls ORDER BY rowid").fetchall()
+        return [json.loads(row[0]) for row in rows]
 
     def begun(self, config: Any) -> bool:
         return self.saver.get_tuple(config) is not None

@@ -11,11 +11,11 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
 from agentos.errors import AgentosError, NoUsableKey, StopRequested
-from agentos.llm.caller import Caller
+from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, Reply, Request, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
-from agentos.wire import Audit, Ended, Hello, Job, NodeEnded, NodeStarted
+from agentos.wire import Audit, Ended, Hello, Job, NodeEnded, NodeStarted, PaidBefore
 from agentos.worker.checkpoint import Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
@@ -60,17 +60,10 @@ class _Runner:
         self._cancel.on_set(control.request_drain)
         config: Any = {"configurable": {"thread_id": self._item.label}, "recursion_limit": RECURSION_LIMIT}
         resumed = self._checkpoint.begun(config)
-        spent = self._checkpoint.spent()
-        self._link.send(
-            Hello(
-                pid=os.getpid(),
-                resumed=resumed,
-                warm=WARM_MODULE in sys.modules,
-                calls=spent.calls,
-                tokens_in=spent.tokens_in,
-                tokens_out=spent.tokens_out,
-            )
-        )
+        self._link.send(Hello(pid=os.getpid(), resumed=resumed, warm=WARM_MODULE in sys.modules))
+        for record in self._checkpoint.paid_before():
+            # The word of it may have died with the process that paid.
+            self._link.send(PaidBefore(record=record))
         flow = workflow(self._item.workflow)
         graph = flow.build(self._context(), self).compile(checkpointer=self._checkpoint.saver)
         began: dict[str, float] = {}
@@ -97,22 +90,29 @@ class _Runner:
             prompt=prompt.text,
             schema=schema,
         )
-        made = self._caller(model.partition(":")[0]).call(
-            request, keep=lambda reply: self._checkpoint.record(role, number, reply)
-        )
-        self.audit(
-            "call",
-            role=role,
-            number=number,
-            model=model,
-            served=made.reply.model,
-            key=made.key,
-            tokens_in=made.reply.tokens_in,
-            tokens_out=made.reply.tokens_out,
-            seconds=round(made.seconds, 3),
-            tries=made.tries,
-            prompt_version=prompt.version,
-        )
+        record: dict[str, Any] = {
+            "kind": "call",
+            "node": self._node,
+            "role": role,
+            "number": number,
+            "model": model,
+        }
+
+        def keep(made: Made) -> None:
+            record.update(
+                served=made.reply.model,
+                key=made.key,
+                tokens_in=made.reply.tokens_in,
+                tokens_out=made.reply.tokens_out,
+                seconds=round(made.seconds, 3),
+                tries=made.tries,
+                prompt_version=prompt.version,
+                life=self._checkpoint.life,
+            )
+            self._checkpoint.record(role, number, made.reply, record)
+
+        made = self._caller(model.partition(":")[0]).call(request, keep=keep)
+        self._link.send(Audit(record=record))
         return made.reply
 
     def audit(self, kind: str, **fields: Any) -> None:

@@ -18,6 +18,13 @@ MAX_TEMPLATE_BYTES = 200_000
 
 def save(context: ItemContext, path: Path, document: str) -> str:
     """Write an approved document; a file there that is not ours is left alone and the item fails."""
+    check_free(context, path)
+    write_atomic(inside(context.worktree, path), document)
+    return str(path)
+
+
+def check_free(context: ItemContext, path: Path) -> None:
+    """Fail, before anything is paid for, where a file that is not ours has the document's place."""
     target = inside(context.worktree, path)
     if target.is_symlink() or (
         target.exists() and _MARKER not in target.read_text("utf-8", errors="replace")
@@ -25,8 +32,6 @@ def save(context: ItemContext, path: Path, document: str) -> str:
         raise ItemFailed(
             f"{path} exists and was not written by agentos; move it away, then run the item again."
         )
-    write_atomic(target, document)
-    return str(path)
 
 
 def with_log(
@@ -37,10 +42,8 @@ def with_log(
     lines += ["| review | draft | verdict | by | open findings |", "| --- | --- | --- | --- | --- |"]
     for entry in log:
         if "decision" in entry:
-            told = f"approved by {entry['by']} {entry['at']}" + (
-                f": {entry['note']}" if entry["note"] else ""
-            )
-            lines.append(f"| - | - | decision | {_cell(entry['by'])} | {_cell(told)} |")
+            told = f"{entry['decision']}, {entry['at']}" + (f": {entry['note']}" if entry["note"] else "")
+            lines.append(f"| - | - | a person's decision | {_cell(entry['by'])} | {_cell(told)} |")
         else:
             cells = (
                 entry["review"],

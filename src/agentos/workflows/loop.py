@@ -16,9 +16,10 @@ from typing import Any, Literal, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
+from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.store.lineage import Lineage
-from agentos.workflows.documents import save, with_log
+from agentos.workflows.documents import check_free, save, with_log
 from agentos.workflows.gates import check_draft
 from agentos.workflows.prompts import draft_prompt, review_prompt, revise_prompt, shipped_template
 from agentos.workflows.registry import ItemContext, Tools
@@ -121,6 +122,7 @@ class _Nodes:
 
     def load(self, state: LoopState) -> LoopState:
         del state  # nothing is known yet
+        check_free(self.context, self.document.output)
         name = self.lineage.begin(self.document.source_name, self.context.item.text)
         return {"lineage": name, "trail": 1}
 
@@ -189,7 +191,13 @@ class _Nodes:
             questions=list(reading.questions),
             model=state["reviewer"],
         )
-        told = f": {reading.reason}" if reading.reason else f", {len(blocking)} findings" if blocking else ""
+        told = (
+            f": {reading.reason}"
+            if reading.reason
+            else f", {counted(len(blocking), 'finding')}"
+            if blocking
+            else ""
+        )
         self.tools.say(f"review {state['reviews']}: {reading.verdict.value}{told}")
         entry = {
             "review": state["reviews"],
@@ -243,7 +251,7 @@ class _Nodes:
         return state["reviews"] - state["allowance_from"] >= self.context.max_iterations
 
     def _limit_text(self, state: LoopState) -> str:
-        return f"not approved after {state['reviews']} reviews"
+        return f"not approved after {counted(state['reviews'], 'review')}"
 
     def hold(self, state: LoopState) -> Command[Literal["draft", "review", "finalize"]]:
         """Wait here until a person or a later run makes it possible to go on; runs again with each run."""
@@ -256,14 +264,11 @@ class _Nodes:
             assert decision is not None
             self.tools.audit("decision", **decision.model_dump())
             self.tools.say(f"decided: {decision.answer}" + (f" ({decision.note})" if decision.note else ""))
+            told = {"decision": decision.answer, "by": decision.by, "at": decision.at, "note": decision.note}
+            log = [*state["log"], told]
             if decision.answer == "approve":
-                by = decision.by or "a person"
-                log = [
-                    *state["log"],
-                    {"decision": "approve", "by": by, "at": decision.at, "note": decision.note},
-                ]
                 return Command(update={"verdict": Verdict.APPROVED.value, "log": log}, goto="finalize")
-            return Command(update=anew | {"note": decision.note}, goto="draft")
+            return Command(update=anew | {"note": decision.note, "log": log}, goto="draft")
         later_run = held["run"] != self.context.run_id
         if held["status"] == "needs_revision":
             raised = not held["stuck"] and not self._used_up(state)

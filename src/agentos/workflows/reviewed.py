@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentos.discovery.local import list_files, pick
+from agentos.errors import UsageError
 from agentos.model import Item
 from agentos.settings import Settings
 from agentos.workflows.registry import ItemContext, Tools
@@ -32,9 +33,15 @@ class ReviewedWorkflow:
         items = list_files(worktree, folder, workflow=self.name, prefix=self.prefix, id_of=self.id_of)
         if not wanted:
             return items
-        # An item may also be named by its file, as the shell completes it.
-        ids = [self.id_of(Path(one).stem) if one.endswith(".md") else one for one in wanted]
+        ids = [self._id_of_file(worktree, folder, one) if one.endswith(".md") else one for one in wanted]
         return pick(items, ids, folder=folder, what=self.source_name)
+
+    def _id_of_file(self, worktree: Path, folder: str, name: str) -> str:
+        """An item may also be named by its file, as the shell completes it."""
+        path = Path(name).resolve()
+        if path.parent != (worktree / folder).resolve() or not path.exists():
+            raise UsageError(f"{name} is no file in {folder}. Put it there, or name one that is.")
+        return self.id_of(path.stem)
 
     def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
         from agentos.workflows.documents import load_template  # noqa: PLC0415 - a Markdown parser, for runs only
