@@ -119,9 +119,9 @@ def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
     if pyproject.is_file():
         # Only our own table is our business, but a file that cannot be read may hold one.
         tools = _read_toml(pyproject).get("tool", {})
-        table = tools.get("agentos", {}) if isinstance(tools, dict) else {}
+        table = tools.get("agentos", {}) if isinstance(tools, dict) else None
         if not isinstance(table, dict):
-            raise ConfigError(f"tool.agentos in {pyproject} must be a table.")
+            raise ConfigError(f"tool and tool.agentos in {pyproject} must be tables.")
         if table:
             found.append((pyproject, table))
     own = worktree / "agentos.toml"

@@ -157,7 +157,7 @@ def test_decide_refuses_what_it_cannot_mean(project: Project) -> None:
     nothing = project.run("decide", "43", "--approve")
     assert nothing.code == 2
     assert not project.home.exists()
-    project.issue(43, mock="verdicts=DISCUSS")
+    project.issue("43-with-a-title", mock="verdicts=DISCUSS")
     project.brief("43", mock="verdicts=DISCUSS")
     assert project.lld("43").code == 3
     assert project.briefs("43").code == 3

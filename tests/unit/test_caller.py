@@ -55,6 +55,7 @@ class Desk:
     secrets: list[str] = field(default_factory=list)
     waits: list[tuple[float, str]] = field(default_factory=list)
     wanted: list[tuple[str, str, int]] = field(default_factory=list)
+    kept: list[Made] = field(default_factory=list)
     keys: int | None = None
 
     def lease(self, provider: str, model: str, tokens: int) -> Leased:
@@ -82,8 +83,9 @@ class Desk:
             raise answer
         return answer
 
-    def keep(self, reply: Reply) -> None:
-        assert reply == REPLY
+    def keep(self, made: Made) -> None:
+        assert made.reply == REPLY
+        self.kept.append(made)
         self.seen.append("keep")
 
 
@@ -111,6 +113,7 @@ def test_a_reply_is_kept_before_the_lease_is_settled() -> None:
     made = call(desk)
     assert desk.seen == ["lease", "call", "keep", "settle"]
     assert (made.reply, made.key, made.tries) == (REPLY, "key-1", 1)
+    assert desk.kept == [made]
     (settled,) = desk.settled
     assert (settled.lease, settled.tokens_in, settled.tokens_out, settled.error) == (101, 10, 20, None)
     assert settled.headers == {"x-remaining": "9"}
@@ -132,7 +135,7 @@ def test_the_estimate_grows_with_the_prompt_and_takes_no_more_output_than_is_ask
 def test_when_a_reply_cannot_be_kept_the_failure_comes_through() -> None:
     desk = Desk([REPLY])
 
-    def full(_reply: Reply) -> None:
+    def full(_made: Made) -> None:
         raise OSError
 
     with pytest.raises(OSError):

@@ -20,13 +20,13 @@ from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
 from agentos.store.home import checkpoint_files
 from agentos.worker import checkpoint
-from agentos.worker.checkpoint import Checkpoint, Spent, open_checkpoint
+from agentos.worker.checkpoint import Checkpoint, open_checkpoint
 
 CONFIG: Any = {"configurable": {"thread_id": "LLD-42"}}
 
 
-def reply(text: str = "hello", tokens: int = 1) -> Reply:
-    return Reply(text=text, model="m", tokens_in=tokens, tokens_out=2 * tokens, headers={"x": "y"})
+def reply(text: str = "hello") -> Reply:
+    return Reply(text=text, model="m", tokens_in=1, tokens_out=2, headers={"x": "y"})
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def count_to(target: int, saved: Checkpoint, seen: list[int]) -> int:
 def test_a_reply_that_was_paid_for_is_given_again_also_by_another_process(database: Path) -> None:
     with open_checkpoint(database) as first:
         assert first.replayed("drafter", 1) is None
-        first.record("drafter", 1, reply("täxt 😀 \ud83d"))
+        first.record("drafter", 1, reply("täxt 😀 \ud83d"), {})
         assert first.replayed("drafter", 1) is not None
     with open_checkpoint(database) as second:
         found = second.replayed("drafter", 1)
@@ -74,26 +74,38 @@ def test_a_reply_that_was_paid_for_is_given_again_also_by_another_process(databa
 
 def test_headers_of_a_reply_are_not_kept(database: Path) -> None:
     with open_checkpoint(database) as saved:
-        saved.record("drafter", 1, reply())
+        saved.record("drafter", 1, reply(), {})
         found = saved.replayed("drafter", 1)
     assert found is not None
     assert found.headers == {}
 
 
-def test_what_was_spent_before_is_known(database: Path) -> None:
+def test_what_was_paid_for_before_is_known_in_its_order(database: Path) -> None:
     with open_checkpoint(database) as saved:
-        assert saved.spent() == Spent(calls=0, tokens_in=0, tokens_out=0)
-        saved.record("drafter", 1, reply(tokens=10))
-        saved.record("reviewer", 1, reply(tokens=5))
+        assert saved.paid_before() == []
+        saved.record("reviewer", 1, reply(), {"tokens_in": 10})
+        saved.record("drafter", 2, reply(), {"tokens_in": 5, "text": "ä\ud83d"})
     with open_checkpoint(database) as saved:
-        assert saved.spent() == Spent(calls=2, tokens_in=15, tokens_out=30)
+        assert saved.paid_before() == [{"tokens_in": 10}, {"tokens_in": 5, "text": "ä\ud83d"}]
 
 
-def test_a_call_recorded_twice_counts_once(database: Path) -> None:
+def test_a_call_recorded_twice_was_paid_for_once(database: Path) -> None:
     with open_checkpoint(database) as saved:
-        saved.record("drafter", 1, reply("first"))
-        saved.record("drafter", 1, reply("second"))
-        assert saved.spent().calls == 1
+        for _ in range(2):
+            saved.record("drafter", 1, reply(), {"tokens_in": 1})
+        assert saved.paid_before() == [{"tokens_in": 1}]
+
+
+def test_a_journal_keeps_its_name_for_life_and_the_next_one_has_another(database: Path) -> None:
+    lives = []
+    for _ in range(2):
+        with open_checkpoint(database) as saved:
+            lives.append(saved.life)
+    assert lives[0] == lives[1]
+    for path in checkpoint_files(database):
+        path.unlink(missing_ok=True)
+    with open_checkpoint(database) as saved:
+        assert saved.life != lives[0]
 
 
 RECORDER = """
@@ -103,7 +115,7 @@ from agentos.llm.provider import Reply
 from agentos.worker.checkpoint import open_checkpoint
 
 with open_checkpoint(Path(sys.argv[1])) as saved:
-    saved.record("drafter", 1, Reply(text="paid", model="m", tokens_in=1, tokens_out=1))
+    saved.record("drafter", 1, Reply(text="paid", model="m", tokens_in=1, tokens_out=1), {"n": 1})
     os.kill(os.getpid(), 9)
 """
 
@@ -113,6 +125,7 @@ def test_a_reply_survives_a_kill_that_comes_right_after_it(database: Path) -> No
     assert killed.returncode == -9
     with open_checkpoint(database) as saved:
         found = saved.replayed("drafter", 1)
+        assert saved.paid_before() == [{"n": 1}]
     assert found is not None
     assert found.text == "paid"
 
@@ -140,7 +153,7 @@ def test_every_file_is_the_owners_alone_while_open_and_after(database: Path) -> 
     try:
         with open_checkpoint(database) as saved:
             count_to(2, saved, [])
-            saved.record("drafter", 1, reply())
+            saved.record("drafter", 1, reply(), {})
             during = {path.name: stat.S_IMODE(path.stat().st_mode) for path in database.parent.iterdir()}
     finally:
         os.umask(before)
@@ -166,7 +179,7 @@ def test_a_file_that_is_no_database_is_a_storage_error_that_says_what_to_do(data
 
 def test_a_checkpoint_that_was_removed_is_begun_anew(database: Path) -> None:
     with open_checkpoint(database) as saved:
-        saved.record("drafter", 1, reply())
+        saved.record("drafter", 1, reply(), {})
     for path in checkpoint_files(database):
         path.unlink(missing_ok=True)
     with open_checkpoint(database) as saved:

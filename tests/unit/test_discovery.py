@@ -327,13 +327,39 @@ def test_an_id_that_could_never_be_there_is_told_so(fill: Fill) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["42", "LLD-42", "42-login.md", f"{FOLDER}/42-login.md"])
-def test_an_lld_may_be_named_by_id_label_or_file(fill: Fill, wanted: str) -> None:
+def test_an_lld_may_be_named_by_id_label_or_file(
+    fill: Fill, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
     worktree = fill({"42-login.md": "text", "43.md": "text"})
+    monkeypatch.chdir(worktree / FOLDER if wanted == "42-login.md" else worktree)
     assert ids(LLD.discover(worktree, Settings(), [wanted])) == ["42"]
     assert ids(LLD.discover(worktree, Settings(), [])) == ["42", "43"]
 
 
-def test_briefs_are_found_in_their_own_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", ["44.md", f"{FOLDER}/44.md", "README.md", "../42.md"])
+def test_a_file_that_is_no_item_is_refused_by_its_name(
+    fill: Fill, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    worktree = fill({"42.md": "text"})
+    (worktree / "README.md").write_text("text")
+    monkeypatch.chdir(worktree)
+    with pytest.raises(UsageError, match=wanted):
+        LLD.discover(worktree, Settings(), [wanted])
+
+
+@pytest.mark.parametrize("target", ["notes.txt", "../notes.md"])
+def test_an_item_whose_file_is_a_link_may_be_named_by_it(
+    fill: Fill, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    worktree = fill()
+    (worktree / FOLDER / target).write_text("text")
+    (worktree / FOLDER / "42-login.md").symlink_to(target)
+    monkeypatch.chdir(worktree)
+    assert ids(LLD.discover(worktree, Settings(), [f"{FOLDER}/42-login.md"])) == ["42"]
+
+
+def test_briefs_are_found_in_their_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "ideas" / "active").mkdir(parents=True)
     (tmp_path / "ideas" / "active" / "Dark Mode.md").write_text("# Dark mode\n")
     found = only(ISSUE.discover(tmp_path, Settings(), ["ideas/active/Dark Mode.md"]))

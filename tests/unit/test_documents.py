@@ -98,7 +98,7 @@ def test_a_decision_of_a_person_stands_in_the_log_with_name_time_and_note() -> N
     decision = {"decision": "approve", "by": "ann", "at": "2026-01-01", "note": "good enough"}
     document = with_log(context(), "draft", [entry(verdict="DISCUSS"), decision], [])
     line = next(line for line in document.splitlines() if "decision" in line)
-    for told in ("ann", "2026-01-01", "good enough"):
+    for told in ("approve", "ann", "2026-01-01", "good enough"):
         assert told in line
 
 

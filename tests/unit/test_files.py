@@ -3,6 +3,9 @@
 import os
 import resource
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,6 +147,20 @@ def test_a_full_disk_leaves_the_old_content_and_nothing_half_written(tmp_path: P
     assert tree(tmp_path) == {"a": b"old"}
 
 
+def test_what_a_killed_process_left_is_gone_with_the_next_write(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, sys; from agentos.store import files\n"
+        "files.os.fsync = lambda _: os.kill(os.getpid(), 9)\n"
+        "files.write_atomic(pathlib.Path(sys.argv[1]), 'half')"
+    )
+    write_atomic(tmp_path / "a", "old")
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], check=False)
+    assert killed.returncode == -9
+    assert (tmp_path / "a").read_text() == "old"
+    write_atomic(tmp_path / "a", "new")
+    assert tree(tmp_path) == {"a": b"new"}
+
+
 @pytest.mark.parametrize("kind", ["folder in its place", "file as its folder", "name too long"])
 def test_what_cannot_be_written_is_a_storage_error_that_names_the_file(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a"
@@ -267,6 +284,28 @@ def test_a_home_is_private_ignored_by_git_and_made_again_without_harm(tmp_path: 
     assert tree(home.path) == before
     for path in [home.path, *home.path.rglob("*")]:
         assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_runs_that_make_the_same_home_at_once_do_not_trip_over_each_other(tmp_path: Path) -> None:
+    runs = 4
+    for number in range(20):
+        home, gate = Home(path=tmp_path / f"home-{number}"), threading.Barrier(runs)
+        failures: list[str] = []
+
+        def create(home: Home = home, gate: threading.Barrier = gate, failures: list[str] = failures) -> None:
+            gate.wait()
+            try:
+                home.create()
+            except StorageError as error:
+                failures.append(str(error))
+
+        threads = [threading.Thread(target=create) for _ in range(runs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert "*" in (home.path / ".gitignore").read_text().splitlines()
 
 
 def test_names_in_the_home_are_those_people_look_for(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import UsageError
-from agentos.model import MAX_ID_LENGTH, Item, Status, Usage, check_distinct, check_id
+from agentos.model import MAX_ID_LENGTH, Item, Status, Usage, check_distinct, check_id, counted
 
 STEADY = settings(derandomize=True, database=None, deadline=None)
 
@@ -109,6 +109,11 @@ def test_usage_adds_up() -> None:
 def test_an_unknown_cost_stays_unknown_and_never_becomes_free(known: float) -> None:
     assert (Usage(cost_usd=None) + Usage(cost_usd=known)).cost_usd is None
     assert (Usage(cost_usd=known) + Usage(cost_usd=None)).cost_usd is None
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, "0 items"), (1, "1 item"), (2, "2 items")])
+def test_one_is_not_plural(number: int, told: str) -> None:
+    assert counted(number, "item") == told
 
 
 def test_the_statuses_are_those_of_the_summary() -> None:

@@ -1,5 +1,7 @@
 """The plan: what a run does with each item, from what the records say and the user wants."""
 
+from dataclasses import replace
+
 import pytest
 
 from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
@@ -53,6 +55,7 @@ DECIDED = Decided(
     decided_at="2026-01-01T00:00:00.000Z",
 )
 APPROVED = Known(outcome=OUTCOME)
+APPROVED_BEFORE = Known(outcome=replace(OUTCOME, input_hash=item(text="another text").input_hash))
 UNDECIDED = Known(progress=progress("discuss", error="Which one?"))
 ANSWERED = Known(progress=progress("discuss"), decided=DECIDED)
 
@@ -76,12 +79,22 @@ def changed(status: str) -> Known:
         (stopped("interrupted"), ALL, Step.RESUME, "interrupted before"),
         (stopped("paused"), ALL, Step.RESUME, "paused before"),
         (stopped("failed"), ALL, Step.RESUME, "failed before"),
-        (stopped("timed_out"), ALL, Step.RESUME, "timed_out before"),
-        (stopped("needs_revision"), ALL, Step.RESUME, "needs_revision before"),
+        (stopped("timed_out"), ALL, Step.RESUME, "timed out before"),
+        (stopped("needs_revision"), ALL, Step.RESUME, "needs revision before"),
         (stopped("interrupted"), FRESH, Step.ANEW, "--fresh"),
         (changed("interrupted"), ALL, Step.ANEW, "its text changed since"),
         (changed("discuss"), ALL, Step.ANEW, "its text changed since"),
         (changed("running"), ALL, Step.ANEW, "its text changed since"),
+        (APPROVED_BEFORE, ALL, Step.ANEW, "its text changed since"),
+        (APPROVED_BEFORE, FRESH, Step.ANEW, "--fresh"),
+        (replace(APPROVED_BEFORE, progress=progress("failed")), ALL, Step.RESUME, "failed before"),
+        (replace(APPROVED_BEFORE, progress=progress("discuss")), ALL, Step.WAIT, "a person must decide"),
+        (
+            replace(APPROVED, progress=progress("failed", text="x")),
+            ALL,
+            Step.SKIP,
+            "approved in run run-7, unchanged since",
+        ),
         (UNDECIDED, ALL, Step.WAIT, "Which one?"),
         (stopped("discuss"), ALL, Step.WAIT, "a person must decide"),
         (UNDECIDED, FRESH, Step.ANEW, "--fresh"),

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from agentos.errors import StorageError
 from agentos.model import Item, Status
-from agentos.store.records import Claim, Decided, Records, timestamp
+from agentos.store.records import Decided, Records, timestamp
 
 
 def item(item_id: str = "42", text: str = "text", workflow: str = "lld") -> Item:
@@ -58,8 +59,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_an_approval_becomes_the_outcome_of_that_item_and_input(records: Records) -> None:
     records.begin(item(), "run-1")
     approve(records, item())
-    (outcome,) = records.outcomes("lld").values()
-    assert records.outcomes("lld").keys() == {("42", item().input_hash)}
+    outcome = records.outcomes("lld")["42"]
+    assert outcome.input_hash == item().input_hash
     assert (outcome.run_id, outcome.verdict, outcome.reviews, outcome.output) == (
         "run-1",
         "APPROVED",
@@ -76,12 +77,17 @@ def test_an_outcome_is_written_once(records: Records) -> None:
     assert (outcome.run_id, outcome.output) == ("run-1", "first.md")
 
 
-def test_each_input_of_an_item_has_its_own_outcome_and_each_workflow_its_own_items(records: Records) -> None:
-    approve(records, item(text="old"))
-    approve(records, item(text="new"))
-    approve(records, item(workflow="issue"))
-    assert len(records.outcomes("lld")) == 2
-    assert len(records.outcomes("issue")) == 1
+def test_the_latest_approval_of_an_item_is_the_one_that_counts(records: Records, tmp_path: Path) -> None:
+    approve(records, item(text="old"), "run-1")
+    approve(records, item(text="new"), "run-2")
+    approve(records, item("43"), "run-1")
+    db = sqlite3.connect(tmp_path / "records.db")  # the clock may give both the same millisecond
+    with db:
+        db.execute("UPDATE outcome SET finished_at = '2026-01-02' WHERE run_id = 'run-2'")
+        db.execute("UPDATE outcome SET finished_at = '2026-01-01' WHERE run_id = 'run-1'")
+    db.close()
+    assert {key: one.run_id for key, one in records.outcomes("lld").items()} == {"42": "run-2", "43": "run-1"}
+    assert records.outcomes("issue") == {}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.APPROVED])
@@ -153,7 +159,7 @@ def test_a_forgotten_item_is_as_if_it_had_never_been_run(records: Records) -> No
         records.begin(one, "run-2")
         records.decide(decided(one, 1))
     records.forget(item())
-    assert records.outcomes("lld").keys() == {("43", item("43").input_hash)}
+    assert records.outcomes("lld").keys() == {"43"}
     assert records.progress().keys() == {("lld", "43")}
     assert records.decision(item(), 1) is None
     assert records.decision(item("43"), 1) is not None
@@ -197,15 +203,18 @@ def test_an_item_is_held_by_one_living_run(records: Records) -> None:
 
 def test_the_claim_of_a_dead_run_is_taken_over(records: Records) -> None:
     records.claim([item()], "run-1", alive=lambda _: True)
-    asked: list[Claim] = []
+    records.claim([item("43")], "run-2", alive=lambda _: True)
+    assert records.claim([item()], "run-3", alive=lambda run: run != "run-1") == {}
+    assert {key: claim.run_id for key, claim in records.claims().items()} == {
+        ("lld", "42"): "run-3",
+        ("lld", "43"): "run-2",
+    }
 
-    def dead(claim: Claim) -> bool:
-        asked.append(claim)
-        return False
 
-    assert records.claim([item()], "run-2", alive=dead) == {}
-    assert [claim.run_id for claim in asked] == ["run-1"]
-    assert records.claims()["lld", "42"].run_id == "run-2"
+def test_the_claims_of_dead_runs_go_also_on_items_nobody_wants(records: Records) -> None:
+    records.claim([item("1"), item("2")], "run-1", alive=lambda _: True)
+    records.claim([item("3")], "run-2", alive=lambda _: False)
+    assert records.claims().keys() == {("lld", "3")}
 
 
 def test_a_run_releases_its_own_claims_only(records: Records) -> None:
@@ -223,7 +232,7 @@ def test_the_same_id_in_two_workflows_is_two_items(records: Records) -> None:
 def test_a_claim_that_fails_in_its_midst_takes_nothing(records: Records) -> None:
     records.claim([item("2")], "run-1", alive=lambda _: True)
 
-    def broken(_claim: Claim) -> bool:
+    def broken(_run: str) -> bool:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from agentos.errors import StorageError
 from agentos.store.home import Home
-from agentos.store.runfolder import RunFolder, create_run, is_live
+from agentos.store.records import Outcome
+from agentos.store.runfolder import RunFolder, create_run, is_live, read_audits, read_lines, repair_events
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 STEADY = settings(
@@ -134,6 +135,72 @@ def test_a_run_that_wrote_nothing_can_be_taken_back(home: Home) -> None:
     run.discard()
     run.close()
     assert list(home.runs.iterdir()) == []
+
+
+# Reading what is there.
+
+
+def test_lines_that_are_no_records_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"a": 1}\n\nnot json\n[1]\n{"b": "\xff"}\n{"c": 2}\n{"d": ')
+    assert list(read_lines(path)) == [{"a": 1}, {"c": 2}]
+    assert list(read_lines(tmp_path / "gone.jsonl")) == []
+
+
+def test_the_audits_of_an_item_are_found_in_all_runs(home: Home) -> None:
+    for number in range(3):
+        one = create_run(home)
+        one.audit("42", {"number": number})
+        one.audit("43", {"number": -1})
+        one.close()
+    assert sorted(str(record["number"]) for record in read_audits(home.runs, "42")) == ["0", "1", "2"]
+
+
+def outcome(run_id: str) -> Outcome:
+    return Outcome(
+        workflow="lld",
+        item="42",
+        input_hash="x",
+        run_id=run_id,
+        verdict="APPROVED",
+        reviews=2,
+        output="out.md",
+        finished_at="2026-01-01T00:00:00.000Z",
+    )
+
+
+def completed(run: RunFolder) -> list[dict[str, object]]:
+    return [event for event in read_lines(run.path / "events.jsonl") if event["event"] == "completed"]
+
+
+@pytest.mark.parametrize("cut_off", [b"", b'{"time": "2026", "eve'])
+def test_an_approval_that_a_killed_run_did_not_tell_of_is_told_once(home: Home, cut_off: bytes) -> None:
+    run = create_run(home)
+    run.event("started", item="42")
+    run.event("completed", item="43")
+    run.close()
+    with (run.path / "events.jsonl").open("ab") as file:
+        file.write(cut_off)
+    for _ in range(2):
+        repair_events(home.runs, outcome(run.run_id))
+    assert [event["item"] for event in completed(run)] == ["43", "42"]
+    assert completed(run)[1]["time"] == "2026-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("state", ["alive", "finished", "told", "gone"])
+def test_the_events_of_any_other_run_are_left_as_they_are(home: Home, state: str) -> None:
+    run = create_run(home)
+    run.event("completed" if state == "told" else "started", item="42")
+    if state == "finished":
+        run.write("summary.json", "{}")
+    if state != "alive":
+        run.close()
+    before = (run.path / "events.jsonl").read_bytes()
+    repair_events(home.runs, outcome("another-run" if state == "gone" else run.run_id))
+    assert (run.path / "events.jsonl").read_bytes() == before
+    assert [path.name for path in home.runs.iterdir()] == [run.run_id]
+    if state == "alive":
+        run.close()
 
 
 # Who lives.

@@ -27,6 +27,7 @@ from agentos.wire import (
     Message,
     NodeEnded,
     NodeStarted,
+    PaidBefore,
     ProtocolError,
     Settled,
     Waiting,
@@ -61,7 +62,7 @@ TO_WORKER: list[Message] = [
     Drain(reason="interrupted"),
 ]
 TO_COORDINATOR: list[Message] = [
-    Hello(pid=1, resumed=True, tokens_in=5),
+    Hello(pid=1, resumed=True),
     NodeStarted(node="draft", reviews=2),
     NodeEnded(node="draft", seconds=1.5),
     LeaseWanted(number=1, provider="openai", model="gpt-5", tokens=100),
@@ -69,6 +70,7 @@ TO_COORDINATOR: list[Message] = [
     Waiting(seconds=10.0, reason="transient"),
     Beat(),
     Audit(record={"kind": "call", "nested": {"list": [1, 2.5, None, True, "x"]}}),
+    PaidBefore(record={"kind": "call", "tokens_in": 5}),
     Ended(status="approved", verdict="APPROVED", reviews=1, output="docs/x.md"),
 ]
 WAYS = [(read_for_worker, one) for one in TO_WORKER] + [(read_for_coordinator, one) for one in TO_COORDINATOR]

@@ -146,12 +146,11 @@ def _really_run(order: Order) -> int:
     if not ring.specs:
         raise NoUsableKey("There is no key for the models chosen. Add [[keys]] to your configuration file.")
     refuse_every = _refuse_every(environment)
+    method = start_method(environment.get("AGENTOS_START_METHOD"))
     home = project.home.create()
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
     with ExitStack() as stack:
-        supervisor = stack.enter_context(
-            Supervisor(start_method(environment.get("AGENTOS_START_METHOD")), environment, preload=preload)
-        )
+        supervisor = stack.enter_context(Supervisor(method, environment, preload=preload))
         records = stack.enter_context(Records(home.records))
         folder = create_run(home)
         stack.callback(folder.close)

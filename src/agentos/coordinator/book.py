@@ -100,8 +100,11 @@ class RunBook:
         self._console.say(line)
 
     def audit(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
-        named = {"run_id": self.run_id, "item": entry.item.id, "attempt": attempt, **record}
-        self.guard(self._folder.audit, entry.item.id, named)
+        item = entry.item.id
+        if item in self._audited:
+            self._audited[item].add(_call(record))
+        named = {"run_id": self.run_id, "item": item, "attempt": attempt, **record}
+        self.guard(self._folder.audit, item, named)
 
     def audit_once(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
         """Audit a call of an earlier process, unless it got into a trail before that process died."""
@@ -109,7 +112,6 @@ class RunBook:
         if item not in self._audited:
             self._audited[item] = {_call(one) for one in read_audits(self._home.runs, item)}
         if _call(record) not in self._audited[item]:
-            self._audited[item].add(_call(record))
             self.audit(entry, attempt, record)
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:

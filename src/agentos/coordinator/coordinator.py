@@ -114,6 +114,7 @@ class ParallelCoordinator:
         self._watch = PoolWatch(book, max_wait=config.max_wait)
         self._next_refresh = 0.0
         self._stop_announced = False
+        self._pool_changed = True
 
     def run(self) -> Summary:
         """Carry the plan out; whatever happens, no worker is left and the summary is written."""
@@ -154,7 +155,9 @@ class ParallelCoordinator:
         now = time.monotonic()
         self._take(self._keys.advance(now))
         if self._scheduler.stopping is None:
-            self._look_at_pool(now)
+            due = self._watch.deadline()
+            if self._pool_changed or (due is not None and now >= due):
+                self._look_at_pool(now)
             if self._book.storage_error is not None:
                 self._stop(Stop.STORAGE)
         self._act(self._scheduler.tick(now))
@@ -172,6 +175,7 @@ class ParallelCoordinator:
             )
 
     def _look_at_pool(self, now: float) -> None:
+        self._pool_changed = False
         snapshot = self._keys.snapshot(now)
         self._scheduler.allowed = self._watch.allowed(snapshot, self._config.parallel)
         if (stop := self._watch.look(snapshot, now)) is not None:
@@ -373,6 +377,7 @@ class ParallelCoordinator:
 
     def _take(self, events: Sequence[pool.Event]) -> None:
         """Carry out what the key pool decided, and let the watch announce it."""
+        self._pool_changed = self._pool_changed or bool(events)
         for event in events:
             running = self._items.get(getattr(event, "item", ""))
             self._watch.announce(event, None if running is None else running.entry.item.id)

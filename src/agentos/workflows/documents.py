@@ -42,7 +42,8 @@ def with_log(
     lines += ["| review | draft | verdict | by | open findings |", "| --- | --- | --- | --- | --- |"]
     for entry in log:
         if "decision" in entry:
-            told = f"{entry['decision']}, {entry['at']}" + (f": {entry['note']}" if entry["note"] else "")
+            done = "approved" if entry["decision"] == "approve" else "sent back"
+            told = f"{done} by {entry['by']} {entry['at']}" + (f": {entry['note']}" if entry["note"] else "")
             lines.append(f"| - | - | a person's decision | {_cell(entry['by'])} | {_cell(told)} |")
         else:
             cells = (
