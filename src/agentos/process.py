@@ -1,7 +1,8 @@
-"""Finding and ending processes that got away from their worker; where Linux does not help, groups must do.
+"""What one process can ask of the kernel about others: die together, adopt orphans, find who got away.
 
 A program started by a worker may leave the worker's process group. Two things lead back to it: the
-coordinator adopts orphans, and every descendant carries the worker's token in its environment.
+coordinator adopts orphans, and descendants carry the worker's token in their environment. Only Linux offers
+these; elsewhere process groups must do.
 """
 
 import contextlib
@@ -9,12 +10,14 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 TOKEN_VARIABLE = "AGENTOS_WORKER_TOKEN"  # noqa: S105 - a name, not a secret
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
+_FAMILY_DEPTH = 100  # how often children of the killed are looked for
 LINUX = sys.platform.startswith("linux")
 
 
@@ -29,8 +32,13 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that forked it ends."""
+    """Ask the kernel to kill this process when the one that started it ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def outlive_parent() -> None:
+    """Take that back."""
+    _prctl(_PR_SET_PDEATHSIG, 0)
 
 
 def hide_memory() -> None:
@@ -38,21 +46,22 @@ def hide_memory() -> None:
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def kill_orphans(token: str | None) -> None:
-    """Kill the processes this one has adopted that carry the token; any token of this process for None."""
-    if not LINUX:
-        return
-    pid = os.getpid()
-    wanted = f"{TOKEN_VARIABLE}={pid}-" if token is None else f"{TOKEN_VARIABLE}={token}\0"
-    try:
-        children = Path(f"/proc/self/task/{pid}/children").read_text("ascii").split()
-    except OSError:
-        return
-    for child in map(int, children):
-        if wanted.encode() in _environment(child):
-            with contextlib.suppress(OSError):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+def end_orphans(token: str | None, *, known: Iterable[int]) -> None:
+    """Reap the adopted that have ended, and kill those that carry the token; for None, all but the known."""
+    spared = set(known)
+    for _ in range(_FAMILY_DEPTH):
+        killed = False
+        for child in _children():
+            if child in spared or _reaped(child):
+                continue
+            if token is None or f"{TOKEN_VARIABLE}={token}\0".encode() in _environment(child):
+                with contextlib.suppress(OSError):
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                killed = True
+        # The children of the killed are ours now.
+        if not killed:
+            return
 
 
 def kill_by_token(token: str) -> None:
@@ -68,6 +77,22 @@ def kill_by_token(token: str) -> None:
         ):
             with contextlib.suppress(OSError):
                 os.kill(int(entry.name), signal.SIGKILL)
+
+
+def _children() -> list[int]:
+    try:
+        return [
+            int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text("ascii").split()
+        ]
+    except OSError:
+        return []
+
+
+def _reaped(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except OSError:
+        return True
 
 
 def _environment(pid: int) -> bytes:

@@ -285,15 +285,18 @@ class Sandbox:
     def assert_all_done_once(self, ids: Sequence[str | int]) -> None:
         """Every item is approved exactly once, whatever happened on the way."""
         wanted = dict.fromkeys(map(str, ids), 1)
-        assert dict(self.outcomes()) == wanted
-        assert dict(Counter(event["item"] for event in self.events("completed"))) == wanted
+        outcomes = dict(self.outcomes())
+        assert outcomes == wanted, outcomes
+        completed = dict(Counter(event["item"] for event in self.events("completed")))
+        assert completed == wanted, completed
         for one in wanted:
             assert (self.project / "docs" / "lld" / "active" / f"LLD-{one}.md").is_file()
             done = self.project / "docs" / "lineage" / "done"
-            assert [path.name for path in done.glob(f"{one}-lld*")] == [f"{one}-lld"]
+            trails = [path.name for path in done.glob(f"{one}-lld*")]
+            assert trails == [f"{one}-lld"], trails
             names = sorted(path.name for path in (done / f"{one}-lld").iterdir())
-            assert names == ["001-issue.md", "002-draft.md", "003-verdict.md", "004-final.md"]
-        assert self.checkpoints() == []
+            assert names == ["001-issue.md", "002-draft.md", "003-verdict.md", "004-final.md"], names
+        assert self.checkpoints() == [], self.checkpoints()
 
 
 def _run_order(path: Path) -> tuple[str, int]:

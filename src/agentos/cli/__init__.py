@@ -6,6 +6,7 @@ import sys
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `agentos`."""
+    _open_standard_streams()
     # A repo is not trusted: nothing is imported from the folder the command is given in.
     here = os.getcwd() if not sys.flags.safe_path else None  # noqa: PTH109 - pathlib is not needed for this
     sys.path[:] = [entry for entry in sys.path if entry and entry != here]
@@ -16,6 +17,17 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Put a stream to nowhere in the place of one that is closed, before another file gets its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def lld_main() -> None:

@@ -1,15 +1,13 @@
 """What a person sees when a run is over: a row an item, what the exit code means, what to type next."""
 
 import shlex
-import shutil
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from agentos.cli.project import Project
-from agentos.console.prefixer import visible
+from agentos.console.console import Console
+from agentos.console.prefixer import one_line
 from agentos.errors import Exit
 from agentos.model import Status, counted
 from agentos.report.summary import ItemRow, Summary, as_markdown
@@ -36,15 +34,12 @@ MEANINGS = {
 _SHOWN_ROWS = 60
 
 
-def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None:
-    """Print the end of a run; with JSON on standard output, this goes to standard error."""
-    environment = project.config.environment
-    colour = _colour(environment)
-    stream = sys.stderr if json_mode else sys.stdout
-    columns = shutil.get_terminal_size().columns if stream.isatty() else None
+def show_summary(summary: Summary, project: Project, console: Console) -> None:
+    """Print the end of a run."""
 
     def line(text: str = "") -> None:
-        click.echo(_fitting(text, width=columns), err=json_mode, color=colour)
+        fitting = _fitting(text, width=console.width)
+        console.print(fitting if console.colour else click.unstyle(fitting))
 
     line()
     totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
@@ -54,7 +49,7 @@ def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None
     for row in shown:
         reviews = counted(row.reviews, "review") if row.reviews else ""
         status = click.style(f"{row.status.value.replace('_', ' '):<14}", fg=COLOURS.get(row.status))
-        told = visible(row.output or row.error or row.reason or "")
+        told = one_line(row.reason or row.output or row.error or "")
         line(f"  {row.label:<{width}}  {status}  {reviews:<10} {row.seconds:>6.1f} s  {told}")
     hidden = len(summary.items) - len(shown)
     if hidden > 0:
@@ -65,12 +60,12 @@ def show_summary(summary: Summary, project: Project, *, json_mode: bool) -> None
         for command, why in commands:
             line(f"  {command}    # {why}")
     line(f"Logs: {_short(summary.folder, project)}")
-    if path := environment.get("GITHUB_STEP_SUMMARY"):
+    if path := project.config.environment.get("GITHUB_STEP_SUMMARY"):
         try:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(as_markdown(summary))
         except OSError as exc:
-            click.echo(f"agentos: warning: cannot write GITHUB_STEP_SUMMARY: {exc.strerror}", err=True)
+            line(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {exc.strerror}")
 
 
 def _fitting(text: str, *, width: int | None) -> str:
@@ -92,12 +87,6 @@ def _shown(summary: Summary) -> list[ItemRow]:
 def _short(path: str, project: Project) -> str:
     full = Path(path)
     return str(full.relative_to(project.worktree)) if full.is_relative_to(project.worktree) else path
-
-
-def _colour(environment: Mapping[str, str]) -> bool | None:
-    if environment.get("NO_COLOR"):
-        return False
-    return True if environment.get("FORCE_COLOR") else None
 
 
 def next_commands(summary: Summary) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """`agentos status` and `agentos logs`: look at runs, also from another terminal while one is going on."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ FOLLOW_SECONDS = 0.2
 def status(*, as_json: bool) -> None:
     """Show the latest run, live or over, and every item that is not finished."""
     from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.console.prefixer import one_line  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
     from agentos.store.runfolder import is_live  # noqa: PLC0415
@@ -55,7 +57,7 @@ def status(*, as_json: bool) -> None:
         return
     click.echo(f"Run {latest.name}: {'at work' if latest in live else 'over'}")
     for one in items.values():
-        click.echo(f"  {one['label']:<16} {one['status'].replace('_', ' '):<14} {one['detail']}")
+        click.echo(f"  {one['label']:<16} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}")
     for path in live:
         if path != latest:
             click.echo(f"Also at work: {path.name}")
@@ -68,7 +70,7 @@ def status(*, as_json: bool) -> None:
                 else row.status
             )
             told = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
-            told += f"; {row.error}" if row.error else ""
+            told += f"; {one_line(row.error)}" if row.error else ""
             click.echo(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}")
 
 
@@ -129,7 +131,11 @@ def logs(item: str, *, follow: bool, run_id: str | None) -> None:
 
 def _logs_of(run: Path, item: str) -> list[Path]:
     exact = run / f"{item}.log"
-    return [exact] if exact.is_file() else sorted(run.glob(f"[A-Z]*-{item}.log"))
+    if exact.is_file():
+        return [exact]
+    return sorted(
+        path for path in run.glob("*.log") if re.fullmatch(rf"[A-Z]+-{re.escape(item)}\.log", path.name)
+    )
 
 
 def _runs(project: "Project") -> list[Path]:

@@ -1,6 +1,7 @@
 """From flags to a finished run: settings, items, plan, coordinator, summary, exit code."""
 
 import json
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -132,9 +133,11 @@ def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
 def _really_run(order: Order) -> int:
     from agentos.cli.ending import show_summary  # noqa: PLC0415
     from agentos.console.console import Console  # noqa: PLC0415
+    from agentos.console.outlet import Outlet  # noqa: PLC0415
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
     from agentos.coordinator.keys import KeyService, key_ring  # noqa: PLC0415
+    from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
     from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
     project, settings = order.project, order.settings
@@ -150,6 +153,7 @@ def _really_run(order: Order) -> int:
     home = project.home.create()
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
     with ExitStack() as stack:
+        signals = stack.enter_context(StopSignals())
         supervisor = stack.enter_context(Supervisor(method, environment, preload=preload))
         records = stack.enter_context(Records(home.records))
         folder = create_run(home)
@@ -158,7 +162,12 @@ def _really_run(order: Order) -> int:
         entries = _claimed(order, records, folder)
         if any(entry.runs for entry in entries):
             supervisor.warm_up()
-        console = Console(how=_how(project, settings), json=settings.json, environment=environment)
+        console = Console(
+            how=_how(project, settings),
+            json=settings.json,
+            environment=environment,
+            interrupt=signals.fileno(),
+        )
         config = _run_config(order, models, templates)
         coordinator = ParallelCoordinator(
             config,
@@ -178,11 +187,12 @@ def _really_run(order: Order) -> int:
                 verbose=settings.verbose,
             ),
             console=console,
+            signals=signals,
         )
         summary = coordinator.run()
-    if settings.json:
-        click.echo(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False))
-    show_summary(summary, project, json_mode=settings.json)
+        if settings.json:
+            Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
+        show_summary(summary, project, console)
     return summary.exit_code
 
 

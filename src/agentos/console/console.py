@@ -1,13 +1,13 @@
 """The one writer to the terminal: prefixed lines, and a live footer below them. Coordinator process."""
 
-import contextlib
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from agentos.console.prefixer import visible
+from agentos.console.outlet import Outlet
 
 if TYPE_CHECKING:
     from agentos.console.footer import Footer
@@ -42,18 +42,17 @@ class View:
 class Console:
     """Shows a run as it goes; `how` is stream, grouped or quiet."""
 
-    def __init__(self, *, how: str, json: bool, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, *, how: str, json: bool, environment: Mapping[str, str], interrupt: int | None = None
+    ) -> None:
         self._how = how
         self._actions = environment.get("GITHUB_ACTIONS") == "true"
-        self._main: TextIO = sys.stderr if json else sys.stdout
-        self._broken = False
+        self._main = Outlet(sys.stderr if json else sys.stdout, interrupt)
+        self._errors = self._main if json else Outlet(sys.stderr, interrupt)
+        self.colour = _colour(environment, self._main)
         self._footer: Footer | None = None
-        if (
-            how != "quiet"
-            and self._main.isatty()
-            and environment.get("TERM") != "dumb"
-            and not environment.get("CI")
-        ):
+        plain = environment.get("TERM") == "dumb" or environment.get("CI")
+        if how != "quiet" and self._main.isatty() and not plain:
             from agentos.console import footer  # noqa: PLC0415 - rich, for terminals only
 
             self._footer = footer.Footer(self._main)
@@ -62,9 +61,14 @@ class Console:
     def live(self) -> bool:
         return self._footer is not None
 
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal, if it is one."""
+        return shutil.get_terminal_size().columns if self._main.isatty() else None
+
     def item_lines(self, label: str, lines: Sequence[str], *, error: bool) -> None:
         if self._how == "stream" and lines:
-            self._write([f"[{label}] {line}" for line in lines], sys.stderr if error else self._main)
+            self._write([f"[{label}] {line}" for line in lines], self._errors if error else self._main)
 
     def item_done(self, label: str, log: Path) -> None:
         """Show an item's output in one piece, where that is how the user wants it."""
@@ -75,19 +79,22 @@ class Console:
         with log.open(encoding="utf-8", errors="backslashreplace") as file:
             while block := file.readlines(65_536):
                 # The log's lines start with time and stream, which the console's do not show.
-                self._write(
-                    [f"[{label}] {line.rstrip(chr(10)).split(' ', 2)[-1]}" for line in block], self._main
-                )
+                lines = [line.rstrip("\n").split(" ", 2) for line in block]
+                self._write([f"[{label}] {text}" for _, stream, text in lines if stream != "run"], self._main)
         if self._actions:
             self._write(["::endgroup::"], self._main)
 
     def say(self, line: str) -> None:
         if self._how != "quiet":
-            self._write([f"[{COORDINATOR}] {visible(line)}"], self._main)
+            self._write([f"[{COORDINATOR}] {line}"], self._main)
 
     def complain(self, line: str) -> None:
         """Say what must be seen, however quiet it should be."""
-        self._write([f"[{COORDINATOR}] {visible(line)}"], sys.stderr)
+        self._write([f"[{COORDINATOR}] {line}"], self._errors)
+
+    def print(self, line: str) -> None:
+        """Print a line as it is, once the run is over."""
+        self._main.write(line + "\n")
 
     def show(self, view: View) -> None:
         if self._footer is not None:
@@ -98,17 +105,15 @@ class Console:
             self._footer.close()
             self._footer = None
 
-    def _write(self, lines: Iterable[str], stream: TextIO) -> None:
-        if self._broken:
-            return
-        if self._footer is not None and stream.isatty():
+    def _write(self, lines: Iterable[str], outlet: Outlet) -> None:
+        if self._footer is not None and outlet.isatty():
             self._footer.lines(lines)
-            return
-        try:
-            stream.write("".join(f"{line}\n" for line in lines))
-            stream.flush()
-        except BrokenPipeError:
-            # Whoever read has gone; the run itself goes on.
-            self._broken = True
-            with contextlib.suppress(OSError):
-                stream.close()
+        else:
+            outlet.write("".join(f"{line}\n" for line in lines))
+
+
+def _colour(environment: Mapping[str, str], outlet: Outlet) -> bool:
+    """Colour on a terminal, unless the user's variables say otherwise."""
+    if environment.get("NO_COLOR"):
+        return False
+    return bool(environment.get("FORCE_COLOR")) or outlet.isatty()

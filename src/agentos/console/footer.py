@@ -1,7 +1,7 @@
 """The live footer of a run on a terminal: a bar, and a line an item at work. Coordinator process."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, cast
 
 from rich.console import Console as RichConsole
 from rich.console import Group
@@ -12,6 +12,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from agentos.console.console import View
+    from agentos.console.outlet import Outlet
 
 LABEL_COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue")
 STATUS_COLOURS = {
@@ -40,8 +41,8 @@ def clock(seconds: float) -> str:
 class Footer:
     """Draws below the lines; the caller says when."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._console = RichConsole(file=stream, highlight=False, markup=False, emoji=False)
+    def __init__(self, outlet: "Outlet") -> None:
+        self._console = RichConsole(file=cast("IO[str]", outlet), highlight=False, markup=False, emoji=False)
         self._live = Live(
             console=self._console,
             auto_refresh=False,

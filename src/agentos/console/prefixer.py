@@ -16,6 +16,11 @@ def visible(text: str) -> str:
     return _CONTROL.sub(_shown, text)
 
 
+def one_line(text: str) -> str:
+    """The same for a text that must stay one line, such as an error from anywhere."""
+    return visible("\\n".join(text.splitlines()))
+
+
 def _shown(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

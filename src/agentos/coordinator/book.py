@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from agentos.console.console import Console
-from agentos.console.prefixer import visible
+from agentos.console.prefixer import one_line
 from agentos.coordinator.plan import Entry, Step
 from agentos.credentials.pool import PoolSnapshot
 from agentos.errors import StorageError
@@ -88,14 +88,17 @@ class RunBook:
                 write(*args, **kwargs)
             except StorageError as exc:
                 self.storage_error = exc
-                self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
+                self._console.complain(
+                    one_line(f"{exc} Stopping; the same command goes on when there is room.")
+                )
 
     def event(self, name: str, **fields: Any) -> None:
         self.guard(self._folder.event, name, **fields)
         if self._verbose and name in VERBOSE_EVENTS:
             self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
 
-    def say(self, line: str) -> None:
+    def say(self, text: str) -> None:
+        line = one_line(text)
         self.guard(self._folder.coordinator_line, line)
         self._console.say(line)
 
@@ -122,7 +125,7 @@ class RunBook:
 
     def log(self, label: str, line: str) -> None:
         """Put a line of the coordinator's into an item's log."""
-        self.guard(self._folder.item_lines, label, [visible(line)], "run")
+        self.guard(self._folder.item_lines, label, [one_line(line)], "run")
 
     def begin(self, entry: Entry) -> None:
         """Note that the item runs, and see to it that no foreign checkpoint is taken for its own."""
@@ -155,11 +158,13 @@ class RunBook:
             error=None if status is Status.SKIPPED else entry.reason,
             reason=entry.reason if status is Status.SKIPPED else None,
             output=outcome.output if outcome else None,
-            checkpoint=self._kept_checkpoint(entry),
+            checkpoint=None if outcome else self._kept_checkpoint(entry),
         )
         self.rows[item.label] = row
         if outcome is not None:
+            # What the run that approved it had left to do when it was killed.
             repair_events(self._home.runs, outcome)
+            _remove(self.checkpoint(entry))
         self._close_row(entry, row)
 
     def finish(

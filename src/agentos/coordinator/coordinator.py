@@ -6,9 +6,8 @@ One thread. It sleeps until a worker speaks, a worker dies, a signal comes or a 
 import contextlib
 import selectors
 import signal
-import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from agentos.coordinator.book import RunBook, Tally
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
-from agentos.coordinator.supervisor import STACKS_SIGNAL, Supervisor, Worker
+from agentos.coordinator.signals import StopSignals
+from agentos.coordinator.supervisor import STACKS_SIGNAL, StartFailed, Supervisor, Worker
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.credentials import events as pool
 from agentos.model import Status
@@ -36,6 +36,7 @@ STOP_WORDS = {
     Stop.NO_KEY: "no key can be used any more; stopping",
     Stop.STORAGE: "records cannot be written; stopping",
 }
+_LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
 
 
@@ -95,8 +96,10 @@ class ParallelCoordinator:
         keys: KeyService,
         book: RunBook,
         console: Console,
+        signals: StopSignals,
     ) -> None:
         self._config = config
+        self._signals = signals
         self._plan = plan
         self._supervisor = supervisor
         self._keys = keys
@@ -124,18 +127,22 @@ class ParallelCoordinator:
         for entry in self._plan:
             if not entry.runs:
                 self._book.pass_by(entry)
-        with self._signals():
-            try:
-                self._take(self._keys.advance(time.monotonic()))
-                self._look_at_pool(time.monotonic())
-                self._act(self._scheduler.fill(time.monotonic()))
-                while not self._scheduler.done:
-                    self._turn()
-            finally:
-                self._console.close()
-                for running in self._items.values():
-                    if running.worker is not None:
-                        self._supervisor.bury(running.worker)
+        self._selector.register(self._signals, selectors.EVENT_READ, (self._on_signal, None, None))
+        try:
+            self._take(self._keys.advance(time.monotonic()))
+            self._look_at_pool(time.monotonic())
+            self._on_signal()
+            self._act(self._scheduler.fill(time.monotonic()))
+            while not self._scheduler.done:
+                self._turn()
+        finally:
+            self._announce_stop()
+            self._console.close()
+            self._selector.close()
+            for running in self._items.values():
+                if running.worker is not None:
+                    self._supervisor.end(running.worker)
+                    self._supervisor.bury(running.worker)
         self._book.guard(self._keys.save, time.monotonic())
         return self._book.close(self._plan, self._keys.snapshot(time.monotonic()), self._scheduler.stopping)
 
@@ -181,36 +188,11 @@ class ParallelCoordinator:
         if (stop := self._watch.look(snapshot, now)) is not None:
             self._stop(stop)
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Hear SIGINT and SIGTERM through the selector; restore the handlers afterwards."""
-        ours, theirs = socket.socketpair()
-        for end in (ours, theirs):
-            end.setblocking(False)
-        before = {
-            number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        self._selector.register(ours, selectors.EVENT_READ, (self._on_signal, ours, None))
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(wakeup)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self._selector.close()
-            ours.close()
-            theirs.close()
-
-    def _on_signal(self, ours: socket.socket, _worker: None, _fd: int, _mask: int) -> None:
-        for number in ours.recv(64):
-            if number in {signal.SIGINT, signal.SIGTERM}:
-                again = self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}
-                name = signal.Signals(number).name
-                self._book.say(
-                    f"{name} again: ending at once" if again else f"{name}: stopping, state is saved"
-                )
-                self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
+    def _on_signal(self, _running: None = None, _worker: None = None, _fd: int = -1, _mask: int = 0) -> None:
+        for number in self._signals.read():
+            if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}:
+                self._book.say("ending at once")
+            self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
         self._act(self._scheduler.stop(reason, time.monotonic()))
@@ -253,7 +235,11 @@ class ParallelCoordinator:
         if attempt == 1:
             self._book.begin(running.entry)
             running.tally.began = time.monotonic()
-        worker = running.worker = self._supervisor.start(running.label)
+        try:
+            worker = running.worker = self._supervisor.start(running.label)
+        except StartFailed as exc:
+            self._act(self._scheduler.gone(running.label, time.monotonic(), status=None, error=str(exc)))
+            return
         running.ended, running.node, running.detail = None, "", ""
         running.streams = {worker.out: OutputPrefixer(), worker.err: OutputPrefixer()}
         self._selector.register(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
@@ -333,9 +319,8 @@ class ParallelCoordinator:
             self._book.say(f"{running.label}: {exc}; ending its worker")
             messages = None
         if messages is None:
-            # Its process is about to follow; if it does not, it is no worker any more.
-            self._selector.unregister(worker.control)
-            worker.signal_group(signal.SIGKILL)
+            # The end of file is death, whatever is said of the process: the server may be stopped, or dead.
+            self._on_death(running, worker, _fd, mask)
             return
         for message in messages:
             self._hear(running, message)
@@ -408,27 +393,25 @@ class ParallelCoordinator:
         if self._pass_on(running, worker, stream, _STREAM_READS):
             self._selector.unregister(stream)
 
-    def _pass_on(self, running: Running, worker: Worker, stream: int, reads: int | None) -> bool:
-        """Show what the worker printed; tell whether the stream has ended. No limit: all of it."""
+    def _pass_on(self, running: Running, worker: Worker, stream: int, reads: int) -> bool:
+        """Show what the worker printed, up to so many parts; tell whether the stream has ended."""
         lines: list[str] = []
         data: bytes | None = b"-"
-        while data and (reads is None or reads > 0):
+        for _ in range(reads):
             data = worker.read_stream(stream)
-            lines += running.streams[stream].feed(data) if data else []
-            reads = None if reads is None else reads - 1
-            if reads is None and len(lines) > 10_000:
-                self._book.output(running.label, lines, error=stream == worker.err, shown=not running.muted)
-                lines = []
+            if not data:
+                break
+            lines += running.streams[stream].feed(data)
         self._book.output(running.label, lines, error=stream == worker.err, shown=not running.muted)
         return data is None
 
     def _on_death(self, running: Running, worker: Worker, _fd: int, _mask: int) -> None:
         """A worker's process is gone: hear its last words, bury it, decide."""
-        worker.signal_group(signal.SIGKILL)
+        self._supervisor.end(worker)
         for message in worker.last_words():
             self._hear(running, message)
         for stream, prefixer in running.streams.items():
-            self._pass_on(running, worker, stream, None)
+            self._pass_on(running, worker, stream, _LAST_READS)
             self._book.output(
                 running.label, prefixer.close(), error=stream == worker.err, shown=not running.muted
             )

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,18 +20,20 @@ from multiprocessing.reduction import DupFd
 from typing import TYPE_CHECKING, Any, Self
 
 from agentos import process
-from agentos.errors import ConfigError
+from agentos.coordinator.signals import STOP_SIGNALS
+from agentos.errors import AgentosError, ConfigError
 from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
 START_METHODS = ("forkserver", "spawn")
-WARM_MODULE = "agentos.worker.warm"
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LONGEST_FOLDER = 60  # characters of the temporary folder; a socket's path may have about a hundred
+FIRST_MODULE, LAST_MODULE = "agentos.worker.apart", "agentos.worker.warm"
 STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
 _CHUNK = 65_536
 _GONE_SECONDS = 1.0
+_STATUS_SECONDS = 0.3  # for word of how a dead worker died; a stopped server gives none
 
 # What a worker inherits: enough to find programs and speak the user's language, no key, tracer or proxy.
 _INHERITED = frozenset(
@@ -69,6 +72,10 @@ def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
         os.environ.clear()
         os.environ.update(before)
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
+class StartFailed(AgentosError):  # noqa: N818
+    """A worker's process could not be started, such as when the server has just died."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -160,11 +167,12 @@ class Supervisor:
     """Makes workers and sees to it that nothing of them is left."""
 
     def __init__(self, method: str, environment: Mapping[str, str], *, preload: Sequence[str] = ()) -> None:
-        self._preload = [*preload, WARM_MODULE]
+        self._preload = [FIRST_MODULE, *preload, LAST_MODULE]
         self._method = method
         self._environment = worker_environment(environment)
         self._context: BaseContext = multiprocessing.get_context(method)
         self._number = 0
+        self._alive: set[int] = set()
 
     def warm_up(self) -> None:
         """Start the server process that workers are forked from; it imports while the coordinator goes on."""
@@ -184,10 +192,12 @@ class Supervisor:
         try:
             with _for_children(self._environment):
                 started = self._launch(token, theirs, out_theirs, err_theirs)
-        except BaseException:
+        except BaseException as exc:
             ours.close()
             os.close(out)
             os.close(err)
+            if isinstance(exc, EOFError | OSError):
+                raise StartFailed(f"its process could not be started ({type(exc).__name__})") from exc
             raise
         finally:
             theirs.close()
@@ -197,12 +207,13 @@ class Supervisor:
         os.set_blocking(out, False)
         os.set_blocking(err, False)
         assert started.pid is not None
+        self._alive.add(started.pid)
         return Worker(
             item=item, token=token, process=started, pid=started.pid, control=ours, out=out, err=err
         )
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
-        life = {"token": token, "coordinator": os.getpid(), "forked": self._method == "forkserver"}
+        life = {"token": token, "forked": self._method == "forkserver"}
         arguments = (control, _Duplicated(out), _Duplicated(err), life)
         made: BaseProcess = self._context.Process(target=_enter, args=arguments, daemon=False)  # type: ignore[attr-defined]
         made.start()
@@ -210,11 +221,10 @@ class Supervisor:
 
     def bury(self, worker: Worker) -> str:
         """Make sure that nothing of a worker is left, and say how it died."""
-        worker.signal_group(signal.SIGKILL)
-        worker.process.join(_GONE_SECONDS)
-        process.kill_orphans(worker.token)
+        worker.process.join(_STATUS_SECONDS)
         code = worker.process.exitcode
         worker.close()
+        self._alive.discard(worker.pid)
         if code is not None and code < 0:
             return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}"
@@ -225,9 +235,20 @@ class Supervisor:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
+    def end(self, worker: Worker) -> None:
+        """Kill what is left of a worker: its group, and programs that got away from it."""
+        worker.signal_group(signal.SIGKILL)
+        process.end_orphans(worker.token, known=self._known())
+
+    def _known(self) -> set[int]:
+        """The children that are no orphans: the server, multiprocessing's tracker, workers started here."""
+        server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]  # noqa: SLF001
+        tracker = resource_tracker._resource_tracker._pid  # type: ignore[attr-defined]  # noqa: SLF001
+        return {pid for pid in (server, tracker) if pid is not None} | self._alive
+
     def close(self) -> None:
-        """End the server process, too."""
-        process.kill_orphans(None)
+        """End the server process, too, and whatever else is left."""
+        process.end_orphans(None, known=self._known())
         if self._method == "forkserver":
             server = forkserver._forkserver  # noqa: SLF001 - there is no public way to end it
             if server._forkserver_pid is not None:  # type: ignore[attr-defined]  # noqa: SLF001
@@ -254,13 +275,19 @@ def _received(duplicate: Any) -> int:
 
 def _enter(control: socket.socket, out: int, err: int, life: dict[str, Any]) -> None:
     """Cross from the coordinator's code into the worker's: the one place where the two meet."""
-    from agentos.worker.main import worker_main  # noqa: PLC0415
+    from agentos.worker import lifeline  # noqa: PLC0415
 
-    worker_main(control, out, err, **life)
+    lifeline.bind(control, **life)
+    from agentos.worker.main import worker_main  # noqa: PLC0415 - heavy where it is not preloaded
+
+    worker_main(control, out, err)
 
 
 def start_method(chosen: str | None) -> str:
     """The user's choice, else the best the platform has."""
     if chosen and chosen not in START_METHODS:
         raise ConfigError(f"AGENTOS_START_METHOD is {chosen!r}: one of {', '.join(START_METHODS)} is needed.")
-    return chosen or ("forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn")
+    offered = "forkserver" in multiprocessing.get_all_start_methods()
+    # The server listens on a socket below the temporary folder, whose path a socket can only take so long.
+    short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER
+    return chosen or ("forkserver" if offered and short else "spawn")

@@ -107,7 +107,7 @@ def view(book: RunBook, items: "Iterable[Running]", *, total: int, notice: str, 
         Doing(
             label=one.label,
             node=one.node,
-            round=one.reviews + 1 if one.node else 0,
+            round=one.reviews + (one.node in {"load", "draft", "gate", "review"}),
             seconds=now - (one.tally.began or now),
             detail=one.detail,
         )

@@ -81,6 +81,10 @@ def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
             yield Checkpoint(connection)
         finally:
             connection.close()
+    except sqlite3.OperationalError as exc:
+        raise StorageError(
+            f"The checkpoint {database} cannot be written: {exc}. Run the item again."
+        ) from exc
     except sqlite3.DatabaseError as exc:
         raise StorageError(
             f"The checkpoint {database} cannot be used: {exc}. Run the item with --fresh."

@@ -1,13 +1,9 @@
 """The worker's end of the socket: asks for leases, tells what happens, hears the stop. Worker process."""
 
-import os
 import select
-import signal
 import socket
 import threading
-from typing import NoReturn
 
-from agentos import process
 from agentos.errors import NoUsableKey
 from agentos.llm.provider import Cancel
 from agentos.wire import (
@@ -26,6 +22,7 @@ from agentos.wire import (
     encode,
     read_for_worker,
 )
+from agentos.worker.lifeline import end_own_group
 
 BEAT_SECONDS = 5.0  # a worker that is silent for longer than a few of these is frozen
 _CHUNK = 65_536
@@ -106,12 +103,3 @@ class Link:
             except ProtocolError:
                 end_own_group()
         return [read_for_worker(frame) for frame in frames]
-
-
-def end_own_group() -> NoReturn:
-    """Die, and take every program along that this worker started: nobody is left to look after them."""
-    if token := os.environ.get(process.TOKEN_VARIABLE):
-        process.kill_by_token(token)
-    if os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)

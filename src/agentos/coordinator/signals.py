@@ -1,0 +1,36 @@
+"""SIGINT and SIGTERM as something the loop can read, from before a run's first file to after its last."""
+
+import signal
+import socket
+from typing import Self
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """Catches the signals while it is open, and puts the handlers back afterwards."""
+
+    def __enter__(self) -> Self:
+        self._ours, self._theirs = socket.socketpair()
+        for end in (self._ours, self._theirs):
+            end.setblocking(False)
+        self._before = {number: signal.signal(number, lambda *_: None) for number in STOP_SIGNALS}
+        self._wakeup = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._ours.close()
+        self._theirs.close()
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def read(self) -> list[int]:
+        """The signals that have come since the last look."""
+        try:
+            return [number for number in self._ours.recv(64) if number in STOP_SIGNALS]
+        except BlockingIOError:
+            return []

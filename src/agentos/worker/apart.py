@@ -1,0 +1,18 @@
+"""Preloaded first by the server process that workers are forked from: sets it apart from the terminal.
+
+In a session of its own, no signal to the coordinator's group reaches it or a worker that is just starting.
+While it imports it has no workers yet and dies with the coordinator at once; later it lingers, because its
+end kills the workers, and they must first see the end of their sockets and take their programs along.
+"""
+
+import atexit
+import os
+import time
+
+from agentos import process
+
+LINGER_SECONDS = 0.5
+
+os.setsid()
+process.die_with_parent()
+atexit.register(time.sleep, LINGER_SECONDS)

@@ -1,0 +1,47 @@
+"""Binds a worker to its coordinator's life, before anything heavy is imported. Worker process.
+
+The end of the control socket is the sign that works everywhere; a thread waits for it, reading nothing. The
+kernel's parent-death signal comes second, for a worker that is stopped or stuck.
+"""
+
+import os
+import select
+import signal
+import socket
+import threading
+from typing import NoReturn
+
+from agentos import process
+
+
+def bind(control: socket.socket, *, token: str, forked: bool) -> None:
+    """Get a session of one's own, and end it with the coordinator."""
+    os.setsid()
+    os.environ[process.TOKEN_VARIABLE] = token
+    process.hide_memory()
+    if forked:
+        process.die_with_parent()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Ignoring discards a Ctrl+C that came while this process still belonged to the terminal.
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    threading.Thread(target=_wait_for_end, args=(control.fileno(),), name="lifeline", daemon=True).start()
+
+
+def _wait_for_end(control: int) -> None:
+    ended = select.poll()
+    ended.register(control, getattr(select, "POLLRDHUP", 0))  # a hang-up is reported without being asked for
+    while not ended.poll():
+        pass
+    end_own_group()
+
+
+def end_own_group() -> NoReturn:
+    """Die, and take every program along that this worker started: nobody is left to look after them."""
+    if token := os.environ.get(process.TOKEN_VARIABLE):
+        process.kill_by_token(token)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
