@@ -14,7 +14,7 @@ from typing import Any
 
 from agentos import settings
 from agentos.errors import ConfigError
-from agentos.settings import Rejected, Settings
+from agentos.settings import OutsideRepo, Rejected, Settings
 
 MAX_FILE_BYTES = 1_000_000
 USER_TABLES = frozenset({"keys", "providers"})
@@ -83,6 +83,11 @@ def load_config(
         for name, raw in layer.items():
             try:
                 values[name] = settings.about(name).parse(raw)
+            except OutsideRepo as exc:
+                if origin is not Origin.REPO:
+                    raise ConfigError(f"{name_of(name)} is {raw!r}: {exc}.") from exc
+                warnings.append(f"{name_of(name)} is {raw!r}, which leads outside the repo; ignored.")
+                continue
             except Rejected as exc:
                 raise ConfigError(f"{name_of(name)} is {raw!r}: {exc}.") from exc
             sources[name] = Source(origin=origin, name=name_of(name))
@@ -184,14 +189,20 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not UTF-8 text; save it as UTF-8.") from exc
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
-    except RecursionError as exc:
-        raise ConfigError(f"{path} is nested too deeply to be read.") from exc
+    except (RecursionError, ValueError) as exc:
+        raise ConfigError(
+            f"{path} cannot be read: it is nested too deeply or has a number too long."
+        ) from exc
 
 
 def _read_keys(entries: Any, where: str) -> tuple[KeyReference, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigError(f"keys in {where} must be [[keys]] tables.")
-    return tuple(_read_key(entry, index, where) for index, entry in enumerate(entries, start=1))
+    keys = tuple(_read_key(entry, index, where) for index, entry in enumerate(entries, start=1))
+    ids = [key.id for key in keys]
+    if twice := next((one for one in ids if ids.count(one) > 1), None):
+        raise ConfigError(f"Two [[keys]] in {where} have the id {twice!r}; give each its own.")
+    return keys
 
 
 _NUMBERS = {"rpm": float, "tpm": float, "rpd": float, "burst": int, "max_in_flight": int}
@@ -201,8 +212,11 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
     place = f"[[keys]] number {index} in {where}"
     for name, raw in entry.items():
         if name in _NUMBERS:
-            if isinstance(raw, bool) or not isinstance(raw, int | float) or raw <= 0:
-                raise ConfigError(f"{name} of {place} is {raw!r}: a number above zero is needed.")
+            whole = _NUMBERS[name] is int
+            fits = isinstance(raw, int if whole else int | float) and not isinstance(raw, bool)
+            if not fits or not 0 < raw < float("inf"):
+                kind = "whole number" if whole else "number"
+                raise ConfigError(f"{name} of {place} is {raw!r}: a {kind} above zero is needed.")
         elif name in {"id", "provider", "env", "file", "quota_group"}:
             if not isinstance(raw, str) or not raw:
                 raise ConfigError(f"{name} of {place} is not a text.")

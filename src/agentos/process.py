@@ -31,14 +31,9 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that started it ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def outlive_parent() -> None:
-    """Take that back."""
-    _prctl(_PR_SET_PDEATHSIG, 0)
+def when_parent_ends(number: int) -> None:
+    """Ask the kernel for a signal when the process that started this one ends; 0 for none."""
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def hide_memory() -> None:
@@ -64,28 +59,26 @@ def end_orphans(token: str | None, *, known: Iterable[int]) -> None:
             return
 
 
-def kill_by_token(token: str) -> None:
-    """Kill every process that carries the token, but not this one."""
-    if not LINUX:
-        return
-    wanted = f"{TOKEN_VARIABLE}={token}\0".encode()
-    for entry in Path("/proc").iterdir():
-        if (
-            entry.name.isdigit()
-            and int(entry.name) != os.getpid()
-            and wanted in _environment(int(entry.name))
-        ):
-            with contextlib.suppress(OSError):
-                os.kill(int(entry.name), signal.SIGKILL)
+def signal_descendants(number: int) -> int:
+    """Send a signal to all children, their children and so on; return how many there were."""
+    found: list[int] = []
+    todo = _children()
+    while todo:
+        pid = todo.pop()
+        found.append(pid)
+        todo += _children(pid)
+    for pid in found:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
+    return len(found)
 
 
-def _children() -> list[int]:
-    try:
-        return [
-            int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text("ascii").split()
-        ]
-    except OSError:
-        return []
+def _children(pid: int | str = "self") -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text("ascii").split())
+    return found
 
 
 def _reaped(child: int) -> bool:

@@ -100,7 +100,7 @@ def duration(value: Any) -> float:
 def money(value: Any) -> float:
     try:
         amount = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Rejected("an amount in USD is needed") from None
     if isinstance(value, bool) or not (amount > 0 and math.isfinite(amount)):
         raise Rejected("an amount in USD above zero is needed")
@@ -125,10 +125,14 @@ def model(value: Any) -> str:
     return value
 
 
+class OutsideRepo(Rejected):
+    """A path leads out of the repo."""
+
+
 def repo_folder(value: Any) -> str:
     folder = Path(text(value))
-    if folder.is_absolute() or ".." in folder.parts:
-        raise Rejected("a path inside the repo is needed")
+    if folder.is_absolute() or ".." in folder.parts or "\0" in str(folder):
+        raise OutsideRepo("a path inside the repo is needed")
     return str(folder)
 
 

@@ -3,6 +3,7 @@
 No pickle, no code: what does not fit the schema ends the connection.
 """
 
+import json
 import struct
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -18,7 +19,8 @@ class ProtocolError(Exception):
 
 
 class Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Errors quote no input: a malformed lease would show its secret.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 # From the coordinator to a worker.
@@ -185,7 +187,11 @@ _TO_COORDINATOR: TypeAdapter[ToCoordinator] = TypeAdapter(ToCoordinator)
 
 
 def encode(message: Message) -> bytes:
-    data = message.model_dump_json().encode("utf-8", errors="replace")
+    try:
+        data = message.model_dump_json().encode()
+    except ValueError:
+        # Half of a surrogate pair, from a model or a file's name; UTF-8 has no place for it.
+        data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(data):,} bytes is too large")
     return _LENGTH.pack(len(data)) + data

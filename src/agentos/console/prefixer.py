@@ -50,15 +50,15 @@ class OutputPrefixer:
         lines: list[str] = []
         while len(self._rest) > MAX_LINE_BYTES:
             cut = _character_boundary(self._rest, MAX_LINE_BYTES)
-            lines += _lines(self._rest[:cut])
+            lines += _lines(self._rest[:cut], cut=True)
             self._rest = self._rest[cut:]
         return lines
 
 
-def _lines(whole: bytes) -> list[str]:
-    text = whole.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n").removesuffix("\r")
-    lines = visible(text).split("\n")
-    if len(whole) <= MAX_LINE_BYTES:
+def _lines(whole: bytes, *, cut: bool = False) -> list[str]:
+    text = whole.decode("utf-8", errors="backslashreplace").replace("\r\n", "\n")
+    lines = visible(text if cut else text.removesuffix("\r")).split("\n")
+    if max(map(len, lines)) <= MAX_LINE_BYTES:
         return lines
     return [
         line[at : at + MAX_LINE_BYTES] for line in lines for at in range(0, len(line) or 1, MAX_LINE_BYTES)

@@ -36,6 +36,7 @@ STOP_WORDS = {
     Stop.NO_KEY: "no key can be used any more; stopping",
     Stop.STORAGE: "records cannot be written; stopping",
 }
+LONGEST_SLEEP = 3600.0  # the kernel takes no wait of months
 _LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
 
@@ -155,7 +156,9 @@ class ParallelCoordinator:
         if self._console.live:
             deadlines.append(self._next_refresh)
         due = min((one for one in deadlines if one is not None), default=None)
-        for key, mask in self._selector.select(None if due is None else max(0.0, due - now)):
+        for key, mask in self._selector.select(
+            LONGEST_SLEEP if due is None else min(LONGEST_SLEEP, max(0.0, due - now))
+        ):
             handle, running, worker = key.data
             if worker is None or not worker.closed:
                 handle(running, worker, key.fd, mask)

@@ -15,7 +15,7 @@ from agentos.llm.provider import ErrorClass
 from agentos.store.keyhealth import HealthFile
 from agentos.wire import Leased, LeaseWanted, Settled
 
-_USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_(\d{1,4}))?")
+_USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
 SAVE_SECONDS = 1.0  # how long what was learnt may go unsaved
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds

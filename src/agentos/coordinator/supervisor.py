@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
-from multiprocessing.reduction import DupFd
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from agentos import process
 from agentos.coordinator.signals import STOP_SIGNALS
 from agentos.errors import AgentosError, ConfigError
 from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
+from agentos.worker.entry import Passed, enter
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -63,9 +63,10 @@ def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
     every process of the terminal; the server must not hear it, a worker not before it has its own session.
     """
     before = dict(os.environ)
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     os.environ.clear()
     os.environ.update(environment)
+    resource_tracker.ensure_running()  # here, because when it starts it unblocks signals
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:
@@ -214,8 +215,8 @@ class Supervisor:
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
         life = {"token": token, "forked": self._method == "forkserver"}
-        arguments = (control, _Duplicated(out), _Duplicated(err), life)
-        made: BaseProcess = self._context.Process(target=_enter, args=arguments, daemon=False)  # type: ignore[attr-defined]
+        arguments = (control, Passed(out), Passed(err), life)
+        made: BaseProcess = self._context.Process(target=enter, args=arguments, daemon=False)  # type: ignore[attr-defined]
         made.start()
         return made
 
@@ -256,31 +257,6 @@ class Supervisor:
                     os.kill(server._forkserver_pid, signal.SIGKILL)  # type: ignore[attr-defined]  # noqa: SLF001
             server._stop()  # type: ignore[attr-defined]  # noqa: SLF001
         resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-class _Duplicated:
-    """A descriptor on its way to a child, however the child is started."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def __reduce__(self) -> Any:
-        return (_received, (DupFd(self._descriptor),))
-
-
-def _received(duplicate: Any) -> int:
-    descriptor: int = duplicate.detach()
-    return descriptor
-
-
-def _enter(control: socket.socket, out: int, err: int, life: dict[str, Any]) -> None:
-    """Cross from the coordinator's code into the worker's: the one place where the two meet."""
-    from agentos.worker import lifeline  # noqa: PLC0415
-
-    lifeline.bind(control, **life)
-    from agentos.worker.main import worker_main  # noqa: PLC0415 - heavy where it is not preloaded
-
-    worker_main(control, out, err)
 
 
 def start_method(chosen: str | None) -> str:

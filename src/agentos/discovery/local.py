@@ -12,8 +12,6 @@ from agentos.store.files import inside
 
 MAX_ITEM_BYTES = 1_000_000
 _NUMBERED = re.compile(r"(\d+)(?:-.*)?")
-_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
 def issue_id(stem: str) -> str:
@@ -104,7 +102,7 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
         label=label,
         title=_title(text) or item_id,
         text=text,
-        source=str(path),
+        source=os.fsencode(path).decode("utf-8", errors="backslashreplace"),
         problem=problem,
     )
 
@@ -118,13 +116,19 @@ def _decode(data: bytes, path: Path) -> tuple[str, str | None]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         return "", f"{path} is not UTF-8 text (byte {exc.start}); save it as UTF-8"
-    if not _COMMENT.sub("", text).strip():
+    if not _without_comments(text).strip():
         return "", f"{path} is empty; describe what is wanted"
     return text.replace("\r\n", "\n"), None
 
 
+def _without_comments(text: str) -> str:
+    """Cut HTML comments out; one that is not closed goes on to the end."""
+    first, *rest = text.split("<!--")
+    return first + "".join(part.partition("-->")[2] for part in rest)
+
+
 def _title(text: str) -> str:
-    body = _COMMENT.sub("", text)
-    heading = _HEADING.search(body)
-    line = heading[1] if heading else next((line.strip() for line in body.splitlines() if line.strip()), "")
-    return "".join(char for char in line if char.isprintable())[:120]
+    lines = [line.strip() for line in _without_comments(text).splitlines() if line.strip()]
+    headings = (line.strip("#").strip() for line in lines if line.startswith("#"))
+    title = next((heading for heading in headings if heading), lines[0] if lines else "")
+    return "".join(char for char in title if char.isprintable())[:120]

@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentos.errors import ItemFailed, StopRequested
@@ -124,12 +124,13 @@ class Caller:
         result = box[0]
         if isinstance(result, BaseException):
             raise result
-        return result
+        # Half of a surrogate pair cannot be written to any file of ours.
+        return replace(result, text=result.text.encode("utf-8", errors="replace").decode())
 
 
 def backoff(tries: int, chance: float) -> float:
     """Seconds to wait before the next try: doubling, with jitter of a quarter around it."""
-    return min(BACKOFF_LAST, BACKOFF_FIRST * 2.0 ** (tries - 1)) * (0.75 + 0.5 * chance)
+    return min(BACKOFF_LAST, BACKOFF_FIRST * 2.0 ** min(tries - 1, 16)) * (0.75 + 0.5 * chance)
 
 
 def estimate_tokens(request: Request) -> int:

@@ -1,6 +1,7 @@
 """The summary of a run: totals and a row an item, as data and as Markdown. Pure."""
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,6 +9,8 @@ from typing import Any
 
 from agentos.errors import Exit
 from agentos.model import Status
+
+_MARKUP = re.compile(r"([\\`*_\[\]()!|#&~])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +116,8 @@ def exit_code(statuses: Iterable[Status], stopped: str | None) -> Exit:
         return Exit.FAILED
     if seen & {Status.NEEDS_REVISION, Status.DISCUSS}:
         return Exit.ATTENTION
+    if seen & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
+        return Exit.STOPPED
     return Exit.OK
 
 
@@ -139,10 +144,4 @@ def as_markdown(summary: Summary) -> str:
 
 def _cell(text: str) -> str:
     # Text of a model or a user must not become Markdown or HTML of the page it is shown on.
-    return (
-        " ".join(text.split())
-        .replace("\\", "\\\\")
-        .replace("|", "\\|")
-        .replace("<", "&lt;")
-        .replace("`", "'")[:300]
-    )
+    return _MARKUP.sub(r"\\\1", " ".join(text.split())[:300]).replace("<", "&lt;")

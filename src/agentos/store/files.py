@@ -12,6 +12,8 @@ PRIVATE_FOLDER = 0o700
 def inside(root: Path, path: Path) -> Path:
     """Return the path made absolute, refusing one that leaves the root, also through a symbolic link."""
     target = root / path
+    if target.name in {"", ".", ".."}:
+        raise UsageError(f"{path} names no file inside {root}.")
     # The last part is replaced by a rename, which never follows a link, so only its folder must be inside.
     real = Path(os.path.realpath(target.parent)) / target.name
     if not real.is_relative_to(os.path.realpath(root)):
@@ -21,7 +23,7 @@ def inside(root: Path, path: Path) -> Path:
 
 def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
     """Replace the file as a whole: after a crash there is the old content or the new, never a part."""
-    data = text.encode("utf-8", errors="surrogateescape")
+    data = text.encode("utf-8", errors="replace")
     # Always the same name, so that what a killed process leaves is gone with the next write; whoever writes a
     # file holds the lock of its item or home.
     temporary = path.parent / f".{path.name}.tmp"

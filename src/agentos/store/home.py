@@ -1,10 +1,11 @@
 """The home folder: where a project's runs, checkpoints and records live, for the owner's eyes alone."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import ProjectError
-from agentos.store.files import PRIVATE_FILE, private_folder, write_atomic
+from agentos.store.files import open_private, private_folder, write_all
 
 FOLDER = ".agentos"
 
@@ -39,11 +40,11 @@ class Home:
             private_folder(folder)
         ignore = self.path / ".gitignore"
         if not ignore.exists():
-            write_atomic(
-                ignore,
-                "# Runs, checkpoints and records of agentos; not for version control.\n*\n",
-                mode=PRIVATE_FILE,
-            )
+            descriptor = open_private(ignore, os.O_WRONLY)  # two runs may do this at once, and write the same
+            write_all(descriptor, b"# Runs, checkpoints and records of agentos; not for version control.
+*
+")
+            os.close(descriptor)
         return self
 
 

@@ -20,10 +20,11 @@ class Lineage:
 
     @property
     def active(self) -> Path:
-        return inside(self.worktree, Path(self.folder) / "active" / self.name)
+        # Asked for a file in it, so that the folder itself may not be a link that leads outside.
+        return inside(self.worktree, Path(self.folder) / "active" / self.name / "any").parent
 
     def _done(self, name: str) -> Path:
-        return inside(self.worktree, Path(self.folder) / "done" / name)
+        return inside(self.worktree, Path(self.folder) / "done" / name / "any").parent
 
     def begin(self, kind: str, text: str) -> str:
         """Start the trail with the item's text; return the name it will have when done."""

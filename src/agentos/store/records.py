@@ -204,7 +204,9 @@ class Records:
             db.execute(
                 "INSERT INTO progress (workflow, item, input_hash, run_id, status, updated_at)"
                 " VALUES (?, ?, ?, ?, 'running', ?) ON CONFLICT (workflow, item) DO UPDATE"
-                " SET input_hash = excluded.input_hash, run_id = excluded.run_id,"
+                " SET node = iif(input_hash = excluded.input_hash, node, ''),"
+                " reviews = iif(input_hash = excluded.input_hash, reviews, 0), error = NULL,"
+                " input_hash = excluded.input_hash, run_id = excluded.run_id,"
                 " status = 'running', updated_at = excluded.updated_at",
                 (item.workflow, item.id, item.input_hash, run_id, timestamp()),
             )

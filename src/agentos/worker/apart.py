@@ -7,12 +7,19 @@ end kills the workers, and they must first see the end of their sockets and take
 
 import atexit
 import os
+import signal
 import time
 
 from agentos import process
 
 LINGER_SECONDS = 0.5
 
+
+def _linger() -> None:
+    process.signal_descendants(signal.SIGCONT)  # one that is stopped cannot see the end of its socket
+    time.sleep(LINGER_SECONDS)
+
+
 os.setsid()
-process.die_with_parent()
-atexit.register(time.sleep, LINGER_SECONDS)
+process.when_parent_ends(signal.SIGKILL)
+atexit.register(_linger)

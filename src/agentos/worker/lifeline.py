@@ -13,14 +13,18 @@ from typing import NoReturn
 
 from agentos import process
 
+FAMILY_ROUNDS = 3  # programs that start programs while they are being ended
+
 
 def bind(control: socket.socket, *, token: str, forked: bool) -> None:
     """Get a session of one's own, and end it with the coordinator."""
     os.setsid()
     os.environ[process.TOKEN_VARIABLE] = token
     process.hide_memory()
-    if forked:
-        process.die_with_parent()
+    process.adopt_orphans()  # so that programs which leave their parents stay below this process
+    # Forked, the parent is the server, which ends last. Spawned, it is the coordinator itself, whose end must
+    # only wake a worker that is stopped, so that it sees the end of its socket.
+    process.when_parent_ends(signal.SIGKILL if forked else signal.SIGCONT)
     for number in (signal.SIGINT, signal.SIGTERM):
         # Ignoring discards a Ctrl+C that came while this process still belonged to the terminal.
         signal.signal(number, signal.SIG_IGN)
@@ -40,8 +44,9 @@ def _wait_for_end(control: int) -> None:
 
 def end_own_group() -> NoReturn:
     """Die, and take every program along that this worker started: nobody is left to look after them."""
-    if token := os.environ.get(process.TOKEN_VARIABLE):
-        process.kill_by_token(token)
+    for _ in range(FAMILY_ROUNDS):
+        if not process.signal_descendants(signal.SIGKILL):
+            break
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)

@@ -8,7 +8,7 @@ from agentos.workflows import loop, registry
 
 loop.warm_up()
 registry.registered()
-process.outlive_parent()
+process.when_parent_ends(0)
 # Memory that no collection touches stays shared between the server and all workers.
 gc.collect()
 gc.freeze()

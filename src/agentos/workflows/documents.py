@@ -26,8 +26,10 @@ def save(context: ItemContext, path: Path, document: str) -> str:
 def check_free(context: ItemContext, path: Path) -> None:
     """Fail, before anything is paid for, where a file that is not ours has the document's place."""
     target = inside(context.worktree, path)
-    if target.is_symlink() or (
-        target.exists() and _MARKER not in target.read_text("utf-8", errors="replace")
+    if (
+        target.is_symlink()
+        or target.is_dir()
+        or (target.exists() and _MARKER not in target.read_text("utf-8", errors="replace"))
     ):
         raise ItemFailed(
             f"{path} exists and was not written by agentos; move it away, then run the item again."

@@ -206,15 +206,11 @@ class _Nodes:
             "model": state["reviewer"],
             "findings": [f"Tier {one.tier} {one.category}: {one.title or one.text[:80]}" for one in blocking],
         }
-        update: LoopState = {
-            "trail": trail,
-            "verdict": reading.verdict.value,
-            "log": [*state["log"], entry],
-            "note": "",
-        }
+        update: LoopState = {"trail": trail, "verdict": reading.verdict.value, "log": [*state["log"], entry]}
         if reading.verdict is Verdict.UNREADABLE:
             return self._unreadable(state, update, reading)
         update["unreadable"] = 0
+        update["note"] = ""
         update["findings"] = [finding.as_dict() for finding in reading.findings]
         if reading.verdict is Verdict.APPROVED:
             return Command(update=update, goto="finalize")

@@ -57,8 +57,11 @@ class ItemContext:
 class Workflow(Protocol):
     """A graph that can be run over many items."""
 
-    name: str
-    prefix: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def prefix(self) -> str: ...
 
     def discover(self, worktree: Path, settings: Settings, wanted: Sequence[str]) -> tuple[Item, ...]:
         """List the items wanted, or every one there is where none is named."""

@@ -38,8 +38,8 @@ class ReviewedWorkflow:
 
     def _id_of_file(self, worktree: Path, folder: str, name: str) -> str:
         """An item may also be named by its file, as the shell completes it."""
-        path = Path(name).resolve()
-        if path.parent != (worktree / folder).resolve() or not path.exists():
+        path = Path(name)
+        if path.parent.resolve() != (worktree / folder).resolve() or not path.exists():
             raise UsageError(f"{name} is no file in {folder}. Put it there, or name one that is.")
         return self.id_of(path.stem)
 

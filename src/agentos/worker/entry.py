@@ -1,0 +1,30 @@
+"""Where a worker's process begins: bound to the coordinator's life, then the heavy imports. Worker."""
+
+import socket
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+from agentos.worker import lifeline
+
+
+class Passed:
+    """A descriptor on its way to a worker, however the worker is started."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __reduce__(self) -> Any:
+        return (_received, (DupFd(self._descriptor),))
+
+
+def _received(duplicate: Any) -> int:
+    descriptor: int = duplicate.detach()
+    return descriptor
+
+
+def enter(control: socket.socket, out: int, err: int, life: dict[str, Any]) -> None:
+    """Begin a worker's life; the descriptors are this process's own by now."""
+    lifeline.bind(control, **life)
+    from agentos.worker.main import worker_main  # noqa: PLC0415 - heavy where it is not preloaded
+
+    worker_main(control, out, err)
