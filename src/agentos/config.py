@@ -191,7 +191,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
     except (RecursionError, ValueError) as exc:
         raise ConfigError(
-            f"{path} cannot be read: it is nested too deeply or has a number too long."
+            f"{path} is no TOML that can be read: it is nested too deeply, or has a number too long."
         ) from exc
 
 

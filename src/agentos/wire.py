@@ -19,8 +19,7 @@ class ProtocolError(Exception):
 
 
 class Message(BaseModel):
-    # Errors quote no input: a malformed lease would show its secret.
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 # From the coordinator to a worker.
@@ -208,8 +207,12 @@ def read_for_coordinator(frame: bytes) -> ToCoordinator:
 def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:
     try:
         return adapter.validate_json(frame)
-    except (ValidationError, RecursionError) as exc:
-        raise ProtocolError(f"not a message: {str(exc)[:200]}") from exc
+    except ValidationError as exc:
+        # Says what is wrong, not what was sent: a malformed lease would show its secret.
+        first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise ProtocolError(f"not a message: {first['loc']}: {first['msg']}"[:200]) from None
+    except RecursionError as exc:
+        raise ProtocolError("not a message: nested too deeply") from exc
 
 
 class FrameReader:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.console.outlet import Outlet
+from agentos.console.prefixer import one_line
 
 if TYPE_CHECKING:
     from agentos.console.footer import Footer
@@ -86,11 +87,11 @@ class Console:
 
     def say(self, line: str) -> None:
         if self._how != "quiet":
-            self._write([f"[{COORDINATOR}] {line}"], self._main)
+            self._write([f"[{COORDINATOR}] {one_line(line)}"], self._main)
 
     def complain(self, line: str) -> None:
         """Say what must be seen, however quiet it should be."""
-        self._write([f"[{COORDINATOR}] {line}"], self._errors)
+        self._write([f"[{COORDINATOR}] {one_line(line)}"], self._errors)
 
     def print(self, line: str) -> None:
         """Print a line as it is, once the run is over."""

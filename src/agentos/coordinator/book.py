@@ -88,18 +88,15 @@ class RunBook:
                 write(*args, **kwargs)
             except StorageError as exc:
                 self.storage_error = exc
-                self._console.complain(
-                    one_line(f"{exc} Stopping; the same command goes on when there is room.")
-                )
+                self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
 
     def event(self, name: str, **fields: Any) -> None:
         self.guard(self._folder.event, name, **fields)
         if self._verbose and name in VERBOSE_EVENTS:
             self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
 
-    def say(self, text: str) -> None:
-        line = one_line(text)
-        self.guard(self._folder.coordinator_line, line)
+    def say(self, line: str) -> None:
+        self.guard(self._folder.coordinator_line, one_line(line))
         self._console.say(line)
 
     def audit(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:

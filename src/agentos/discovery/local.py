@@ -11,6 +11,7 @@ from agentos.model import Item, check_distinct, check_id
 from agentos.store.files import inside
 
 MAX_ITEM_BYTES = 1_000_000
+_HEADING = re.compile(r"#{1,6}\s")
 _NUMBERED = re.compile(r"(\d+)(?:-.*)?")
 
 
@@ -129,6 +130,6 @@ def _without_comments(text: str) -> str:
 
 def _title(text: str) -> str:
     lines = [line.strip() for line in _without_comments(text).splitlines() if line.strip()]
-    headings = (line.strip("#").strip() for line in lines if line.startswith("#"))
+    headings = (line.strip("#").strip() for line in lines if _HEADING.match(line))
     title = next((heading for heading in headings if heading), lines[0] if lines else "")
     return "".join(char for char in title if char.isprintable())[:120]

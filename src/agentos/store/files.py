@@ -12,11 +12,9 @@ PRIVATE_FOLDER = 0o700
 def inside(root: Path, path: Path) -> Path:
     """Return the path made absolute, refusing one that leaves the root, also through a symbolic link."""
     target = root / path
-    if target.name in {"", ".", ".."}:
-        raise UsageError(f"{path} names no file inside {root}.")
     # The last part is replaced by a rename, which never follows a link, so only its folder must be inside.
     real = Path(os.path.realpath(target.parent)) / target.name
-    if not real.is_relative_to(os.path.realpath(root)):
+    if target.name == ".." or not real.is_relative_to(os.path.realpath(root)):
         raise UsageError(f"{path} leads outside {root}; nothing is written or read there.")
     return real
 

@@ -8,6 +8,7 @@ from agentos.errors import ProjectError
 from agentos.store.files import open_private, private_folder, write_all
 
 FOLDER = ".agentos"
+IGNORE = b"# Runs, checkpoints and records of agentos; not for version control.\n*\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +42,7 @@ class Home:
         ignore = self.path / ".gitignore"
         if not ignore.exists():
             descriptor = open_private(ignore, os.O_WRONLY)  # two runs may do this at once, and write the same
-            write_all(descriptor, b"# Runs, checkpoints and records of agentos; not for version control.
-*
-")
+            write_all(descriptor, IGNORE)
             os.close(descriptor)
         return self
 

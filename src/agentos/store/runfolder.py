@@ -38,7 +38,8 @@ class RunFolder:
         self._append(f"workflow-audit-{item_id}.jsonl", _json_line({"time": timestamp(), **record}))
 
     def coordinator_line(self, line: str) -> None:
-        self._append("coordinator.log", f"{timestamp()} {line}\n".encode("utf-8", errors="backslashreplace"))
+        whole = " ".join(line.splitlines())
+        self._append("coordinator.log", f"{timestamp()} {whole}\n".encode("utf-8", errors="backslashreplace"))
 
     def item_lines(self, label: str, lines: Iterable[str], stream: str) -> None:
         head = f"{timestamp()} {stream} "
