@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TOKEN_VARIABLE = "AGENTOS_WORKER_TOKEN"  # noqa: S105 - a name, not a secret
+PARENT_VARIABLE = "AGENTOS_COORDINATOR_PID"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36

@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import tempfile
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
 START_METHODS = ("forkserver", "spawn")
+START_PAUSES = (0.1, 0.3, None)  # seconds between the tries to start a process
 LONGEST_FOLDER = 60  # characters of the temporary folder; a socket's path may have about a hundred
 FIRST_MODULE, LAST_MODULE = "agentos.worker.apart", "agentos.worker.warm"
 STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
@@ -170,7 +172,7 @@ class Supervisor:
     def __init__(self, method: str, environment: Mapping[str, str], *, preload: Sequence[str] = ()) -> None:
         self._preload = [FIRST_MODULE, *preload, LAST_MODULE]
         self._method = method
-        self._environment = worker_environment(environment)
+        self._environment = worker_environment(environment) | {process.PARENT_VARIABLE: str(os.getpid())}
         self._context: BaseContext = multiprocessing.get_context(method)
         self._number = 0
         self._alive: set[int] = set()
@@ -191,8 +193,7 @@ class Supervisor:
         out, out_theirs = os.pipe()
         err, err_theirs = os.pipe()
         try:
-            with _for_children(self._environment):
-                started = self._launch(token, theirs, out_theirs, err_theirs)
+            started = self._launch(token, theirs, out_theirs, err_theirs)
         except BaseException as exc:
             ours.close()
             os.close(out)
@@ -215,10 +216,20 @@ class Supervisor:
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
         life = {"token": token, "forked": self._method == "forkserver"}
-        arguments = (control, Passed(out), Passed(err), life)
-        made: BaseProcess = self._context.Process(target=enter, args=arguments, daemon=False)  # type: ignore[attr-defined]
-        made.start()
-        return made
+        for pause in START_PAUSES:
+            arguments = (control, Passed(out), Passed(err), life)
+            made: BaseProcess = self._context.Process(target=enter, args=arguments)  # type: ignore[attr-defined]
+            try:
+                with _for_children(self._environment):
+                    made.start()
+            except (EOFError, OSError):
+                # The server died under our hands; multiprocessing starts another once it is really gone.
+                if pause is None:
+                    raise
+                time.sleep(pause)
+            else:
+                return made
+        raise AssertionError
 
     def bury(self, worker: Worker) -> str:
         """Make sure that nothing of a worker is left, and say how it died."""

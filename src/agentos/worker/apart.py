@@ -12,7 +12,7 @@ import time
 
 from agentos import process
 
-LINGER_SECONDS = 0.5
+LINGER_SECONDS = 1.0
 
 
 def _linger() -> None:
@@ -22,4 +22,6 @@ def _linger() -> None:
 
 os.setsid()
 process.when_parent_ends(signal.SIGKILL)
+if os.environ.get(process.PARENT_VARIABLE) != str(os.getppid()):
+    os._exit(1)  # it ended before the kernel was asked
 atexit.register(_linger)

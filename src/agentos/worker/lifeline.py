@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import threading
+from multiprocessing import forkserver
 from typing import NoReturn
 
 from agentos import process
@@ -21,6 +22,7 @@ def bind(control: socket.socket, *, token: str, forked: bool) -> None:
     os.setsid()
     os.environ[process.TOKEN_VARIABLE] = token
     process.hide_memory()
+    _let_server_go()
     process.adopt_orphans()  # so that programs which leave their parents stay below this process
     # Forked, the parent is the server, which ends last. Spawned, it is the coordinator itself, whose end must
     # only wake a worker that is stopped, so that it sees the end of its socket.
@@ -34,6 +36,14 @@ def bind(control: socket.socket, *, token: str, forked: bool) -> None:
     threading.Thread(target=_wait_for_end, args=(control.fileno(),), name="lifeline", daemon=True).start()
 
 
+def _let_server_go() -> None:
+    """Close what multiprocessing gives every forked child, or the server lives as long as any worker."""
+    server = forkserver._forkserver  # noqa: SLF001 - there is no public way
+    if server._forkserver_alive_fd is not None:  # type: ignore[attr-defined]  # noqa: SLF001
+        os.close(server._forkserver_alive_fd)  # type: ignore[attr-defined]  # noqa: SLF001
+        server._forkserver_alive_fd = None  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 def _wait_for_end(control: int) -> None:
     ended = select.poll()
     ended.register(control, getattr(select, "POLLRDHUP", 0))  # a hang-up is reported without being asked for
@@ -42,11 +52,16 @@ def _wait_for_end(control: int) -> None:
     end_own_group()
 
 
-def end_own_group() -> NoReturn:
-    """Die, and take every program along that this worker started: nobody is left to look after them."""
+def end_programs() -> None:
+    """End every program that this worker started, and what those started."""
     for _ in range(FAMILY_ROUNDS):
         if not process.signal_descendants(signal.SIGKILL):
             break
+
+
+def end_own_group() -> NoReturn:
+    """Die, and take every program along that this worker started: nobody is left to look after them."""
+    end_programs()
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)

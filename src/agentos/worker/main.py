@@ -7,6 +7,7 @@ import socket
 import sys
 
 from agentos.llm.provider import Cancel
+from agentos.worker.lifeline import end_programs
 from agentos.worker.link import Link
 from agentos.worker.runner import run_job
 
@@ -24,6 +25,8 @@ def worker_main(control: socket.socket, out: int, err: int) -> None:
     ended = run_job(job, link, cancel)
     sys.stdout.flush()
     sys.stderr.flush()
+    # Before the last word: nobody may be there to do it afterwards.
+    end_programs()
     link.send(ended)
     # Threads of abandoned calls must not hold the process up, and there is nothing left to tidy.
     os._exit(0)
