@@ -42,6 +42,9 @@ class Footer:
     """Draws below the lines; the caller says when."""
 
     def __init__(self, outlet: "Outlet") -> None:
+        self._outlet = outlet
+        self._widths: list[int] = []  # of the lines drawn last
+        self._columns = 0  # of the terminal they were drawn on
         self._console = RichConsole(file=cast("IO[str]", outlet), highlight=False, markup=False, emoji=False)
         self._live = Live(
             console=self._console,
@@ -62,9 +65,25 @@ class Footer:
         self._console.print(text, soft_wrap=True)
 
     def show(self, view: "View") -> None:
-        self._live.update(self._draw(view), refresh=True)
+        self._climb_over_wrapped()
+        drawn = self._draw(view)
+        self._widths = [
+            sum(segment.cell_length for segment in line)
+            for line in self._console.render_lines(drawn, pad=False)
+        ]
+        self._columns = self._console.size.width
+        self._live.update(drawn, refresh=True)
+
+    def _climb_over_wrapped(self) -> None:
+        """Clear the rows that a terminal made narrower has wrapped, of which rich knows nothing."""
+        columns = max(1, self._console.size.width)
+        if columns < self._columns:
+            rows = sum(max(1, -(-width // columns)) for width in self._widths)
+            extra = rows - len(self._widths)
+            self._outlet.write("\r\x1b[2K" + "\x1b[1A\x1b[2K" * extra)
 
     def close(self) -> None:
+        self._climb_over_wrapped()
         self._live.update(Text(""), refresh=False)
         self._live.stop()
 

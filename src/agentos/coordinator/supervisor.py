@@ -271,10 +271,9 @@ class Supervisor:
 
 
 def start_method(chosen: str | None) -> str:
-    """The user's choice, else the best the platform has."""
+    """The user's choice, else the best there is; the server needs a socket whose path is not too long."""
     if chosen and chosen not in START_METHODS:
         raise ConfigError(f"AGENTOS_START_METHOD is {chosen!r}: one of {', '.join(START_METHODS)} is needed.")
     offered = "forkserver" in multiprocessing.get_all_start_methods()
-    # The server listens on a socket below the temporary folder, whose path a socket can only take so long.
-    short = len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER
-    return chosen or ("forkserver" if offered and short else "spawn")
+    possible = offered and len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER
+    return "forkserver" if possible and chosen != "spawn" else "spawn"
