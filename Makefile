@@ -30,7 +30,7 @@ check: $(STAMP)
 
 # The long runs: hundreds of kills at random moments, thousands of examples.
 chaos: $(STAMP)
-	$(BIN)/python -m pytest -m chaos --timeout 3600
+	$(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py

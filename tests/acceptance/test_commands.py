@@ -131,8 +131,6 @@ def test_every_setting_tells_its_value_and_who_set_it(project: Project) -> None:
         ("agentos.toml", 'max_iterations = "many"\n', "max_iterations"),
         ("agentos.toml", b"\xff\xfe\x00", "agentos.toml"),
         ("agentos.toml", "[[[[", "agentos.toml"),
-        ("agentos.toml", 'lld_folder = "../outside"\n', "lld_folder"),
-        ("agentos.toml", 'lld_folder = "/etc"\n', "lld_folder"),
         ("agentos.toml", 'lld_template = "template.md"\n', "template.md"),
         ("pyproject.toml", "tool = 3\n", "pyproject.toml"),
         ("pyproject.toml", "[tool]\nagentos = 3\n", "pyproject.toml"),
@@ -301,3 +299,13 @@ def test_home_is_private_and_can_be_elsewhere(project: Project, tmp_path: Path) 
     assert json.loads((project.runs()[0] / "summary.json").read_text("utf-8"))["items"][0][
         "checkpoint"
     ] == str(project.home / "checkpoints" / "lld_workflow_1.db")
+
+
+@pytest.mark.parametrize("folder", ["../outside", "/etc"])
+def test_a_repo_that_points_outside_is_ignored_with_a_warning(project: Project, folder: str) -> None:
+    project.write("agentos.toml", f'lld_folder = "{folder}"\n')
+    project.issue(1)
+    result = project.lld("--all")
+    assert result.code == 0, result.text
+    assert "lld_folder" in result.err
+    assert (project.root / "docs/lld/active/LLD-1.md").is_file()

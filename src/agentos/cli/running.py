@@ -22,7 +22,7 @@ from agentos.store.runfolder import RunFolder, create_run, is_live
 from agentos.workflows.registry import Workflow, registered, workflow
 
 if TYPE_CHECKING:
-    from agentos.coordinator.coordinator import ParallelRunConfig
+    from agentos.coordinator.job import ParallelRunConfig
 
 MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
@@ -197,7 +197,7 @@ def _really_run(order: Order) -> int:
 
 
 def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, str]) -> "ParallelRunConfig":
-    from agentos.coordinator.coordinator import ParallelRunConfig  # noqa: PLC0415
+    from agentos.coordinator.job import ParallelRunConfig  # noqa: PLC0415
 
     settings = order.settings
     return ParallelRunConfig(

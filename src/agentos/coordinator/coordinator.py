@@ -9,13 +9,13 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from agentos import wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.console.prefixer import OutputPrefixer
 from agentos.coordinator import scheduler as decisions
 from agentos.coordinator.book import RunBook, Tally
+from agentos.coordinator.job import ParallelRunConfig, make_job
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
@@ -39,30 +39,6 @@ STOP_WORDS = {
 LONGEST_SLEEP = 3600.0  # the kernel takes no wait of months
 _LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParallelRunConfig:
-    """What a run is told; `base_dir` is the home, so that a test can give a folder of its own."""
-
-    base_dir: Path
-    worktree: Path
-    workflow: str
-    drafter: str
-    reviewer: str
-    parallel: int = 1
-    timeout: float = 3600.0
-    run_timeout: float | None = None
-    max_retries: int = 5
-    max_iterations: int = 5
-    max_wait: float = 3600.0  # 0: not at all
-    fail_fast: bool = False
-    retry_failed: bool = False
-    call_timeout: float = 600.0
-    templates: dict[str, str] = field(default_factory=dict)
-    folders: dict[str, str] = field(default_factory=dict)
-    base_urls: dict[str, str] = field(default_factory=dict)
-    mock_shell: bool = False
 
 
 @dataclass(kw_only=True, eq=False)
@@ -117,7 +93,7 @@ class ParallelCoordinator:
         )
         self._watch = PoolWatch(book, max_wait=config.max_wait)
         self._next_refresh = 0.0
-        self._stop_announced = False
+        self._stop_announced = self._at_once = False
         self._pool_changed = True
 
     def run(self) -> Summary:
@@ -193,7 +169,8 @@ class ParallelCoordinator:
 
     def _on_signal(self, _running: None = None, _worker: None = None, _fd: int = -1, _mask: int = 0) -> None:
         for number in self._signals.read():
-            if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}:
+            if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED} and not self._at_once:
+                self._at_once = True
                 self._book.say("ending at once")
             self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
@@ -254,7 +231,12 @@ class ParallelCoordinator:
         self._book.event(
             "started", item=running.entry.item.id, label=running.label, attempt=attempt, pid=worker.pid
         )
-        self._send(running, self._job(running.entry, attempt))
+        self._send(
+            running,
+            make_job(
+                self._config, running.entry, self._book.run_id, attempt, self._book.checkpoint(running.entry)
+            ),
+        )
 
     def _finish(self, running: Running, status: Status, error: str | None) -> None:
         ended = running.ended
@@ -269,44 +251,6 @@ class ParallelCoordinator:
             verdict=ended.verdict if ended else None,
             reviews=ended.reviews if ended and ended.reviews else running.reviews,
             output=ended.output if ended else None,
-        )
-
-    def _job(self, entry: Entry, attempt: int) -> wire.Job:
-        config, item, decided = self._config, entry.item, entry.decided
-        answer = None
-        if decided is not None:
-            answer = wire.Decision(
-                reviews=decided.reviews,
-                answer="approve" if decided.answer == "approve" else "revise",
-                note=decided.note,
-                by=decided.decided_by,
-                at=decided.decided_at,
-            )
-        data = wire.ItemData(
-            workflow=item.workflow,
-            id=item.id,
-            label=item.label,
-            title=item.title,
-            text=item.text,
-            source=item.source,
-        )
-        return wire.Job(
-            run_id=self._book.run_id,
-            attempt=attempt,
-            item=data,
-            worktree=str(config.worktree),
-            database=str(self._book.checkpoint(entry)),
-            drafter=config.drafter,
-            reviewer=config.reviewer,
-            templates=config.templates,
-            folders=config.folders,
-            max_iterations=config.max_iterations,
-            max_retries=config.max_retries,
-            call_timeout=config.call_timeout,
-            retry_failed=config.retry_failed,
-            decision=answer,
-            base_urls=config.base_urls,
-            mock_shell=config.mock_shell,
         )
 
     # What workers say.

@@ -8,7 +8,12 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Catches the signals while it is open, and puts the handlers back afterwards."""
+    """Catches the signals while it is open, and puts the handlers back afterwards.
+
+    Unless a stop was asked for: then the process is about to end, and a Ctrl+C held down must not cut it off.
+    """
+
+    _stopped = False
 
     def __enter__(self) -> Self:
         self._ours, self._theirs = socket.socketpair()
@@ -21,7 +26,7 @@ class StopSignals:
     def __exit__(self, *_exc: object) -> None:
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if self._stopped else handler)
         self._ours.close()
         self._theirs.close()
 
@@ -31,6 +36,8 @@ class StopSignals:
     def read(self) -> list[int]:
         """The signals that have come since the last look."""
         try:
-            return [number for number in self._ours.recv(64) if number in STOP_SIGNALS]
+            found = [number for number in self._ours.recv(64) if number in STOP_SIGNALS]
         except BlockingIOError:
             return []
+        self._stopped = self._stopped or bool(found)
+        return found

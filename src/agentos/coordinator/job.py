@@ -1,0 +1,71 @@
+"""What a run is told, and what it tells each worker. Pure."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentos import wire
+from agentos.coordinator.plan import Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelRunConfig:
+    """What a run is told; `base_dir` is the home, so that a test can give a folder of its own."""
+
+    base_dir: Path
+    worktree: Path
+    workflow: str
+    drafter: str
+    reviewer: str
+    parallel: int = 1
+    timeout: float = 3600.0
+    run_timeout: float | None = None
+    max_retries: int = 5
+    max_iterations: int = 5
+    max_wait: float = 3600.0  # 0: not at all
+    fail_fast: bool = False
+    retry_failed: bool = False
+    call_timeout: float = 600.0
+    templates: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+    base_urls: dict[str, str] = field(default_factory=dict)
+    mock_shell: bool = False
+
+
+def make_job(config: ParallelRunConfig, entry: Entry, run_id: str, attempt: int, database: Path) -> wire.Job:
+    """Put together all that a worker gets to know."""
+    item, decided = entry.item, entry.decided
+    answer = None
+    if decided is not None:
+        answer = wire.Decision(
+            reviews=decided.reviews,
+            answer="approve" if decided.answer == "approve" else "revise",
+            note=decided.note,
+            by=decided.decided_by,
+            at=decided.decided_at,
+        )
+    data = wire.ItemData(
+        workflow=item.workflow,
+        id=item.id,
+        label=item.label,
+        title=item.title,
+        text=item.text,
+        source=item.source,
+    )
+    return wire.Job(
+        run_id=run_id,
+        attempt=attempt,
+        item=data,
+        worktree=str(config.worktree),
+        database=str(database),
+        drafter=config.drafter,
+        reviewer=config.reviewer,
+        templates=config.templates,
+        folders=config.folders,
+        max_iterations=config.max_iterations,
+        max_retries=config.max_retries,
+        call_timeout=config.call_timeout,
+        retry_failed=config.retry_failed,
+        decision=answer,
+        base_urls=config.base_urls,
+        mock_shell=config.mock_shell,
+    )
