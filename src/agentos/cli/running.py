@@ -23,6 +23,8 @@ from agentos.workflows.registry import Workflow, registered, workflow
 
 if TYPE_CHECKING:
     from agentos.coordinator.job import ParallelRunConfig
+    from agentos.coordinator.signals import StopSignals
+    from agentos.coordinator.supervisor import Supervisor
 
 MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
@@ -131,44 +133,55 @@ def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
 
 
 def _really_run(order: Order) -> int:
+    """Start the server that workers are forked from, so that it imports while we do; then run."""
+    from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
+    from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
+
+    environment = order.project.config.environment
+    models = _models(order.settings)
+    providers = sorted({model.partition(":")[0] for model in models.values()})
+    method = start_method(environment.get("AGENTOS_START_METHOD"))
+    preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
+    with StopSignals() as signals, Supervisor(method, environment, preload=preload) as supervisor:
+        if any(item.problem is None for item in order.items):
+            supervisor.warm_up()
+        return _supervised_run(order, models, providers, supervisor, signals)
+
+
+def _supervised_run(
+    order: Order,
+    models: Mapping[str, str],
+    providers: list[str],
+    supervisor: "Supervisor",
+    signals: "StopSignals",
+) -> int:
     from agentos.cli.ending import show_summary  # noqa: PLC0415
     from agentos.console.console import Console  # noqa: PLC0415
     from agentos.console.outlet import Outlet  # noqa: PLC0415
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
     from agentos.coordinator.keys import KeyService, key_ring  # noqa: PLC0415
-    from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
-    from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
     project, settings = order.project, order.settings
     environment = project.config.environment
-    models = _models(settings)
-    templates = order.flow.prepare(project.worktree, settings)
-    providers = sorted({model.partition(":")[0] for model in models.values()})
+    config = _run_config(order, models, order.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
     if not ring.specs:
         raise NoUsableKey("There is no key for the models chosen. Add [[keys]] to your configuration file.")
     refuse_every = _refuse_every(environment)
-    method = start_method(environment.get("AGENTOS_START_METHOD"))
     home = project.home.create()
-    preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
     with ExitStack() as stack:
-        signals = stack.enter_context(StopSignals())
-        supervisor = stack.enter_context(Supervisor(method, environment, preload=preload))
         records = stack.enter_context(Records(home.records))
         folder = create_run(home)
         stack.callback(folder.close)
         stack.callback(records.release, folder.run_id)
         entries = _claimed(order, records, folder)
-        if any(entry.runs for entry in entries):
-            supervisor.warm_up()
         console = Console(
             how=_how(project, settings),
             json=settings.json,
             environment=environment,
             interrupt=signals.fileno(),
         )
-        config = _run_config(order, models, templates)
         coordinator = ParallelCoordinator(
             config,
             entries,
@@ -190,9 +203,9 @@ def _really_run(order: Order) -> int:
             signals=signals,
         )
         summary = coordinator.run()
-        if settings.json:
-            Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
-        show_summary(summary, project, console)
+    if settings.json:
+        Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
+    show_summary(summary, project, console)
     return summary.exit_code
 
 

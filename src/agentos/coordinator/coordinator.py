@@ -20,8 +20,9 @@ from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.coordinator.signals import StopSignals
-from agentos.coordinator.supervisor import STACKS_SIGNAL, StartFailed, Supervisor, Worker
+from agentos.coordinator.supervisor import StartFailed, Supervisor
 from agentos.coordinator.watch import PoolWatch, view
+from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
 from agentos.report.summary import Summary

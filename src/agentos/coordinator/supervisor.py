@@ -7,14 +7,11 @@ A worker is a fresh process in its own session, forked from a warm server that h
 import contextlib
 import multiprocessing
 import os
-import select
 import signal
 import socket
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Self
@@ -22,19 +19,17 @@ from typing import TYPE_CHECKING, Self
 from agentos import process
 from agentos.coordinator.signals import STOP_SIGNALS
 from agentos.errors import AgentosError, ConfigError
-from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
 from agentos.worker.entry import Passed, enter
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
+    from agentos.coordinator.worker import Worker
+
 START_METHODS = ("forkserver", "spawn")
 START_PAUSES = (0.1, 0.3, None)  # seconds between the tries to start a process
 LONGEST_FOLDER = 60  # characters of the temporary folder; a socket's path may have about a hundred
 FIRST_MODULE, LAST_MODULE = "agentos.worker.apart", "agentos.worker.warm"
-STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
-_CHUNK = 65_536
-_GONE_SECONDS = 1.0
 _STATUS_SECONDS = 0.3  # for word of how a dead worker died; a stopped server gives none
 
 # What a worker inherits: enough to find programs and speak the user's language, no key, tracer or proxy.
@@ -81,91 +76,6 @@ class StartFailed(AgentosError):  # noqa: N818
     """A worker's process could not be started, such as when the server has just died."""
 
 
-@dataclass(kw_only=True, eq=False)
-class Worker:
-    """One living worker: its process, its socket, its two streams."""
-
-    item: str
-    token: str
-    process: BaseProcess
-    pid: int
-    control: socket.socket
-    out: int
-    err: int
-    frames: FrameReader = field(default_factory=FrameReader)
-    unsent: deque[bytes] = field(default_factory=deque)
-    closed: bool = False
-
-    def send(self, message: Message) -> bool:
-        """Send, or keep for later what the socket does not take now; tell whether anything is kept."""
-        self.unsent.append(encode(message))
-        return self.flush()
-
-    def flush(self) -> bool:
-        while self.unsent:
-            try:
-                sent = self.control.send(self.unsent[0])
-            except BlockingIOError:
-                return True
-            except OSError:
-                self.unsent.clear()  # it is dead; its end of file says so
-                return False
-            if sent == len(self.unsent[0]):
-                self.unsent.popleft()
-            else:
-                self.unsent[0] = self.unsent[0][sent:]
-        return False
-
-    def receive(self) -> list[ToCoordinator] | None:
-        """Read what has come; None is the end of file."""
-        try:
-            data = self.control.recv(_CHUNK)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        return [read_for_coordinator(frame) for frame in self.frames.feed(data)]
-
-    def last_words(self) -> list[ToCoordinator]:
-        """Read everything that a dead worker still had sent."""
-        words: list[ToCoordinator] = []
-        ready = select.poll()  # select itself takes no descriptor above 1023
-        ready.register(self.control, select.POLLIN)
-        while ready.poll(_GONE_SECONDS * 1000):
-            try:
-                more = self.receive()
-            except ProtocolError:
-                break
-            if more is None:
-                break
-            words += more
-        return words
-
-    def read_stream(self, descriptor: int) -> bytes | None:
-        """Read a part of a stream; None is its end, b'' nothing for now."""
-        try:
-            return os.read(descriptor, _CHUNK) or None
-        except BlockingIOError:
-            return b""
-
-    def signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, number)
-
-    def signal_group(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-        self.signal(number)  # it may not have made its own group yet
-
-    def close(self) -> None:
-        self.closed = True
-        self.control.close()
-        os.close(self.out)
-        os.close(self.err)
-
-
 class Supervisor:
     """Makes workers and sees to it that nothing of them is left."""
 
@@ -185,7 +95,7 @@ class Supervisor:
             with _for_children(self._environment):
                 forkserver.ensure_running()
 
-    def start(self, item: str) -> Worker:
+    def start(self, item: str) -> "Worker":
         """Start a worker; it waits for its job."""
         self._number += 1
         token = f"{os.getpid()}-{self._number}"
@@ -210,6 +120,8 @@ class Supervisor:
         os.set_blocking(err, False)
         assert started.pid is not None
         self._alive.add(started.pid)
+        from agentos.coordinator.worker import Worker  # noqa: PLC0415 - imported while the server does its own
+
         return Worker(
             item=item, token=token, process=started, pid=started.pid, control=ours, out=out, err=err
         )
@@ -231,7 +143,7 @@ class Supervisor:
                 return made
         raise AssertionError
 
-    def bury(self, worker: Worker) -> str:
+    def bury(self, worker: "Worker") -> str:
         """Make sure that nothing of a worker is left, and say how it died."""
         worker.process.join(_STATUS_SECONDS)
         code = worker.process.exitcode
@@ -247,7 +159,7 @@ class Supervisor:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def end(self, worker: Worker) -> None:
+    def end(self, worker: "Worker") -> None:
         """Kill what is left of a worker: its group, and programs that got away from it."""
         worker.signal_group(signal.SIGKILL)
         process.end_orphans(worker.token, known=self._known())

@@ -5,6 +5,7 @@ Every operation can be repeated after a crash with the same result.
 
 import shutil
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from agentos.store.files import inside, sync_folder, write_atomic
@@ -51,7 +52,7 @@ class Lineage:
         return done
 
     def _free_name(self) -> str:
-        names = [self.name, *(f"{self.name}-{n}" for n in range(2, 10_000))]
+        names = (self.name if number == 1 else f"{self.name}-{number}" for number in count(1))
         return next(name for name in names if not self._done(name).exists())
 
     def _move(self, done_name: str) -> None:

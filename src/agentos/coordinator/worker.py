@@ -1,0 +1,101 @@
+"""One living worker as the coordinator holds it: its process, its socket, its two streams."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from collections import deque
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+
+from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
+
+STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
+GONE_SECONDS = 1.0  # for the last words of a dead worker
+_CHUNK = 65_536
+
+
+@dataclass(kw_only=True, eq=False)
+class Worker:
+    """One living worker: its process, its socket, its two streams."""
+
+    item: str
+    token: str
+    process: BaseProcess
+    pid: int
+    control: socket.socket
+    out: int
+    err: int
+    frames: FrameReader = field(default_factory=FrameReader)
+    unsent: deque[bytes] = field(default_factory=deque)
+    closed: bool = False
+
+    def send(self, message: Message) -> bool:
+        """Send, or keep for later what the socket does not take now; tell whether anything is kept."""
+        self.unsent.append(encode(message))
+        return self.flush()
+
+    def flush(self) -> bool:
+        while self.unsent:
+            try:
+                sent = self.control.send(self.unsent[0])
+            except BlockingIOError:
+                return True
+            except OSError:
+                self.unsent.clear()  # it is dead; its end of file says so
+                return False
+            if sent == len(self.unsent[0]):
+                self.unsent.popleft()
+            else:
+                self.unsent[0] = self.unsent[0][sent:]
+        return False
+
+    def receive(self) -> list[ToCoordinator] | None:
+        """Read what has come; None is the end of file."""
+        try:
+            data = self.control.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        return [read_for_coordinator(frame) for frame in self.frames.feed(data)]
+
+    def last_words(self) -> list[ToCoordinator]:
+        """Read everything that a dead worker still had sent."""
+        words: list[ToCoordinator] = []
+        ready = select.poll()  # select itself takes no descriptor above 1023
+        ready.register(self.control, select.POLLIN)
+        while ready.poll(GONE_SECONDS * 1000):
+            try:
+                more = self.receive()
+            except ProtocolError:
+                break
+            if more is None:
+                break
+            words += more
+        return words
+
+    def read_stream(self, descriptor: int) -> bytes | None:
+        """Read a part of a stream; None is its end, b'' nothing for now."""
+        try:
+            return os.read(descriptor, _CHUNK) or None
+        except BlockingIOError:
+            return b""
+
+    def signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+
+    def signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+        self.signal(number)  # it may not have made its own group yet
+
+    def close(self) -> None:
+        self.closed = True
+        self.control.close()
+        os.close(self.out)
+        os.close(self.err)
