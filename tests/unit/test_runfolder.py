@@ -245,3 +245,15 @@ def test_a_killed_run_is_dead_at_once(home: Home) -> None:
         holder.wait()
     assert not is_live(path)
     assert path.is_dir()
+
+
+def test_a_new_run_removes_what_a_killed_one_had_half_written(tmp_path: Path) -> None:
+    home = Home(path=tmp_path / "home").create()
+    dead, live = create_run(home), create_run(home)
+    for run in (dead, live):
+        (run.path / ".summary.md.tmp").write_text("half")
+    dead.close()
+    create_run(home).close()
+    assert not (dead.path / ".summary.md.tmp").exists()
+    assert (live.path / ".summary.md.tmp").exists()
+    live.close()

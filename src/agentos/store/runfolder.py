@@ -77,6 +77,10 @@ class RunFolder:
 
 def create_run(home: Home) -> RunFolder:
     """Make a folder named after this moment; two runs at once get different ones."""
+    for left in home.runs.glob("*/.*.tmp"):
+        # Of a run that was killed while it wrote its summary; nobody else writes to its folder again.
+        if not is_live(left.parent):
+            left.unlink(missing_ok=True)
     # Down to milliseconds, so that the names of runs sort by time.
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3] + "Z"
     for number in range(1, _MOST_AT_ONCE):
