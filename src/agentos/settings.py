@@ -54,7 +54,7 @@ def paths(value: Any) -> tuple[Path, ...]:
         value = [part for part in value.split(":") if part]
     if not isinstance(value, list | tuple):
         raise Rejected("a list of paths is needed")
-    return tuple(path(one) for one in value)
+    return tuple(Path(repo_folder(one)) for one in value)
 
 
 def yes_no(value: Any) -> bool:
@@ -210,6 +210,14 @@ class Settings:
     item_budget: float | None = setting(
         None, money, "Spend at most this much on an item.", "With what", metavar="USD"
     )
+    context: tuple[Path, ...] = setting(
+        (),
+        paths,
+        "Give the drafter this file or folder of the repo to read; may be given more than once.",
+        "With what",
+        metavar="PATH",
+        repo=True,
+    )
     engine: str = setting(
         "local", one_of("local", "postgres"), "Where items run.", "With what", metavar="ENGINE"
     )
@@ -237,6 +245,18 @@ class Settings:
     verbose: bool = setting(False, yes_no, "Show every node and lease, too.", "Output", short="-v")
     quiet: bool = setting(False, yes_no, "Show only the summary.", "Output", short="-q")
 
+    trace: bool = setting(
+        True,
+        yes_no,
+        "Keep the run's spans in trace.jsonl; they leave the machine only where OTEL_EXPORTER_OTLP_ENDPOINT is set.",
+        "Files only",
+    )
+    langsmith: bool = setting(
+        False,
+        yes_no,
+        "Let LangSmith's own variables reach the workers, which then send texts to LangSmith.",
+        "Files only",
+    )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
     issue_template: str | None = setting(
         None, repo_folder, "The repo's own issue template.", "Files only", repo=True

@@ -20,12 +20,16 @@ COMMANDS = {
     "decide": ("agentos.cli.decide", "decide", "Answer a review that asks for a person's decision."),
     "status": ("agentos.cli.look", "status", "Show the latest run and every unfinished item."),
     "logs": ("agentos.cli.look", "logs", "Print the log of an item, and follow it."),
+    "report": ("agentos.cli.report", "report", "Write, open or print the report of a run."),
+    "view": ("agentos.cli.view", "view", "Serve a live page of all runs on this machine."),
     "verdict": ("agentos.cli.verdict", "verdict", "Read review documents and print their verdicts."),
     "keys": ("agentos.cli.keys", "keys", "Show the keys' limits and health; enable a key again."),
     "simulate": ("agentos.cli.simulate", "simulate", "Serve a simulated provider for tests and demos."),
     "init": ("agentos.cli.init", "init", "Set up a project, or make a demo backlog."),
+    "doctor": ("agentos.cli.doctor", "doctor", "Check the set-up and say what to type next."),
     "config": ("agentos.cli.config", "config", "Show every setting with its value and origin."),
     "clean": ("agentos.cli.clean", "clean", "Remove old runs and kept checkpoints."),
+    "completion": ("agentos.cli.completion", "completion", "Print the completion script of a shell."),
 }
 
 

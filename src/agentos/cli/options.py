@@ -16,7 +16,7 @@ def _help(name: str, about: About) -> str:
     if isinstance(default, float):
         default = f"{default:g} s" if about.parse is settings.duration else f"{default:g}"
     default = "yes" if default is True else default
-    shown = f"default: {default}; " if default not in {None, False} else ""
+    shown = f"default: {default}; " if default not in {None, False, ()} else ""
     return f"{about.help} [{shown}{settings.variable_of(name)}]"
 
 
@@ -37,7 +37,16 @@ def _option(name: str) -> click.Option:
             metavar="[N]",
             help=_help(name, about),
         )
+    if about.parse is settings.paths:
+        return click.Option(
+            names, multiple=True, default=None, metavar=about.metavar, help=_help(name, about), callback=_or_none
+        )
     return click.Option(names, default=None, metavar=about.metavar, help=_help(name, about))
+
+
+def _or_none(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> Any:
+    """A flag that was not given says nothing, so that the settings below it count."""
+    return value or None
 
 
 class GroupedCommand(click.Command):

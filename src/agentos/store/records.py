@@ -20,7 +20,7 @@ from agentos.errors import StorageError
 from agentos.model import Item, Status
 from agentos.store.files import open_private
 
-_MIGRATIONS = ("001-records.sql",)
+_MIGRATIONS = ("001-records.sql", "002-spending.sql", "003-filing.sql")
 _BUSY_SECONDS = 30.0
 
 
@@ -51,6 +51,7 @@ class Progress:
     reviews: int
     error: str | None
     updated_at: str
+    spent: float = 0.0  # USD since it was begun
 
 
 @dataclass(frozen=True, kw_only=True)
