@@ -14,10 +14,11 @@ from typing import Any
 
 from agentos import settings
 from agentos.errors import ConfigError
+from agentos.money import Price
 from agentos.settings import OutsideRepo, Rejected, Settings
 
 MAX_FILE_BYTES = 1_000_000
-USER_TABLES = frozenset({"keys", "providers"})
+USER_TABLES = frozenset({"keys", "providers", "prices"})
 
 
 class Origin(StrEnum):
@@ -63,6 +64,7 @@ class Config:
     warnings: tuple[str, ...] = ()
     keys: tuple[KeyReference, ...] = ()
     base_urls: Mapping[str, str] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)  # the user's own, by provider:model
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -114,6 +116,7 @@ def load_config(
         warnings=tuple(warnings),
         keys=_read_keys(tables.get("keys", []), str(user_path)),
         base_urls=_read_providers(tables.get("providers", {}), str(user_path)),
+        prices=_read_prices(tables.get("prices", {}), str(user_path)),
         environment=env,
     )
 
@@ -246,3 +249,22 @@ def _read_providers(tables: Any, where: str) -> dict[str, str]:
             )
         urls[provider] = url
     return urls
+
+
+def _read_prices(tables: Any, where: str) -> dict[str, Price]:
+    prices: dict[str, Price] = {}
+    if not isinstance(tables, dict):
+        raise ConfigError(f'prices in {where} must be tables such as [prices."openai:my-model"].')
+    for model, table in tables.items():
+        place = f'[prices."{model}"] in {where}'
+        if not isinstance(table, dict) or set(table) != {"input", "output"}:
+            raise ConfigError(f"{place} needs input and output: USD for a million tokens each.")
+        for name, raw in table.items():
+            if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw < float("inf"):
+                raise ConfigError(f"{name} of {place} is {raw!r}: USD for a million tokens are needed.")
+        try:
+            settings.model(model)
+        except Rejected as exc:
+            raise ConfigError(f"{place}: {exc}.") from exc
+        prices[model] = Price(input=float(table["input"]), output=float(table["output"]))
+    return prices

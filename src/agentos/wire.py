@@ -56,6 +56,7 @@ class Job(Message):
     drafter: str
     reviewer: str
     templates: dict[str, str] = Field(default_factory=dict)
+    context: dict[str, str] = Field(default_factory=dict)  # files of the repo for the drafter, by path
     folders: dict[str, str] = Field(default_factory=dict)
     max_iterations: int
     max_retries: int
@@ -120,6 +121,8 @@ class LeaseWanted(Message):
     provider: str
     model: str
     tokens: int
+    prompt_tokens: int = 0  # the part of them that is sent
+    role: str = ""
 
 
 class Settled(Message):
@@ -130,6 +133,7 @@ class Settled(Message):
     seconds: float
     tokens_in: int = 0
     tokens_out: int = 0
+    served: str = ""  # the model, by its own word
     error: str | None = None
     message: str = ""
     retry_after: float | None = None

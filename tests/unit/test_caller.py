@@ -58,7 +58,9 @@ class Desk:
     kept: list[Made] = field(default_factory=list)
     keys: int | None = None
 
-    def lease(self, provider: str, model: str, tokens: int) -> Leased:
+    def lease(
+        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
+    ) -> Leased:
         self.seen.append("lease")
         self.wanted.append((provider, model, tokens))
         number = len(self.wanted)

@@ -174,7 +174,7 @@ def test_flag_and_variable_come_from_the_name() -> None:
     assert variable_of("max_retries") == "AGENTOS_MAX_RETRIES"
 
 
-def test_a_repo_may_set_models_templates_folders_parallelism_and_iterations_only() -> None:
+def test_a_repo_may_set_models_templates_folders_context_parallelism_and_iterations_only() -> None:
     assert {name for name in NAMES if about(name).repo} == {
         "drafter",
         "reviewer",
@@ -186,6 +186,7 @@ def test_a_repo_may_set_models_templates_folders_parallelism_and_iterations_only
         "lineage_folder",
         "parallel",
         "max_iterations",
+        "context",
     }
 
 

@@ -239,7 +239,7 @@ def cells(page: str) -> list[list[Any]]:
 def test_text_of_a_model_or_a_user_is_only_text_on_the_page(text: str) -> None:
     page = as_markdown(summary(row(status=Status.FAILED, error=text), row("43")))
     found = cells(page)
-    assert [len(one) for one in found] == [8, 8]
+    assert [len(one) for one in found] == [9, 9]
     assert all(kind == "text" for one in found for cell in one for kind in cell)
 
 

@@ -2,15 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from agentos.cli.project import Project
+from agentos.coordinator.estimate import Estimate, Tokens, estimate
 from agentos.coordinator.plan import Entry, Step
 from agentos.errors import Exit
 from agentos.model import counted
+from agentos.money import PriceTable
 from agentos.settings import Settings
 from agentos.store.runfolder import is_live
 
@@ -25,13 +27,25 @@ WORDS = {
 }
 
 
-def show_plan(name: str, project: Project, entries: Sequence[Entry], settings: Settings) -> int:
+def show_plan(
+    name: str,
+    project: Project,
+    entries: Sequence[Entry],
+    settings: Settings,
+    history: Sequence[Mapping[str, Tokens]],
+) -> int:
     """Print the plan, for people or as JSON."""
     running = [entry for entry in entries if entry.runs]
+    cost = _estimate(project, running, history)
     low = sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME)
     high = len(running) * settings.max_iterations * 2
     if settings.json:
-        click.echo(json.dumps(_as_data(name, entries, settings, low, high), indent=2, ensure_ascii=False))
+        data = _as_data(name, entries, settings) | {
+            "calls": {"low": low, "high": high},
+            "cost_usd": None if cost.low is None else {"low": cost.low, "high": cost.high},
+            "cost_basis": cost.basis,
+        }
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return Exit.OK
     if not entries:
         click.echo("Nothing pending.")
@@ -42,8 +56,8 @@ def show_plan(name: str, project: Project, entries: Sequence[Entry], settings: S
     counts = Counter(entry.step for entry in entries)
     told = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
     click.echo(f"\n{counted(len(entries), 'item')}: {told}; {settings.parallel} at once.")
-    cost = "no cost (mock)" if settings.mock else "cost unknown: no price is known for the models"
-    click.echo(f"{low} to {high} calls, {cost}. Dry run: nothing was called or written.")
+    click.echo(f"{low} to {high} calls, {_told(cost, mock=settings.mock)}.")
+    click.echo("Dry run: nothing was called or written.")
     live = [path.name for path in _runs(project) if is_live(path)]
     if live:
         click.echo(f"A run is at work now: {', '.join(live)}.")
@@ -61,9 +75,37 @@ def _where(entry: Entry) -> str:
     return f" ({entry.reason})" if entry.reason else ""
 
 
-def _as_data(
-    name: str, entries: Sequence[Entry], settings: Settings, low: int, high: int
-) -> dict[str, object]:
+def _estimate(
+    project: Project, running: Sequence[Entry], history: Sequence[Mapping[str, Tokens]]
+) -> Estimate:
+    settings = project.config.settings
+    models = {"drafter": settings.drafter or "", "reviewer": settings.reviewer or ""}
+    if settings.mock:
+        models = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
+    prices = PriceTable(own=project.config.prices)
+
+    def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
+        provider, _, model = models.get(role, "").partition(":")
+        return prices.cost(provider, model, tokens_in, tokens_out)
+
+    resumed = sum(entry.step is Step.RESUME for entry in running)
+    return estimate(
+        fresh=len(running) - resumed,
+        resumed=resumed,
+        history=history,
+        rounds=settings.max_iterations,
+        cost=cost,
+    )
+
+
+def _told(cost: Estimate, *, mock: bool) -> str:
+    if cost.low is None or cost.high is None:
+        return "cost unknown: no price is known for the models"
+    pretend = " at the mock's pretend prices" if mock else ""
+    return f"{cost.low:.2f} to {cost.high:.2f} USD{pretend} ({cost.basis})"
+
+
+def _as_data(name: str, entries: Sequence[Entry], settings: Settings) -> dict[str, object]:
     return {
         "workflow": name,
         "dry_run": True,
@@ -80,6 +122,4 @@ def _as_data(
             }
             for entry in entries
         ],
-        "calls": {"low": low, "high": high},
-        "cost_usd": {"low": 0.0, "high": 0.0} if settings.mock else None,
     }

@@ -6,11 +6,14 @@ from pathlib import Path
 import click
 
 from agentos.cli.project import Project
+from agentos.config import Config, Origin
 from agentos.console.console import Console
 from agentos.console.prefixer import one_line
 from agentos.errors import Exit
 from agentos.model import Status, counted
+from agentos.money import shown
 from agentos.report.summary import ItemRow, Summary, as_markdown
+from agentos.settings import flag_of
 
 COLOURS = {
     Status.APPROVED: "green",
@@ -43,19 +46,19 @@ def show_summary(summary: Summary, project: Project, console: Console) -> None:
 
     line()
     totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
-    line(f"Run {summary.run_id}: {totals or 'nothing pending'}; {summary.wall_seconds:.1f} s")
+    line(f"Run {summary.run_id}: {totals or 'nothing pending'}; {summary.wall_seconds:.1f} s{_cost(summary)}")
     width = max((len(row.label) for row in summary.items), default=0)
-    shown = _shown(summary)
-    for row in shown:
+    rows = _shown(summary)
+    for row in rows:
         reviews = counted(row.reviews, "review") if row.reviews else ""
         status = click.style(f"{row.status.value.replace('_', ' '):<14}", fg=COLOURS.get(row.status))
         told = one_line(row.reason or row.output or row.error or "")
         line(f"  {row.label:<{width}}  {status}  {reviews:<10} {row.seconds:>6.1f} s  {told}")
-    hidden = len(summary.items) - len(shown)
+    hidden = len(summary.items) - len(rows)
     if hidden > 0:
         line(f"  and {hidden} more in summary.md")
     line(f"Exit {summary.exit_code}: {MEANINGS[Exit(summary.exit_code)]}")
-    if commands := next_commands(summary):
+    if commands := next_commands(summary, project.config):
         line("Next:")
         for command, why in commands:
             line(f"  {command}    # {why}")
@@ -89,25 +92,49 @@ def _short(path: str, project: Project) -> str:
     return str(full.relative_to(project.worktree)) if full.is_relative_to(project.worktree) else path
 
 
-def next_commands(summary: Summary) -> list[tuple[str, str]]:
+def _cost(summary: Summary) -> str:
+    if not any(row.tokens_in for row in summary.items):
+        return ""
+    pretend = ", pretended by the mock" if _mocked(summary) else ""
+    return f"; cost {shown(summary.cost_usd)}{pretend}"
+
+
+def _mocked(summary: Summary) -> bool:
+    return all(key.provider == "mock" for key in summary.keys)
+
+
+def next_commands(summary: Summary, config: Config) -> list[tuple[str, str]]:
     """The exact commands that get the run further, with what each does."""
-    base = (
-        f"agentos {summary.workflow}"
-        if summary.workflow in {"lld", "issue"}
-        else f"agentos run {summary.workflow}"
-    )
-    mock = " --mock" if all(key.provider == "mock" for key in summary.keys) else ""
+    flow = summary.workflow if summary.workflow in {"lld", "issue"} else f"run {summary.workflow}"
     by_status: dict[Status, list[ItemRow]] = {}
     for row in summary.items:
         by_status.setdefault(row.status, []).append(row)
+
+    def command(choice: str) -> str:
+        return " ".join([f"agentos {flow}", choice, *_flags(summary, config)])
+
     commands = [
         (f"agentos decide {shlex.quote(row.label)} --approve", 'or --revise, or --note "..."')
         for row in by_status.get(Status.DISCUSS, [])[:3]
     ]
     if by_status.keys() & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
-        commands.append((f"{base} --all{mock}", "go on where it stopped"))
+        commands.append((command("--all"), "go on where it stopped"))
     if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
-        commands.append((f"{base} --retry-failed{mock}", "try those again that did not get through"))
+        commands.append((command("--retry-failed"), "try those again that did not get through"))
     if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):
         commands.append((f"agentos logs {shlex.quote(broken[0].label)}", "see what happened"))
     return commands
+
+
+def _flags(summary: Summary, config: Config) -> list[str]:
+    """The flags without which the next command would not be the same; a budget that is reached is doubled."""
+    settings = config.settings
+    flags = ["--mock"] if _mocked(summary) else []
+    for name in ("source", "label", "drafter", "reviewer"):
+        if config.sources[name].origin is Origin.FLAG:
+            flags += [flag_of(name), shlex.quote(str(getattr(settings, name)))]
+    if summary.exit_code == Exit.BUDGET:
+        for name, amount in (("budget", settings.budget), ("item_budget", settings.item_budget)):
+            if amount is not None:
+                flags += [flag_of(name), f"{2 * amount:g}"]
+    return flags

@@ -15,6 +15,7 @@ from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
 from agentos.errors import ConfigError, NoUsableKey, UsageError
 from agentos.llm.providers import MODULES, check_provider
 from agentos.model import Item, Status, check_distinct, check_id
+from agentos.money import PriceTable
 from agentos.settings import Settings
 from agentos.store.keyhealth import HealthFile
 from agentos.store.records import Records
@@ -23,6 +24,7 @@ from agentos.workflows.registry import Workflow, registered, workflow
 
 if TYPE_CHECKING:
     from agentos.coordinator.job import ParallelRunConfig
+    from agentos.coordinator.purse import Purse
     from agentos.coordinator.signals import StopSignals
     from agentos.coordinator.supervisor import Supervisor
 
@@ -52,7 +54,7 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
         from agentos.cli.dryrun import show_plan  # noqa: PLC0415
 
         with Records(project.home.records, write=False) as records:
-            return show_plan(name, project, _plan(order, records), settings)
+            return show_plan(name, project, _plan(order, records), settings, records.tokens_of_items(name))
     return _really_run(order)
 
 
@@ -68,10 +70,6 @@ def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
         raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
     if settings.source == "github" or settings.label is not None:
         raise UsageError("GitHub is not in this version: use --source local, and no --label.")
-    if (settings.budget is not None or settings.item_budget is not None) and not settings.mock:
-        raise UsageError(
-            "--budget and --item-budget are not in this version; a limit nobody keeps would be a lie."
-        )
     if settings.parallel > settings.max_parallel:
         click.echo(
             f"agentos: warning: --parallel {settings.parallel} is capped at {settings.max_parallel}; "
@@ -112,6 +110,37 @@ def _models(settings: Settings) -> dict[str, str]:
     return {role: str(model) for role, model in chosen.items()}
 
 
+def _check_budget(order: Order, models: Mapping[str, str]) -> None:
+    settings = order.settings
+    if settings.budget is None and settings.item_budget is None:
+        return
+    prices = PriceTable(own=order.project.config.prices)
+    for model in models.values():
+        if not prices.knows(model):
+            raise ConfigError(
+                f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
+                f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
+            )
+
+
+def _purse(order: Order, records: Records, run_id: str) -> "Purse":
+    """Begin the run's account, with what was spent before a stop on the items that are meant now."""
+    from agentos.coordinator.purse import Purse  # noqa: PLC0415
+
+    settings, name, runs = order.settings, order.flow.name, order.project.home.runs
+    before = records.unfinished_run(name, lambda run: is_live(runs / run))
+    records.begin_run(run_id, name, before)
+    labels = {item.id: item.label for item in order.items}
+    spent = records.spent_in_chain(name, before)
+    return Purse(
+        budget=settings.budget,
+        item_budget=settings.item_budget,
+        carried=sum(usd for item, usd in spent.items() if item in labels),
+        items={labels[item]: usd for item, usd in records.spent_on_items(name).items() if item in labels},
+        outputs=records.usual_outputs(name),
+    )
+
+
 def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
     name, settings = order.flow.name, order.settings
     outcomes, progress = records.outcomes(name), records.progress(name)
@@ -139,6 +168,7 @@ def _really_run(order: Order) -> int:
 
     environment = order.project.config.environment
     models = _models(order.settings)
+    _check_budget(order, models)
     providers = sorted({model.partition(":")[0] for model in models.values()})
     method = start_method(environment.get("AGENTOS_START_METHOD"))
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
@@ -176,6 +206,7 @@ def _supervised_run(
         stack.callback(folder.close)
         stack.callback(records.release, folder.run_id)
         entries = _claimed(order, records, folder)
+        purse = _purse(order, records, folder.run_id)
         console = Console(
             how=_how(project, settings),
             json=settings.json,
@@ -196,11 +227,12 @@ def _supervised_run(
                 records=records,
                 folder=folder,
                 console=console,
-                free=providers == ["mock"],
                 verbose=settings.verbose,
             ),
             console=console,
             signals=signals,
+            purse=purse,
+            prices=PriceTable(own=project.config.prices),
         )
         summary = coordinator.run()
     if settings.json:

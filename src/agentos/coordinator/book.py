@@ -19,12 +19,13 @@ from agentos.errors import StorageError
 from agentos.model import Status
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.store.home import Home, checkpoint_files
-from agentos.store.records import Records, timestamp
+from agentos.store.records import Paid, Records, timestamp
 from agentos.store.runfolder import RunFolder, read_audits, repair_events
 
 P = ParamSpec("P")
 
 VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
+UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 FINAL_EVENTS = {
     Status.APPROVED: "completed",
     Status.FAILED: "failed",
@@ -47,6 +48,10 @@ class Tally:
     waited: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
+    cost: float | None = 0.0  # None once a call had no known price
+
+    def pay(self, usd: float | None) -> None:
+        self.cost = None if usd is None or self.cost is None else self.cost + usd
 
 
 class RunBook:
@@ -61,7 +66,6 @@ class RunBook:
         records: Records,
         folder: RunFolder,
         console: Console,
-        free: bool = False,
         verbose: bool = False,
     ) -> None:
         self._verbose = verbose
@@ -71,8 +75,6 @@ class RunBook:
         self._records = records
         self._folder = folder
         self._console = console
-        # A price that is not known is shown as unknown, never as nothing.
-        self._cost = 0.0 if free else None
         self._busy: list[float] = []
         self._audited: dict[str, set[tuple[Any, ...]]] = {}
         self._started_at = timestamp()
@@ -113,6 +115,23 @@ class RunBook:
             self._audited[item] = {_call(one) for one in read_audits(self._home.runs, item)}
         if _call(record) not in self._audited[item]:
             self.audit(entry, attempt, record)
+
+    def pay(self, entry: Entry, record: dict[str, Any], usd: float | None) -> bool:
+        """Note a paid call where budgets and later estimates find it; False if it was known."""
+        paid = Paid(
+            life=str(record["life"]),
+            role=str(record["role"]),
+            number=int(record["number"]),
+            run_id=self.run_id,
+            workflow=entry.item.workflow,
+            item=entry.item.id,
+            tokens_in=record["tokens_in"],
+            tokens_out=record["tokens_out"],
+            usd=usd,
+        )
+        noted: list[bool] = []
+        self.guard(lambda: noted.append(self._records.pay(paid)))
+        return noted != [False]
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:
@@ -208,7 +227,7 @@ class RunBook:
             waited_seconds=round(tally.waited, 3),
             tokens_in=tally.tokens_in,
             tokens_out=tally.tokens_out,
-            cost_usd=self._cost if tally.tokens_in or tally.tokens_out else 0.0,
+            cost_usd=None if tally.cost is None else round(tally.cost, 6),
             error=error,
             output=output,
             log=str(log) if log.exists() else None,
@@ -272,6 +291,8 @@ class RunBook:
             folder=str(self._folder.path),
         )
         self.event("run_finished", exit_code=summary.exit_code, totals=summary.totals, stopped=stopped)
+        if stopped is None and not {row.status for row in rows} & UNFINISHED:
+            self.guard(self._records.finish_run, self.run_id)
         self.guard(self._records.release, self.run_id)
         # The summary is tried even on a full disk: it is small, and the one thing people look for.
         self.storage_error = None

@@ -9,15 +9,18 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from agentos import wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.console.prefixer import OutputPrefixer
 from agentos.coordinator import scheduler as decisions
+from agentos.coordinator.accounts import Accounts
 from agentos.coordinator.book import RunBook, Tally
 from agentos.coordinator.job import ParallelRunConfig, make_job
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
+from agentos.coordinator.purse import Answer, Purse
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.coordinator.signals import StopSignals
 from agentos.coordinator.supervisor import StartFailed, Supervisor
@@ -25,6 +28,7 @@ from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
+from agentos.money import PriceTable
 from agentos.report.summary import Summary
 
 STOP_WORDS = {
@@ -55,6 +59,7 @@ class Running:
     detail: str = ""  # the key in use, or what it waits for
     waiting_since: float | None = None
     muted: bool = False  # its output goes to the log alone: what is left of it are stacks
+    over_budget: str | None = None  # why it may make no more calls in this run
     tally: Tally = field(default_factory=Tally)
 
     @property
@@ -75,8 +80,12 @@ class ParallelCoordinator:
         book: RunBook,
         console: Console,
         signals: StopSignals,
+        purse: Purse,
+        prices: PriceTable,
     ) -> None:
         self._config = config
+        self._accounts = Accounts(purse, prices, book)
+        self._held: list[tuple[Running, wire.LeaseWanted]] = []  # calls that the budget may have no room for
         self._signals = signals
         self._plan = plan
         self._supervisor = supervisor
@@ -241,8 +250,13 @@ class ParallelCoordinator:
 
     def _finish(self, running: Running, status: Status, error: str | None) -> None:
         ended = running.ended
-        if status is Status.PAUSED:
-            error = error or self._watch.reason or None
+        if status is Status.PAUSED and error is None:
+            over = self._scheduler.stopping is Stop.BUDGET
+            error = (
+                f"the budget is reached: {self._accounts.purse.told()}"
+                if over
+                else self._watch.reason or None
+            )
         self._book.finish(
             running.entry,
             status,
@@ -291,22 +305,55 @@ class ParallelCoordinator:
             case wire.LeaseWanted():
                 running.waiting_since = now
                 self._scheduler.waiting(running.label, now)
-                self._take(self._keys.request(running.label, message, now))
+                self._ask(running, message, now)
             case wire.Settled():
                 tally.tokens_in += message.tokens_in
                 tally.tokens_out += message.tokens_out
                 running.detail = ""
+                self._accounts.settled(entry, tally, message)
                 self._take(self._keys.settle(running.label, message, now))
+                self._ask_again(now)
             case wire.Waiting(seconds=seconds, reason=reason):
                 running.detail = f"tries again in {seconds:.0f} s: {reason}"
                 self._book.event("retrying", item=entry.item.id, seconds=round(seconds, 3), reason=reason)
                 self._book.say(f"{running.label}: {running.detail}")
-            case wire.Audit(record=record):
-                self._book.audit(entry, self._scheduler.attempts[running.label], record)
-            case wire.PaidBefore(record=record):
-                self._book.audit_once(entry, self._scheduler.attempts[running.label], record)
+            case wire.Audit(record=record) | wire.PaidBefore(record=record):
+                self._audit(running, record, again=isinstance(message, wire.PaidBefore))
             case wire.Ended():
                 running.ended = message
+
+    def _audit(self, running: Running, record: dict[str, Any], *, again: bool) -> None:
+        entry, attempt = running.entry, self._scheduler.attempts[running.label]
+        if record.get("kind") == "call":
+            record = self._accounts.recorded(entry, running.tally, record, again=again)
+        if again:
+            self._book.audit_once(entry, attempt, record)
+        else:
+            self._book.audit(entry, attempt, record)
+
+    def _ask(self, running: Running, wanted: wire.LeaseWanted, now: float) -> None:
+        """Pass a call on to the key pool, if there is money for it."""
+        purse = self._accounts.purse
+        match self._accounts.ask(running.label, wanted):
+            case Answer.YES:
+                self._take(self._keys.request(running.label, wanted, now))
+            case Answer.LATER:
+                running.detail = "waits: calls under way may use up the budget"
+                self._held.append((running, wanted))
+            case Answer.ITEM_OVER:
+                running.over_budget = running.detail = purse.told_of(running.label)
+                self._send(running, wire.Drain(reason="its budget is reached"))
+            case Answer.RUN_OVER if self._scheduler.stopping is None:
+                self._book.event("budget_reached", spent=purse.spent, carried=purse.carried)
+                self._book.say(f"the budget is reached: {purse.told()}")
+                self._stop(Stop.BUDGET)
+
+    def _ask_again(self, now: float) -> None:
+        """A call is over: what it did not use may be enough for those that were held back."""
+        held, self._held = self._held, []
+        for running, wanted in held:
+            if self._scheduler.stopping is None:
+                self._ask(running, wanted, now)
 
     def _take(self, events: Sequence[pool.Event]) -> None:
         """Carry out what the key pool decided, and let the watch announce it."""
@@ -319,6 +366,7 @@ class ParallelCoordinator:
                 continue
             match event:
                 case pool.Granted():
+                    self._accounts.granted(event)
                     self._stop_waiting(running, event.at)
                     running.detail = event.key
                     self._send(running, self._keys.answer(event))
@@ -371,9 +419,14 @@ class ParallelCoordinator:
         running.worker, running.streams = None, {}
         self._stop_waiting(running, now)
         self._take(self._keys.pool.drop(running.label, now))
+        self._accounts.drop(running.label)
+        self._held = [one for one in self._held if one[0] is not running]
         ended = running.ended
         status = None if ended is None else Status(ended.status)
         error = died if ended is None else ended.error
+        if running.over_budget is not None and status is Status.INTERRUPTED:
+            status, error = Status.PAUSED, running.over_budget
+        self._ask_again(now)
         self._act(self._scheduler.gone(running.label, now, status=status, error=error))
 
     def _send(self, running: Running, message: wire.Message) -> None:

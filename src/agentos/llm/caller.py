@@ -9,6 +9,7 @@ from typing import Protocol
 
 from agentos.errors import ItemFailed, StopRequested
 from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request
+from agentos.llm.served import same_model
 from agentos.wire import Leased, Settled
 
 BACKOFF_FIRST = 10.0  # seconds before the second try, where the server says nothing
@@ -20,7 +21,9 @@ OTHER_KEY_AT_ONCE = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUST
 class Leases(Protocol):
     """The coordinator's side of a call, as the worker sees it."""
 
-    def lease(self, provider: str, model: str, tokens: int) -> Leased: ...
+    def lease(
+        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
+    ) -> Leased: ...
 
     def settle(self, settled: Settled) -> None: ...
 
@@ -62,7 +65,13 @@ class Caller:
         began = time.monotonic()
         tries = 0
         while True:
-            leased = self._leases.lease(self._name, request.model, estimate_tokens(request))
+            leased = self._leases.lease(
+                self._name,
+                request.model,
+                estimate_tokens(request),
+                prompt_tokens=prompt_tokens(request),
+                role=request.role,
+            )
             started = time.monotonic()
             try:
                 reply = self._within_deadline(request, leased.secret)
@@ -79,16 +88,24 @@ class Caller:
             else:
                 seconds = time.monotonic() - started
                 made = Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
-                keep(made)
+                as_asked = request.role != "reviewer" or same_model(request.model, reply.model)
+                if as_asked:
+                    keep(made)
                 self._leases.settle(
                     Settled(
                         lease=leased.lease,
                         seconds=seconds,
                         tokens_in=reply.tokens_in,
                         tokens_out=reply.tokens_out,
+                        served=reply.model,
                         headers=reply.headers,
                     )
                 )
+                if not as_asked:
+                    raise ItemFailed(
+                        f"reviewer: asked for {self._name}:{request.model}, was served {reply.model[:100]!r};"
+                        " a review by another model is not taken. Set reviewer to the name that is served."
+                    )
                 return made
 
     def _next_try(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
@@ -135,17 +152,20 @@ def backoff(tries: int, chance: float) -> float:
 
 def estimate_tokens(request: Request) -> int:
     """A rough count of what the call will take of a token budget."""
-    return (
-        (len(request.system) + len(request.prompt)) // 4
-        + min(request.max_output_tokens, 4_000)
-        + SAFETY_TOKENS
-    )
+    return prompt_tokens(request) + min(request.max_output_tokens, 4_000) + SAFETY_TOKENS
+
+
+def prompt_tokens(request: Request) -> int:
+    """A rough count of what is sent."""
+    return (len(request.system) + len(request.prompt)) // 4
 
 
 def _failed(leased: Leased, error: ProviderError, seconds: float) -> Settled:
     return Settled(
         lease=leased.lease,
         seconds=seconds,
+        tokens_in=error.tokens[0],
+        tokens_out=error.tokens[1],
         error=error.error_class.value,
         message=str(error)[:500],
         retry_after=error.retry_after,

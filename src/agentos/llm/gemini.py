@@ -43,9 +43,9 @@ def _reply(answer: Answer) -> Reply:
     except (KeyError, IndexError, TypeError, AttributeError) as exc:
         raise incomplete("no candidate in it") from exc
     if finish in {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"}:
-        raise declined(str(finish))
+        raise declined(str(finish), (tokens_in, tokens_out))
     if finish != "STOP":
-        raise incomplete(f"finish reason {finish!r}")
+        raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))
     return Reply(
         text=text,
         model=str(data.get("modelVersion", "")),

@@ -95,14 +95,14 @@ def _object(content: bytes) -> dict[str, Any]:
     return data
 
 
-def incomplete(why: str) -> ProviderError:
+def incomplete(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
     """An answer that is there but not whole is no result."""
-    return ProviderError(ErrorClass.TRANSIENT, f"the reply is incomplete: {why}")
+    return ProviderError(ErrorClass.TRANSIENT, f"the reply is incomplete: {why}", tokens=tokens)
 
 
-def declined(why: str) -> ProviderError:
+def declined(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
     """The model will not answer this request, however often it is asked."""
-    return ProviderError(ErrorClass.BAD_REQUEST, f"the model declined: {why}")
+    return ProviderError(ErrorClass.BAD_REQUEST, f"the model declined: {why}", tokens=tokens)
 
 
 def count(value: Any) -> int:

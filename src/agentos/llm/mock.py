@@ -40,7 +40,7 @@ class MockProvider:
         text = self._draft(request.number) if request.role == "drafter" else self._review(request.number)
         return Reply(
             text=text,
-            model=f"mock-{request.role}",
+            model=request.model,
             tokens_in=_tokens(request.system) + _tokens(request.prompt),
             tokens_out=_tokens(text),
         )

@@ -57,9 +57,9 @@ def _reply(answer: Answer) -> Reply:
     except (KeyError, IndexError, TypeError, AttributeError) as exc:
         raise incomplete("no message in it") from exc
     if refusal or finish == "content_filter":
-        raise declined(str(refusal or finish)[:200])
+        raise declined(str(refusal or finish)[:200], (tokens_in, tokens_out))
     if finish != "stop" or not isinstance(content, str):
-        raise incomplete(f"finish reason {finish!r}")
+        raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))
     return Reply(
         text=content,
         model=str(data.get("model", "")),

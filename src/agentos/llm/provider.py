@@ -57,12 +57,14 @@ class ProviderError(AgentosError):
         retry_after: float | None = None,
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
+        tokens: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.retry_after = retry_after  # seconds, by the server's word
         self.quota_reset = quota_reset  # seconds until a used up quota is there again
         self.headers = headers or {}
+        self.tokens = tokens  # in and out: an answer that cannot be used is paid for all the same
 
 
 class Cancel:

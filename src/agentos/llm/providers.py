@@ -15,15 +15,20 @@ MODULES = {
     "openai": "agentos.llm.openai",
     "anthropic": "agentos.llm.anthropic",
     "gemini": "agentos.llm.gemini",
+    "claude-cli": "agentos.llm.command",
+    "gemini-cli": "agentos.llm.command",
 }
+COMMAND_PROVIDERS = frozenset({"claude-cli", "gemini-cli"})  # programs with a login of their own, not a key
 _CLASSES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini"}
 
 
 def check_provider(model: str) -> None:
     """Refuse a model whose provider is not there, before any work."""
-    provider = model.partition(":")[0]
+    provider, _, name = model.partition(":")
     if provider not in MODULES:
         raise ConfigError(f"Model {model!r}: there is no provider {provider!r}, only {', '.join(MODULES)}.")
+    if provider in COMMAND_PROVIDERS:
+        import_module(MODULES[provider]).check_command(provider, name)
 
 
 def make_provider(name: str, job: "Job") -> "Provider":
@@ -37,6 +42,8 @@ def make_provider(name: str, job: "Job") -> "Provider":
             title=job.item.title,
             shell_allowed=job.mock_shell,
         )
+    elif name in COMMAND_PROVIDERS:
+        made = module.CommandProvider(name, call_timeout=job.call_timeout)
     else:
         made = getattr(module, _CLASSES[name])(job.base_urls.get(name), call_timeout=job.call_timeout)
     return made

@@ -67,6 +67,13 @@ class Summary:
     folder: str
 
     @property
+    def cost_usd(self) -> float | None:
+        """What the run cost; unknown as soon as one call's price is."""
+        costs = [row.cost_usd for row in self.items]
+        known = [cost for cost in costs if cost is not None]
+        return round(sum(known), 6) if len(known) == len(costs) else None
+
+    @property
     def totals(self) -> dict[str, int]:
         counted = Counter(row.status.value for row in self.items)
         return {status.value: counted[status.value] for status in Status if counted[status.value]}
@@ -77,6 +84,7 @@ class Summary:
         overhead, folder = data.pop("coordination_overhead_percent"), data.pop("folder")
         return data | {
             "totals": self.totals,
+            "cost_usd": self.cost_usd,
             "items": list(items),
             "keys": list(keys),
             "coordination_overhead_percent": overhead,
@@ -112,6 +120,8 @@ def exit_code(statuses: Iterable[Status], stopped: str | None) -> Exit:
     seen = set(statuses)
     if stopped is not None and stopped in by_stop:
         return by_stop[stopped]
+    if Status.PAUSED in seen and stopped is None:
+        return Exit.BUDGET  # a run that is not stopped pauses only items whose own budget is reached
     if seen & {Status.FAILED, Status.TIMED_OUT}:
         return Exit.FAILED
     if seen & {Status.NEEDS_REVISION, Status.DISCUSS}:
@@ -128,18 +138,23 @@ def as_markdown(summary: Summary) -> str:
         f"# Run {summary.run_id}",
         "",
         f"Workflow `{summary.workflow}`, {summary.parallel} at once, {summary.wall_seconds:.1f} s: {totals}.",
-        f"Exit code {summary.exit_code}.",
+        f"Exit code {summary.exit_code}. Cost {_usd(summary.cost_usd)} USD.",
         "",
-        "| item | status | verdict | reviews | seconds | waited | tokens | output or reason |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| item | status | verdict | reviews | seconds | waited | tokens | USD | output or reason |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in summary.items:
         told = row.output or row.error or row.reason or ""
         lines.append(
             f"| {row.label} | {row.status.value} | {row.verdict or '-'} | {row.reviews} | {row.seconds:.1f} "
-            f"| {row.waited_seconds:.1f} | {row.tokens_in + row.tokens_out} | {_cell(told)} |"
+            f"| {row.waited_seconds:.1f} | {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} "
+            f"| {_cell(told)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _usd(cost: float | None) -> str:
+    return "unknown" if cost is None else f"{cost:.4f}"
 
 
 def _cell(text: str) -> str:

@@ -51,7 +51,6 @@ class Progress:
     reviews: int
     error: str | None
     updated_at: str
-    spent: float = 0.0  # USD since it was begun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +65,22 @@ class Decided:
     note: str
     decided_by: str
     decided_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """A call that was answered and so is paid for; a life is one journal of an item's calls."""
+
+    life: str
+    role: str
+    number: int
+    run_id: str
+    workflow: str
+    item: str
+    tokens_in: int
+    tokens_out: int
+    usd: float | None  # None where no price is known
+    counts: int = 1  # 0 once the item is finished or begun anew: its own budget starts over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,13 +149,7 @@ class Records:
 
     def _migrate(self) -> None:
         with self._writing():
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
-                script = files("agentos.store").joinpath("sql", name).read_text("utf-8")
-                for statement in script.split(";\n"):
-                    if statement.strip():
-                        self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version={number}")
+            _migrate(self._db)
 
     def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         try:
@@ -245,6 +254,7 @@ class Records:
                     finished_at=now,
                 )
                 db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
+                _close_account(db, item)
                 _insert(db, "outcome", asdict(outcome), "OR IGNORE")
             else:
                 db.execute(
@@ -252,6 +262,74 @@ class Records:
                     " WHERE workflow = ? AND item = ?",
                     (status.value, reviews, error, now, item.workflow, item.id),
                 )
+
+    def begin_run(self, run_id: str, workflow: str, continues: str | None) -> None:
+        """Note a run and the unfinished one it goes on from."""
+        with self._writing() as db:
+            row = {"run_id": run_id, "workflow": workflow, "continues": continues}
+            _insert(db, "run", row)
+
+    def finish_run(self, run_id: str) -> None:
+        """Note that a run came to its own end: the next one begins with an untouched budget."""
+        with self._writing() as db:
+            db.execute("UPDATE run SET finished = 1 WHERE run_id = ?", (run_id,))
+
+    def unfinished_run(self, workflow: str, alive: Callable[[str], bool]) -> str | None:
+        """The latest run of the workflow that is not at work, if it was stopped before its end."""
+        rows = self._rows(
+            "SELECT run_id, finished FROM run WHERE workflow = ? ORDER BY run_id DESC", workflow
+        )
+        latest = next((row for row in rows if not alive(row["run_id"])), None)
+        return None if latest is None or latest["finished"] else str(latest["run_id"])
+
+    def pay(self, paid: Paid) -> bool:
+        """Note a paid call; False if it was noted before."""
+        with self._writing() as db:
+            before = db.total_changes
+            _insert(db, "call", asdict(paid), "OR IGNORE")
+            return db.total_changes > before
+
+    def spent_in_chain(self, workflow: str, run_id: str | None) -> dict[str, float]:
+        """What a run and those it goes on from have spent, by item."""
+        rows = self._rows(
+            "WITH RECURSIVE chain (run_id) AS"
+            " (VALUES (?) UNION SELECT continues FROM run JOIN chain USING (run_id))"
+            " SELECT item, total(usd) AS usd FROM call JOIN chain USING (run_id)"
+            " WHERE workflow = ? GROUP BY item",
+            run_id,
+            workflow,
+        )
+        return {row["item"]: row["usd"] for row in rows}
+
+    def spent_on_items(self, workflow: str) -> dict[str, float]:
+        """What every unfinished item has cost since it was begun."""
+        rows = self._rows(
+            "SELECT item, total(usd) AS usd FROM call WHERE workflow = ? AND counts GROUP BY item", workflow
+        )
+        return {row["item"]: row["usd"] for row in rows}
+
+    def usual_outputs(self, workflow: str) -> dict[str, int]:
+        """How many tokens a call of each role wrote on average."""
+        rows = self._rows(
+            "SELECT role, CAST(avg(tokens_out) AS INTEGER) AS usual FROM call"
+            " WHERE workflow = ? GROUP BY role",
+            workflow,
+        )
+        return {row["role"]: row["usual"] for row in rows}
+
+    def tokens_of_items(self, workflow: str) -> list[dict[str, tuple[int, int]]]:
+        """What each approved item took, as tokens in and out by role: the home's measured history."""
+        rows = self._rows(
+            "SELECT item, role, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out FROM call"
+            " WHERE workflow = ? AND item IN (SELECT item FROM outcome WHERE workflow = ?) AND NOT counts"
+            " GROUP BY life, item, role",
+            workflow,
+            workflow,
+        )
+        found: dict[str, dict[str, tuple[int, int]]] = {}
+        for row in rows:
+            found.setdefault(row["item"], {})[row["role"]] = (row["tokens_in"], row["tokens_out"])
+        return list(found.values())
 
     def drop_progress(self, workflow: str, item: str) -> None:
         """Forget how far an item got: its checkpoint is gone."""
@@ -262,11 +340,17 @@ class Records:
         """Make the item as if it had never been run."""
         with self._writing(durable=True) as db:
             db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
+            _close_account(db, item)
             for table in ("outcome", "decision"):
                 db.execute(
                     f"DELETE FROM {table} WHERE workflow = ? AND item = ? AND input_hash = ?",  # noqa: S608
                     (item.workflow, item.id, item.input_hash),
                 )
+
+
+def _close_account(db: sqlite3.Connection, item: Item) -> None:
+    """The item's own budget starts over with its next beginning."""
+    db.execute("UPDATE call SET counts = 0 WHERE workflow = ? AND item = ?", (item.workflow, item.id))
 
 
 def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any], conflict: str = "OR REPLACE") -> None:
@@ -275,13 +359,28 @@ def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any], conflict: s
     db.execute(f"INSERT {conflict} INTO {table} ({names}) VALUES ({places})", row)  # noqa: S608
 
 
+def _migrate(db: sqlite3.Connection) -> None:
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
+        script = files("agentos.store").joinpath("sql", name).read_text("utf-8")
+        for statement in script.split(";\n"):
+            if statement.strip():
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version={number}")
+
+
 def _open_for_reading(path: Path) -> sqlite3.Connection:
+    """Open the records without writing; those of an older version are read through a copy in memory."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
     if path.is_file() and not path.is_symlink():
         # A read-only connection to a database nobody has open would leave a log file behind.
         how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
         uri = f"file:{quote(str(path))}?{how}"
-        return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-    empty = sqlite3.connect(":memory:", isolation_level=None)
-    for name in _MIGRATIONS:
-        empty.executescript(files("agentos.store").joinpath("sql", name).read_text("utf-8"))
-    return empty
+        db = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        if db.execute("PRAGMA user_version").fetchone()[0] >= len(_MIGRATIONS):
+            copy.close()
+            return db
+        db.backup(copy)
+        db.close()
+    _migrate(copy)
+    return copy

@@ -58,11 +58,22 @@ class Link:
         except OSError:
             end_own_group()
 
-    def lease(self, provider: str, model: str, tokens: int) -> Leased:
+    def lease(
+        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
+    ) -> Leased:
         """Wait for the right to make one call; waiting is no try and has no limit of its own."""
         self._number += 1
         number = self._number
-        self.send(LeaseWanted(number=number, provider=provider, model=model, tokens=tokens))
+        self.send(
+            LeaseWanted(
+                number=number,
+                provider=provider,
+                model=model,
+                tokens=tokens,
+                prompt_tokens=prompt_tokens,
+                role=role,
+            )
+        )
         self._cancel.wait(lambda: number in self._answers, None)
         answer = self._answers.pop(number)
         if isinstance(answer, LeaseRefused):

@@ -6,19 +6,18 @@ CREATE TABLE run (
     finished INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- What calls took, by run, item and role; an unpriced call has tokens but no known cost.
-CREATE TABLE spending (
+-- One row a paid call, written once however often word of it comes; usd is NULL where no price is known.
+CREATE TABLE call (
+    life TEXT NOT NULL,
+    role TEXT NOT NULL,
+    number INTEGER NOT NULL,
     run_id TEXT NOT NULL,
     workflow TEXT NOT NULL,
     item TEXT NOT NULL,
-    role TEXT NOT NULL,
-    calls INTEGER NOT NULL,
-    unpriced INTEGER NOT NULL,
     tokens_in INTEGER NOT NULL,
     tokens_out INTEGER NOT NULL,
-    usd REAL NOT NULL,
-    PRIMARY KEY (run_id, workflow, item, role)
+    usd REAL,
+    counts INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (life, role, number)
 ) STRICT;
-
--- What an item has cost since it was begun; an item's own budget counts this.
-ALTER TABLE progress ADD COLUMN spent REAL NOT NULL DEFAULT 0;
+CREATE INDEX call_item ON call (workflow, item);

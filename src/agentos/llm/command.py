@@ -1,0 +1,291 @@
+"""Command line programs as providers: `claude -p` and `gemini -p`. Worker process.
+
+A program gets the prompt on standard input, never on its command line, and an empty private folder to work
+in. Its tools, its settings, its memory files and its way of reading files named in a prompt are switched
+off: what it sees is what is asked. It runs in a process group of its own inside the worker's session, and
+carries the worker's token, so it ends with the call and with the worker.
+"""
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from agentos.errors import ConfigError, ItemFailed, StopRequested
+from agentos.llm.command_reply import Finished, Reader, read_claude, read_gemini
+from agentos.llm.http import MAX_REPLY_BYTES
+from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+
+END_SECONDS = 2.0  # between asking a program to end and killing it
+MAX_ERROR_BYTES = 65_536  # of standard error; its end is kept
+_POLL_SECONDS = 0.05
+_CHUNK = 65_536
+
+# A name that cannot be taken for a flag.
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]*", re.ASCII)
+_AS_JSON = "Reply with one JSON object that follows this JSON schema, and with nothing before or after it:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """How one program is asked, and how its answer is read."""
+
+    program: str
+    install: str  # what to do where it is missing
+    arguments: Callable[[str, Path], Sequence[str]]  # of model and the file with the system prompt
+    environment: Callable[[Path], Mapping[str, str]]  # beside the worker's own
+    read: Reader
+    files: Mapping[str, str] = field(default_factory=dict)  # put into its folder
+    quote: Callable[[str], str] = str  # makes a text safe from the program's own reading of it
+
+
+def _claude_arguments(model: str, system: Path) -> Sequence[str]:
+    return [
+        "-p",
+        *("--model", model),
+        *("--output-format", "json"),
+        "--verbose",  # every message, not the last alone: they tell the model served and when a limit resets
+        *("--system-prompt-file", str(system)),
+        *("--tools", ""),
+        *("--setting-sources", ""),
+        "--strict-mcp-config",
+        "--disable-slash-commands",
+        "--no-session-persistence",
+    ]
+
+
+def _claude_environment(_system: Path) -> Mapping[str, str]:
+    return {
+        "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # a text with @/some/file must stay a text
+        "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "ENABLE_CLAUDEAI_MCP_SERVERS": "false",
+    }
+
+
+def _gemini_arguments(model: str, _system: Path) -> Sequence[str]:
+    return [
+        *("--model", model),
+        *("--output-format", "json"),
+        *("--approval-mode", "default"),  # without a person to ask, whatever must be approved is refused
+        *("--extensions", "none"),
+        *("--allowed-mcp-server-names", "none"),
+        *(
+            "--prompt",
+            r"Answer the request above. An at sign in it is written \@; write it without the stroke.",
+        ),
+    ]
+
+
+def _gemini_environment(system: Path) -> Mapping[str, str]:
+    return {"GEMINI_SYSTEM_MD": str(system), "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
+def _without_at(text: str) -> str:
+    """Keep the program from reading files: in a prompt it replaces @path by what the file holds."""
+    return text.replace("@", r"\@")
+
+
+# Only names that do not exist are allowed, so that nothing is.
+_GEMINI_SETTINGS = {
+    "tools": {"core": ["none"]},
+    "mcp": {"allowed": ["none"]},
+    "context": {"fileName": ["none.md"]},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+
+COMMANDS: Mapping[str, Command] = {
+    "claude-cli": Command(
+        program="claude",
+        install="Install Claude Code and log in by starting 'claude' once",
+        arguments=_claude_arguments,
+        environment=_claude_environment,
+        read=read_claude,
+    ),
+    "gemini-cli": Command(
+        program="gemini",
+        install="Install Gemini CLI and log in by starting 'gemini' once",
+        arguments=_gemini_arguments,
+        environment=_gemini_environment,
+        read=read_gemini,
+        files={".gemini/settings.json": json.dumps(_GEMINI_SETTINGS)},
+        quote=_without_at,
+    ),
+}
+
+
+def check_command(name: str, model: str) -> None:
+    """Refuse a command provider that cannot work, before any work is done."""
+    command = COMMANDS[name]
+    if not _MODEL.fullmatch(model):
+        raise ConfigError(f"Model '{name}:{model}': {model!r} is no name of a model.")
+    if find_program(command.program) is None:
+        raise ConfigError(
+            f"Model '{name}:{model}': the program {command.program!r} is not on your PATH. "
+            f"{command.install}, or choose another model."
+        )
+
+
+def find_program(name: str) -> str | None:
+    """Find a program by absolute folders only: a program in the user's repo is never meant."""
+    folders = [folder for folder in os.get_exec_path() if Path(folder).is_absolute()]
+    return shutil.which(name, path=os.pathsep.join(folders)) if folders else None
+
+
+class CommandProvider:
+    """Starts the program once a call."""
+
+    def __init__(self, name: str, *, call_timeout: float) -> None:
+        self._command = COMMANDS[name]
+        self._call_timeout = call_timeout
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
+        program = find_program(self._command.program)
+        if program is None or not _MODEL.fullmatch(request.model):
+            raise ItemFailed(
+                f"The program {self._command.program!r} cannot be asked for {request.model!r}. "
+                f"{self._command.install}."
+            )
+        with contextlib.ExitStack() as stack:
+            # Not below the worktree: programs look for their files in every folder above.
+            folder = tempfile.TemporaryDirectory(prefix="agentos-", ignore_cleanup_errors=True)
+            stack.enter_context(folder)
+            work, system = self._furnish(Path(folder.name), request)
+            prompt = stack.enter_context(tempfile.TemporaryFile())
+            prompt.write(self._text(request).encode("utf-8", errors="replace"))
+            prompt.seek(0)
+            arguments = [program, *self._command.arguments(request.model, system)]
+            environment = {**os.environ, **self._command.environment(system)}
+            running = _Running(arguments, prompt, work, environment)
+
+            def stop() -> None:
+                # The worker goes without waiting for this thread, so all is done here and now.
+                running.stop()
+                folder.cleanup()
+
+            cancel.on_set(stop)
+            finished = running.finish(self._call_timeout)
+        return self._command.read(finished, time.time())
+
+    def _furnish(self, folder: Path, request: Request) -> tuple[Path, Path]:
+        work, system = folder / "work", folder / "system.md"
+        work.mkdir()
+        system.write_text(self._command.quote(request.system), "utf-8", errors="replace")
+        for name, content in self._command.files.items():
+            (work / name).parent.mkdir(parents=True, exist_ok=True)
+            (work / name).write_text(content, "utf-8")
+        return work, system
+
+    def _text(self, request: Request) -> str:
+        text = request.prompt
+        if request.schema is not None:
+            text += f"\n\n{_AS_JSON}\n\n{json.dumps(request.schema, ensure_ascii=False)}\n"
+        return self._command.quote(text)
+
+
+class _Running:
+    """A started program and all of its process group."""
+
+    def __init__(
+        self, arguments: Sequence[str], prompt: IO[bytes], folder: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._lock = threading.Lock()
+        self._gone = self._stopped = False
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=prompt,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=environment,
+                process_group=0,
+            )
+        except OSError as exc:
+            raise ItemFailed(
+                f"{arguments[0]} cannot be started: {exc.strerror or exc}. Try it by hand."
+            ) from exc
+
+    def stop(self) -> None:
+        """Kill the whole group at once; there is no state worth saving."""
+        self._stopped = True
+        self._signal(signal.SIGKILL)
+
+    def finish(self, seconds: float) -> Finished:
+        """Take what it prints until it ends; end it when the time is over or it prints too much."""
+        out, err = bytearray(), bytearray()
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        with self._process.stdout as stdout, self._process.stderr as stderr:
+            late = self._watch({stdout.fileno(): out, stderr.fileno(): err}, seconds)
+        if self._stopped:
+            raise StopRequested
+        if len(out) > MAX_REPLY_BYTES:
+            raise ProviderError(ErrorClass.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes")
+        if late:
+            raise ProviderError(ErrorClass.TRANSIENT, f"no reply within {seconds:.0f} s")
+        return Finished(code=self._process.returncode, out=bytes(out), err=bytes(err[-MAX_ERROR_BYTES:]))
+
+    def _watch(self, streams: Mapping[int, bytearray], seconds: float) -> bool:
+        """Read until the program has ended; tell whether it had to be ended for being late."""
+        deadline, kill_at = time.monotonic() + seconds, None
+        out, err = streams.values()
+        with selectors.DefaultSelector() as selector:
+            for descriptor in streams:
+                os.set_blocking(descriptor, False)
+                selector.register(descriptor, selectors.EVENT_READ)
+            while not self._ended():
+                for key, _ in selector.select(_POLL_SECONDS):
+                    if _take(key.fd, streams[key.fd]) is False:
+                        selector.unregister(key.fd)
+                del err[:-MAX_ERROR_BYTES]
+                now = time.monotonic()
+                if len(out) > MAX_REPLY_BYTES or (kill_at is not None and now >= kill_at):
+                    self._signal(signal.SIGKILL)
+                elif kill_at is None and now >= deadline:
+                    kill_at = now + END_SECONDS
+                    self._signal(signal.SIGTERM)
+        for descriptor, content in streams.items():
+            while len(content) <= MAX_REPLY_BYTES and _take(descriptor, content):
+                pass
+        return kill_at is not None
+
+    def _ended(self) -> bool:
+        with self._lock:
+            if self._process.poll() is not None and not self._gone:
+                # What it started and left behind goes with it.
+                self._kill_group(signal.SIGKILL)
+                self._gone = True
+        return self._gone
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            if not self._gone:
+                self._kill_group(number)
+
+    def _kill_group(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, number)
+
+
+def _take(descriptor: int, content: bytearray) -> bool | None:
+    """Read a part of what is there; False at the end, None where nothing is there yet."""
+    try:
+        data = os.read(descriptor, _CHUNK)
+    except BlockingIOError:
+        return None
+    content += data
+    return bool(data)

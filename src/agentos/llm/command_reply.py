@@ -1,0 +1,227 @@
+"""What `claude` and `gemini` print, read as a reply or a classified error. Pure, used in the worker.
+
+Decided by exit codes and the fields of the JSON that each prints; free text decides nothing.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentos.llm.http import count, declined, incomplete
+from agentos.llm.provider import ErrorClass, ProviderError, Reply
+
+MAX_LINE = 300  # characters of what a program says about its failure
+LONGEST_RESET = 40 * 86_400.0  # seconds; beyond any real reset, so not one at all
+
+_SECRET = re.compile(r"\b(?:sk-|AIza|ya29\.)\S*", re.ASCII)
+_LOGIN = "{program} is not logged in, or its login is refused; start {program} once by hand and log in"
+
+_BY_STATUS = {
+    400: ErrorClass.BAD_REQUEST,
+    401: ErrorClass.KEY_REJECTED,
+    402: ErrorClass.KEY_REJECTED,
+    403: ErrorClass.KEY_REJECTED,
+    404: ErrorClass.BAD_REQUEST,
+    413: ErrorClass.BAD_REQUEST,
+    429: ErrorClass.RATE_LIMITED,
+    503: ErrorClass.CAPACITY,
+    529: ErrorClass.CAPACITY,
+}
+_CLAUDE_WORDS = {  # the `error` of a message or of the result
+    "authentication_failed": ErrorClass.KEY_REJECTED,
+    "oauth_org_not_allowed": ErrorClass.KEY_REJECTED,
+    "billing_error": ErrorClass.KEY_REJECTED,
+    "rate_limit": ErrorClass.RATE_LIMITED,
+    "overloaded": ErrorClass.CAPACITY,
+    "invalid_request": ErrorClass.BAD_REQUEST,
+    "model_not_found": ErrorClass.BAD_REQUEST,
+}
+_GEMINI_CODES = _BY_STATUS | {
+    41: ErrorClass.KEY_REJECTED,  # its own exit codes: no login,
+    42: ErrorClass.BAD_REQUEST,  # an input it does not take,
+    52: ErrorClass.BAD_REQUEST,  # a configuration it does not take,
+    55: ErrorClass.BAD_REQUEST,  # a folder it does not trust
+}
+_GEMINI_TYPES = {
+    "TerminalQuotaError": ErrorClass.QUOTA_EXHAUSTED,
+    "RetryableQuotaError": ErrorClass.RATE_LIMITED,
+    "FatalAuthenticationError": ErrorClass.KEY_REJECTED,
+    "UnauthorizedError": ErrorClass.KEY_REJECTED,
+    "ForbiddenError": ErrorClass.KEY_REJECTED,
+    "BadRequestError": ErrorClass.BAD_REQUEST,
+    "ModelNotFoundError": ErrorClass.BAD_REQUEST,
+    "FatalInputError": ErrorClass.BAD_REQUEST,
+    "FatalConfigError": ErrorClass.BAD_REQUEST,
+    "FatalUntrustedWorkspaceError": ErrorClass.BAD_REQUEST,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A program that has ended by itself."""
+
+    code: int  # negative: killed by that signal
+    out: bytes
+    err: bytes  # its end, where it is long
+
+
+Reader = Callable[[Finished, float], Reply]
+"""(what a program left, the time of day) -> the reply; raises ProviderError where it is none."""
+
+
+def read_claude(finished: Finished, now_wall: float) -> Reply:
+    """Read what `claude -p --output-format json` printed: a result, or the list of all its messages."""
+    found = _json(finished.out, (dict, list))
+    messages = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
+    result = next((one for one in reversed(messages) if one.get("type") == "result"), None)
+    if result is None:
+        raise _no_answer("claude", finished)
+    text = result.get("result")
+    if result.get("is_error") or result.get("subtype") != "success":
+        raise _claude_error(messages, result, now_wall)
+    if result.get("stop_reason") == "refusal":
+        raise declined("refusal")
+    if result.get("stop_reason") == "max_tokens" or not isinstance(text, str):
+        raise incomplete(f"stop reason {result.get('stop_reason')!r}")
+    usage = _table(result, "usage")
+    read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return Reply(
+        text=text,
+        model=_claude_model(messages, result),
+        tokens_in=sum(count(usage.get(name)) for name in read),
+        tokens_out=count(usage.get("output_tokens")),
+    )
+
+
+def read_gemini(finished: Finished, now_wall: float) -> Reply:  # noqa: ARG001 - as the other reader
+    """Read what `gemini --output-format json` printed; its errors stand on standard error."""
+    found = _json(finished.out, (dict,)) or _json(finished.err, (dict,))
+    if not isinstance(found, dict):
+        raise _no_answer("gemini", finished, _GEMINI_CODES)
+    if found.get("error"):
+        raise _gemini_error(_table(found, "error"))
+    text = found.get("response")
+    if finished.code != 0 or not isinstance(text, str):
+        raise _no_answer("gemini", finished, _GEMINI_CODES)
+    models = _table(_table(found, "stats"), "models")
+    tokens = {name: _table(one, "tokens") for name, one in models.items() if isinstance(one, dict)}
+    out = {name: count(one.get("candidates")) + count(one.get("thoughts")) for name, one in tokens.items()}
+    return Reply(
+        text=text,
+        # Helper models may have had a word, too; the one that wrote most wrote the answer.
+        model=max(out, key=lambda name: out[name], default=""),
+        tokens_in=sum(count(one.get("prompt")) for one in tokens.values()),
+        tokens_out=sum(out.values()),
+    )
+
+
+def _claude_model(messages: list[dict[str, Any]], result: dict[str, Any]) -> str:
+    for message in reversed(messages):
+        if message.get("type") == "assistant":
+            model = _table(message, "message").get("model")
+            if isinstance(model, str) and model and not model.startswith("<"):
+                return model
+    used = {name: one for name, one in _table(result, "modelUsage").items() if isinstance(one, dict)}
+    return max(used, key=lambda name: count(used[name].get("outputTokens")), default="")
+
+
+def _claude_error(messages: list[dict[str, Any]], result: dict[str, Any], now_wall: float) -> ProviderError:
+    words = [one.get("error") for one in (result, *reversed(messages))]
+    word = next((one for one in words if isinstance(one, str) and one in _CLAUDE_WORDS), "")
+    status = result.get("api_error_status")
+    found = _CLAUDE_WORDS.get(word) or _by_code(_BY_STATUS, status)
+    reset = None
+    if found is ErrorClass.RATE_LIMITED:
+        reset = _claude_reset(messages, now_wall)
+        found = found if reset is None else ErrorClass.QUOTA_EXHAUSTED
+    listed = result.get("errors")
+    said = result.get("result") or (listed[-1] if isinstance(listed, list) and listed else "")
+    head = f"HTTP {status}" if isinstance(status, int) else word or str(result.get("subtype"))[:40]
+    return _error("claude", found, head, said, quota_reset=reset)
+
+
+def _claude_reset(messages: list[dict[str, Any]], now_wall: float) -> float | None:
+    """Seconds until a subscription's used up limit is there again, where the program tells the time."""
+    for message in reversed(messages):
+        info = _table(message, "rate_limit_info")
+        moment = info.get("resetsAt")
+        if info.get("status") == "rejected" and isinstance(moment, int | float):
+            seconds = moment - now_wall
+            return seconds if 0 < seconds <= LONGEST_RESET else None
+    return None
+
+
+def _gemini_error(error: Mapping[str, Any]) -> ProviderError:
+    code, kind = error.get("code"), error.get("type")
+    found = _GEMINI_TYPES.get(kind) if isinstance(kind, str) else None
+    head = kind if isinstance(kind, str) and kind.isidentifier() else "error"
+    if isinstance(code, int | str):
+        head += f" {str(code)[:40]}"
+    return _error("gemini", found or _by_code(_GEMINI_CODES, code), head, error.get("message"))
+
+
+def _by_code(meanings: Mapping[int, ErrorClass], code: Any) -> ErrorClass:
+    if isinstance(code, str) and code.isdecimal() and len(code) <= 3:
+        code = int(code)
+    known = isinstance(code, int) and not isinstance(code, bool)
+    return meanings.get(code, ErrorClass.TRANSIENT) if known else ErrorClass.TRANSIENT
+
+
+def _no_answer(
+    program: str, finished: Finished, meanings: Mapping[int, ErrorClass] | None = None
+) -> ProviderError:
+    """A program that left no JSON: its exit code and its last line are all there is to tell."""
+    if finished.code == 0:
+        return ProviderError(ErrorClass.TRANSIENT, f"{program} printed no answer that can be read")
+    said = finished.err.decode("utf-8", errors="replace") or finished.out.decode("utf-8", errors="replace")
+    ended = f"exit code {finished.code}" if finished.code > 0 else f"killed by signal {-finished.code}"
+    return _error(program, _by_code(meanings or {}, finished.code), ended, said)
+
+
+def _error(
+    program: str, found: ErrorClass, head: str, said: Any, *, quota_reset: float | None = None
+) -> ProviderError:
+    if found is ErrorClass.KEY_REJECTED:
+        # Programs may quote parts of a key in their own words.
+        return ProviderError(found, f"{head}: {_LOGIN.format(program=program)}")
+    line = _last_line(said) if isinstance(said, str) else ""
+    return ProviderError(
+        found, f"{program}: {head}: {line}" if line else f"{program}: {head}", quota_reset=quota_reset
+    )
+
+
+def _last_line(text: str) -> str:
+    clean = "".join(char if char.isprintable() or char == "\n" else " " for char in text[-20 * MAX_LINE :])
+    last = next((line.strip() for line in reversed(clean.split("\n")) if line.strip()), "")
+    last = _SECRET.sub("[key]", last)
+    return last if len(last) <= MAX_LINE else f"{last[: MAX_LINE - 3]}..."
+
+
+def _json(data: bytes, kinds: tuple[type, ...]) -> dict[str, Any] | list[Any] | None:
+    """Find the JSON that ends the output; lines such as notices may stand before it."""
+    text = data.decode("utf-8", errors="replace").strip()
+    for start in _line_starts(text):
+        if text[start : start + 1] in {"{", "["}:
+            try:
+                found = json.loads(text[start:])
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, kinds):
+                return found if isinstance(found, dict | list) else None
+    return None
+
+
+def _line_starts(text: str) -> Iterator[int]:
+    start = 0
+    for _ in range(100):  # no notice is longer; reading a garbled output must not take for ever
+        yield start
+        start = text.find("\n", start) + 1
+        if not start:
+            return
+
+
+def _table(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,99 @@
+"""Budgets with the real command: a run stops in time, loses nothing, and remembers what was spent."""
+
+import json
+import signal
+
+import pytest
+
+from agentos.errors import Exit
+from conftest import Project, wait_until
+
+
+def spent(project: Project) -> float:
+    """What all calls of all runs cost, by the audit trails."""
+    return sum(call["cost_usd"] for call in calls(project))
+
+
+def calls(project: Project) -> list[dict]:
+    lines = [
+        json.loads(line)
+        for run in project.runs()
+        for path in run.glob("workflow-audit-*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    return [line for line in lines if line["kind"] == "call"]
+
+
+@pytest.fixture
+def backlog(project: Project) -> Project:
+    for number in range(1, 7):
+        project.issue(number, mock="verdicts=REVISE,APPROVED latency=0.05")
+    return project
+
+
+def test_a_budget_stops_the_run_in_time_and_more_budget_goes_on(backlog: Project) -> None:
+    stopped = backlog.lld("--all", "--parallel", "3", "--budget", "0.01")
+    assert stopped.code == Exit.BUDGET
+    assert 0 < spent(backlog) <= 0.01
+    assert set(backlog.statuses().values()) <= {"paused", "pending"}
+    assert backlog.summary()["cost_usd"] == pytest.approx(spent(backlog), abs=1e-5)
+    assert "agentos lld --all --mock --budget 0.02" in stopped.said
+
+    again = backlog.lld("--all", "--parallel", "3", "--budget", "0.01")
+    assert again.code == Exit.BUDGET
+    assert "before this run" in again.said
+    assert spent(backlog) <= 0.01
+
+    before = len(calls(backlog))
+    done = backlog.lld("--all", "--parallel", "3", "--budget", "1")
+    assert done.code == Exit.OK, done.text
+    assert set(backlog.statuses().values()) == {"approved"}
+    paid = {(call["item"], call["role"], call["number"]) for call in calls(backlog)}
+    assert len(paid) == len(calls(backlog)) == 6 * 4 > before, "no call was paid twice"
+
+
+def test_an_item_that_reaches_its_own_budget_is_paused_and_the_others_go_on(project: Project) -> None:
+    project.issue(1, mock="verdicts=REVISE,REVISE,REVISE,APPROVED")
+    project.issue(2)
+    result = project.lld("--all", "--item-budget", "0.01")
+    assert result.code == Exit.BUDGET
+    assert project.statuses() == {"1": "paused", "2": "approved"}
+    assert "its budget is reached" in project.row("1")["error"]
+    assert project.lld("--all", "--item-budget", "1").code == Exit.OK
+
+
+def test_what_was_spent_survives_the_death_of_the_coordinator(backlog: Project) -> None:
+    process = backlog.start("lld", "--all", "--mock", "--parallel", "2", "--budget", "0.03")
+    wait_until(lambda: len(calls(backlog)) >= 3, "three paid calls")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert backlog.lld("--all", "--parallel", "2", "--budget", "0.03").code == Exit.BUDGET
+    assert spent(backlog) <= 0.03
+
+
+def test_a_finished_run_leaves_nothing_to_the_next_ones_budget(project: Project) -> None:
+    project.issue(1)
+    assert project.lld("--all", "--budget", "0.02").code == Exit.OK
+    project.issue(2)
+    assert project.lld("--all", "--budget", "0.02").code == Exit.OK
+
+
+def test_a_budget_for_a_model_without_a_price_is_refused_with_what_to_do(project: Project) -> None:
+    project.issue(1)
+    flags = ("--drafter", "openai:no-such-model", "--reviewer", "openai:no-such-model", "--budget", "1")
+    result = project.run("lld", "--all", *flags, env={"OPENAI_API_KEY": "sk-test"})
+    assert result.code == Exit.USAGE
+    assert '[prices."openai:no-such-model"]' in result.said
+    assert project.runs() == []
+
+
+def test_the_dry_run_estimates_from_assumptions_then_from_history(project: Project) -> None:
+    for number in range(1, 5):
+        project.issue(number)
+    assumed = project.lld("--dry-run", "--json").json
+    assert assumed["cost_usd"]["low"] < assumed["cost_usd"]["high"]
+    assert "assumed" in assumed["cost_basis"]
+    assert project.lld("1", "2", "3").code == Exit.OK
+    measured = project.lld("--dry-run", "--json").json
+    assert "measured on 3" in measured["cost_basis"]
+    assert measured["cost_usd"]["high"] < assumed["cost_usd"]["high"]
