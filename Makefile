@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench chaos clean setup
+.PHONY: demo test check bench chaos interop clean setup
 
 setup: $(STAMP)
 
@@ -32,9 +32,18 @@ check: $(STAMP)
 chaos: $(STAMP)
 	$(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600
 
+# Other people's servers as ours: a LiteLLM proxy, in an environment of its own, answering by itself.
+interop: $(STAMP) .venv-interop/.installed
+	$(BIN)/python -m pytest tests/interop
+
+.venv-interop/.installed: Makefile
+	$(PYTHON) -m venv .venv-interop
+	.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.106'
+	touch .venv-interop/.installed
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-interop build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

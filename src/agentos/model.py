@@ -69,6 +69,7 @@ class Item:
     text: str
     source: str  # where it came from, as shown to a person
     problem: str | None = None  # why it cannot be processed, if it cannot
+    remote: bool = False  # from GitHub, where anybody may have written it
 
     @property
     def input_hash(self) -> str:

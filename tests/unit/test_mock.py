@@ -363,7 +363,7 @@ def test_the_strict_reader_reads_no_garbage(kind: Kind, garbage: str) -> None:
 @pytest.mark.parametrize("role", ["drafter", "reviewer"])
 def test_a_reply_tells_model_and_tokens(role: Role) -> None:
     reply = call(mock(), role)
-    assert reply.model == f"mock-{role}"
+    assert reply.model == "any", "the one that was asked for"
     assert reply.tokens_in == 4
     assert reply.tokens_out == -(-len(reply.text) // 4)
     assert reply.headers == {}

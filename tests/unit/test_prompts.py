@@ -61,7 +61,7 @@ def outside(prompt: Prompt) -> str:
     return BLOCK.sub("", prompt.text)
 
 
-def any_draft(kind: Kind, **given: str) -> Prompt:
+def any_draft(kind: Kind, **given: Any) -> Prompt:
     return draft_prompt(kind, **{**ABOUT, "template": "# T", **given})
 
 
@@ -118,12 +118,12 @@ def test_untrusted_text_never_gets_out_of_its_fence(hostile: str) -> None:
         template=marked,
         draft=marked,
         note=marked,
-        context=marked,
+        context={"src/pool.py": marked},
         findings=[dict.fromkeys(("tier", "category", "title", "text", "recommendation"), marked)],
     )
     assert "MARK" not in outside(prompt)
     assert set(quoted(prompt)) == {
-        "issue", "template", "repository context", "previous draft", "open findings", "decision",
+        "issue", "template", "file src/pool.py", "previous draft", "open findings", "decision",
     }  # fmt: skip
 
 
@@ -170,16 +170,20 @@ def test_placeholders_in_material_stay_as_they_are() -> None:
 
 
 def test_a_first_draft_gets_source_template_and_context() -> None:
-    prompt = any_draft("issue", context="src/ has a pool", template=shipped_template("issue"))
+    prompt = any_draft(
+        "issue", context={"src/pool.py": "keys = []", "a b.md": ""}, template=shipped_template("issue")
+    )
     blocks = quoted(prompt)
     assert blocks["brief"] == "Title: Parallel runs\n\nRun many items at once."
     assert blocks["template"] == shipped_template("issue")
-    assert blocks["repository context"] == "src/ has a pool"
+    assert blocks["file src/pool.py"] == "keys = []"
+    assert not blocks["file a b.md"]
 
 
 def test_without_context_the_prompt_says_so() -> None:
     prompt = any_draft("lld")
-    assert "repository context" not in quoted(prompt)
+    assert not any(name.startswith("file ") for name in quoted(prompt))
+    assert any_draft("lld", context={}).text.count("None.") == prompt.text.count("None.")
     assert "## About the repository\n\nNone.\n" in prompt.text
 
 
@@ -261,7 +265,7 @@ def test_a_review_names_tiers_categories_and_verdicts(kind: Kind) -> None:
 
 
 def test_a_version_belongs_to_the_prompt_files_alone() -> None:
-    assert any_draft("lld").version == any_draft("lld", title="Another", context="more").version
+    assert any_draft("lld").version == any_draft("lld", title="Another", context={"a.md": "more"}).version
     assert any_draft("lld").text != any_draft("lld").text  # the nonce
     versions = {make(kind).version for make in (any_draft, any_revision, any_review) for kind in KINDS}
     assert len(versions) == 6

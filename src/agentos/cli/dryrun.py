@@ -22,6 +22,7 @@ WORDS = {
     Step.RESUME: "would resume",
     Step.ANEW: "would start anew",
     Step.SKIP: "skipped",
+    Step.FILE: "would be filed",
     Step.WAIT: "waits for a decision",
     Step.REFUSE: "cannot be processed",
 }

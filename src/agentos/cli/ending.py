@@ -27,7 +27,7 @@ COLOURS = {
 MEANINGS = {
     Exit.OK: "all approved, or nothing pending",
     Exit.FAILED: "an item failed or timed out",
-    Exit.ATTENTION: "some items need revision or a decision",
+    Exit.ATTENTION: "some items need revision, a decision, or filing",
     Exit.NO_KEY: "no usable key",
     Exit.BUDGET: "the budget is reached",
     Exit.STOPPED: "stopped early; the same command goes on",
@@ -52,7 +52,7 @@ def show_summary(summary: Summary, project: Project, console: Console) -> None:
     for row in rows:
         reviews = counted(row.reviews, "review") if row.reviews else ""
         status = click.style(f"{row.status.value.replace('_', ' '):<14}", fg=COLOURS.get(row.status))
-        told = one_line(row.reason or row.output or row.error or "")
+        told = one_line(row.error or row.reason or row.output or "")
         line(f"  {row.label:<{width}}  {status}  {reviews:<10} {row.seconds:>6.1f} s  {told}")
     hidden = len(summary.items) - len(rows)
     if hidden > 0:
@@ -121,6 +121,8 @@ def next_commands(summary: Summary, config: Config) -> list[tuple[str, str]]:
         commands.append((command("--all"), "go on where it stopped"))
     if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
         commands.append((command("--retry-failed"), "try those again that did not get through"))
+    if any(row.filing in {"wanted", "unknown"} for row in summary.items):
+        commands.append((command("--all --yes"), "file what is approved"))
     if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):
         commands.append((f"agentos logs {shlex.quote(broken[0].label)}", "see what happened"))
     return commands

@@ -1,52 +1,169 @@
-"""`agentos init`: a project's files and folders, or a demo backlog that shows every ending."""
+"""`agentos init`: a project's files and folders, the user's own file, or a demo backlog of every ending."""
 
+import json
+import os
+import shlex
+import textwrap
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import click
 
-CONFIG = """\
-# Settings of this project; 'agentos config' shows all of them with their values.
-# Endpoints and keys are not set here but in your own file, ~/.config/agentos/config.toml.
+from agentos import settings
 
-# drafter = "anthropic:<model>"      # who writes
-# reviewer = "gemini:<model>"        # who judges; choose another model than the drafter's
-# max_iterations = 5                 # reviews before an item is given up as needing revision
-# parallel = 3                       # items at once
-# issue_template = "docs/templates/issue.md"
-# lld_template = "docs/templates/lld.md"
-"""
 FOLDERS = ("ideas/active", "issues/active", "docs/lld/active")
+WIDTH = 100
+# What to show for a setting that has no default.
+EXAMPLES: Mapping[str, Any] = {
+    "drafter": "anthropic:<model>",
+    "reviewer": "gemini:<model>",
+    "issue_template": "docs/templates/issue.md",
+    "lld_template": "docs/templates/lld.md",
+    "budget": 20.0,
+    "item_budget": 2.0,
+}
+OF_USER = ("drafter", "reviewer", "parallel", "max_parallel", "budget", "item_budget", "timeout", "max_wait")
+REPO_HEAD = """\
+# Settings of this project. To change one, take the '#' away before its name; what is shown is the default,
+# or an example where there is none. 'agentos config' shows what holds, 'agentos doctor' what is missing.
+# Endpoints and keys are not set here but in your own file: 'agentos init --user' makes it.
+"""
+USER_HEAD = """\
+# Your own settings, for all projects. To change one, take the '#' away before its name; what is shown is the
+# default, or an example where there is none. 'agentos config' shows what holds, 'agentos doctor' what misses.
+"""
+USER_TABLES = """\
+# Where a provider's server is, if not where it usually is: [providers.openai] for any server that speaks
+# OpenAI's protocol, also [providers.anthropic] and [providers.gemini].
+#[providers.openai]
+#base_url = "http://127.0.0.1:8000/v1"
+
+# The keys, each by a reference, never the key itself: env names a variable, file a file that holds it.
+# Without [[keys]], OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY are taken, also with _1, _2, ...
+# Optional for each: quota_group (keys that share their limits), rpm, tpm, rpd, burst, max_in_flight.
+#[[keys]]
+#id = "anthropic-1"
+#provider = "anthropic"
+#env = "ANTHROPIC_API_KEY"
+
+#[[keys]]
+#id = "gemini-1"
+#provider = "gemini"
+#env = "GEMINI_API_KEY"
+#quota_group = "project-a"
+#rpm = 60
+"""
 
 
 @click.command("init")
 @click.option(
     "--demo", "demo", metavar="DIR", type=click.Path(path_type=Path), help="Make a demo backlog in DIR."
 )
-def init(*, demo: Path | None) -> None:
+@click.option(
+    "--user", "user", is_flag=True, help="Make your own configuration file, for all projects, instead."
+)
+def init(*, demo: Path | None, user: bool) -> None:
     """Set up a project in the current folder, or a demo backlog in DIR; nothing is ever overwritten."""
     from agentos.errors import UsageError  # noqa: PLC0415
 
-    root = Path.cwd() if demo is None else demo
-    if demo is not None and demo.exists() and (not demo.is_dir() or any(demo.iterdir())):
-        raise UsageError(f"{demo} exists and is not an empty folder; name a new one.")
-    contents = {"agentos.toml": CONFIG}
-    if demo is not None:
-        shipped = files("agentos").joinpath("demo")
-        for kind in ("ideas", "issues"):
-            for entry in sorted(shipped.joinpath(kind).iterdir(), key=lambda one: one.name):
-                contents[f"{kind}/active/{entry.name}"] = entry.read_text("utf-8")
-    _write(root, contents)
-    if demo is None:
-        click.echo("Next: put a brief into ideas/active/ or an issue into issues/active/, then type")
-        click.echo("  agentos lld --all --mock --dry-run")
+    if demo is not None and user:
+        raise UsageError("Choose --demo or --user, not both.")
+    if user:
+        _make_user_file()
+    elif demo is not None:
+        _make_demo(demo)
     else:
-        click.echo(f"A demo backlog is in {demo}. Next:")
-        click.echo(f"  cd {demo}")
-        click.echo("  agentos lld --all --mock --parallel 3 --timeout 5s")
+        _make_project(Path.cwd())
 
 
-def _write(root: Path, contents: dict[str, str]) -> None:
+def repo_text() -> str:
+    """The text of a project's file: every setting that a repo may set, as a comment."""
+    return _commented(REPO_HEAD, [name for name in settings.NAMES if settings.about(name).repo])
+
+
+def user_text() -> str:
+    """The text of a user's file: the settings that people have, endpoints and keys, as comments."""
+    return f"{_commented(USER_HEAD, OF_USER)}\n{USER_TABLES}"
+
+
+def _commented(head: str, names: Sequence[str]) -> str:
+    parts = [head]
+    for name in names:
+        default = settings.DEFAULTS[name]
+        value = EXAMPLES[name] if default is None else default
+        wrapped = textwrap.wrap(settings.about(name).help, WIDTH)
+        parts.append("\n".join([*(f"# {line}" for line in wrapped), f"#{name} = {_toml(value)}\n"]))
+    return "\n".join(parts)
+
+
+def _toml(value: Any) -> str:
+    """Write a value as TOML, which agrees with JSON on all that settings are made of."""
+    return json.dumps([str(one) for one in value] if isinstance(value, tuple) else value)
+
+
+def _make_project(root: Path) -> None:
+    from agentos.project import MARKERS  # noqa: PLC0415
+
+    _write(root, {"agentos.toml": repo_text()})
+    if not any((folder / MARKERS[0]).exists() for folder in (root, *root.parents)):
+        click.echo("This folder is in no git repository; agentos.toml makes it a project all the same.")
+    click.echo("Next: put a brief into ideas/active/ or an issue into issues/active/, then type")
+    click.echo("  agentos doctor                        what is set up and what is missing")
+    click.echo("  agentos lld --all --mock --dry-run    what would be done, without a key and a call")
+
+
+def _make_demo(demo: Path) -> None:
+    from agentos.errors import UsageError  # noqa: PLC0415
+
+    if demo.exists() and (not demo.is_dir() or any(demo.iterdir())):
+        raise UsageError(f"{demo} exists and is not an empty folder; name a new one.")
+    contents = {"agentos.toml": repo_text()}
+    shipped = files("agentos").joinpath("demo")
+    for kind in ("ideas", "issues"):
+        for entry in sorted(shipped.joinpath(kind).iterdir(), key=lambda one: one.name):
+            contents[f"{kind}/active/{entry.name}"] = entry.read_text("utf-8")
+    _write(demo, contents)
+    click.echo(f"A demo backlog is in {demo}. Next:")
+    click.echo(f"  cd {shlex.quote(str(demo))}")
+    click.echo("  agentos lld --all --mock --parallel 3 --timeout 5s")
+
+
+def _make_user_file() -> None:
+    """Write the user's file where the settings are read from; it may come to name keys, so it is private."""
+    from agentos.errors import StorageError, UsageError  # noqa: PLC0415
+    from agentos.store.files import PRIVATE_FILE, PRIVATE_FOLDER, write_atomic  # noqa: PLC0415
+
+    path = user_file(click.get_current_context().find_root().obj["config_file"], os.environ)
+    if path is None:
+        raise UsageError("Neither HOME nor XDG_CONFIG_HOME is set; name the file with --config FILE.")
+    if path.exists() or path.is_symlink():
+        click.echo(f"kept     {path}")
+    else:
+        try:
+            path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise StorageError(f"Cannot create {path.parent}: {exc.strerror or exc}.") from exc
+        write_atomic(path, user_text(), mode=PRIVATE_FILE)
+        click.echo(f"created  {path}")
+    click.echo("Next: choose a drafter and a reviewer in it, then type")
+    click.echo("  agentos doctor                        what is set up and what is missing")
+    click.echo("  agentos lld --all --mock --dry-run    what would be done, without a key and a call")
+
+
+def user_file(given: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """Where the user's file is, or would be."""
+    named = given or environment.get("AGENTOS_CONFIG")
+    if named:
+        return Path(named)
+    base = environment.get("XDG_CONFIG_HOME") or (
+        environment["HOME"] + "/.config" if environment.get("HOME") else None
+    )
+    return None if base is None else Path(base) / "agentos" / "config.toml"
+
+
+def _write(root: Path, contents: Mapping[str, str]) -> None:
     from agentos.errors import StorageError  # noqa: PLC0415
     from agentos.store.files import inside, write_atomic  # noqa: PLC0415
 

@@ -56,12 +56,13 @@ def _show(*, as_json: bool) -> None:
 
 def _rows(project: Any) -> list[dict[str, Any]]:
     """What configuration and health file say of each key."""
-    from agentos.coordinator.keys import usual_keys  # noqa: PLC0415
+    from agentos.coordinator.keys import login_keys, usual_keys  # noqa: PLC0415
     from agentos.store.keyhealth import HealthFile  # noqa: PLC0415
 
     health = HealthFile(project.home.key_health).read().get("keys", {})
     rows: list[dict[str, Any]] = []
-    for reference in project.config.keys or usual_keys(project.config.environment):
+    keys = project.config.keys or usual_keys(project.config.environment)
+    for reference in (*keys, *login_keys(project.config, known=health)):
         entry = health.get(reference.id)
         entry = entry if isinstance(entry, dict) else {}
         missing = reference.env is not None and not project.config.environment.get(reference.env, "").strip()
@@ -91,7 +92,7 @@ def _rows(project: Any) -> list[dict[str, Any]]:
                 "reason": reason,
                 "seconds_left": round(left, 1),
                 "limits": {name: value for name, value in configured.items() if value is not None} | learnt,
-                "source": reference.env or reference.file,
+                "source": reference.env or reference.file or "its own login",
             }
         )
     return rows

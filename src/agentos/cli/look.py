@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentos.cli import completion
+
 if TYPE_CHECKING:
     from agentos.cli.project import Project
 
@@ -101,9 +103,15 @@ def latest_states(run: Path) -> dict[str, dict[str, Any]]:
 
 
 @click.command("logs")
-@click.argument("item", metavar="ID")
+@click.argument("item", metavar="ID", shell_complete=completion.logged)
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the run is over.")
-@click.option("--run", "run_id", metavar="RUN", help="Of this run. [default: the latest that has it]")
+@click.option(
+    "--run",
+    "run_id",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Of this run. [default: the latest that has it]",
+)
 def logs(item: str, *, follow: bool, run_id: str | None) -> None:
     """Print the log of item ID (42 or LLD-42) from its latest run."""
     from agentos.cli.project import open_project  # noqa: PLC0415

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from agentos import settings
+from agentos.cli import completion
 from agentos.settings import DEFAULT_PARALLEL, DEFAULTS, NAMES, About
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -39,9 +40,21 @@ def _option(name: str) -> click.Option:
         )
     if about.parse is settings.paths:
         return click.Option(
-            names, multiple=True, default=None, metavar=about.metavar, help=_help(name, about), callback=_or_none
+            names,
+            multiple=True,
+            default=None,
+            metavar=about.metavar,
+            help=_help(name, about),
+            callback=_or_none,
+            shell_complete=completion.file,
         )
-    return click.Option(names, default=None, metavar=about.metavar, help=_help(name, about))
+    return click.Option(
+        names,
+        default=None,
+        metavar=about.metavar,
+        help=_help(name, about),
+        shell_complete=completion.choice(name),
+    )
 
 
 def _or_none(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -18,8 +19,9 @@ from agentos.model import Item, Status, check_distinct, check_id
 from agentos.money import PriceTable
 from agentos.settings import Settings
 from agentos.store.keyhealth import HealthFile
-from agentos.store.records import Records
+from agentos.store.records import FilingState, Records
 from agentos.store.runfolder import RunFolder, create_run, is_live
+from agentos.workflows.context import read_context
 from agentos.workflows.registry import Workflow, registered, workflow
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from agentos.coordinator.purse import Purse
     from agentos.coordinator.signals import StopSignals
     from agentos.coordinator.supervisor import Supervisor
+    from agentos.github.client import GitHub
 
 MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
@@ -40,6 +43,18 @@ class Order:
     settings: Settings
     ids: tuple[str, ...]
     items: tuple[Item, ...]
+    github: "GitHub | None" = None
+
+    @property
+    def filing(self) -> FilingState | None:
+        """What is to become of documents approved in this run; the mock's are never filed."""
+        if not self.flow.filed or self.settings.mock:
+            return None
+        return FilingState.WANTED if self.github is not None and self.settings.file else FilingState.KEPT
+
+    @property
+    def files(self) -> bool:
+        return self.filing is FilingState.WANTED
 
 
 def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> int:
@@ -47,9 +62,10 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
     project = open_project(flags)
     settings = _checked(project, ids)
     flow = workflow(name)
-    items = flow.discover(project.worktree, settings, ids)
+    github = _github(project, flow, settings)
+    items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items)
-    order = Order(project=project, flow=flow, settings=settings, ids=ids, items=items)
+    order = Order(project=project, flow=flow, settings=settings, ids=ids, items=items, github=github)
     if settings.dry_run:
         from agentos.cli.dryrun import show_plan  # noqa: PLC0415
 
@@ -68,8 +84,6 @@ def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
     _check_choice(project, settings, ids)
     if settings.engine != "local":
         raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
-    if settings.source == "github" or settings.label is not None:
-        raise UsageError("GitHub is not in this version: use --source local, and no --label.")
     if settings.parallel > settings.max_parallel:
         click.echo(
             f"agentos: warning: --parallel {settings.parallel} is capped at {settings.max_parallel}; "
@@ -78,6 +92,32 @@ def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
         )
         settings = replace(settings, parallel=settings.max_parallel)
     return settings
+
+
+def _github(project: Project, flow: Workflow, settings: Settings) -> "GitHub | None":
+    """Open GitHub where issues are to come from there or go there, and it can be found."""
+    wanted = settings.source == "github"
+    asked_to_file = (
+        flow.filed and settings.file and project.config.sources["file"].origin is not Origin.DEFAULT
+    )
+    # The mock works without a network, unless the user names GitHub as the source.
+    if not wanted and (settings.mock or (settings.source == "local" and not asked_to_file)):
+        return None
+    from agentos.github.repository import find_repository, find_token  # noqa: PLC0415
+
+    environment = project.config.environment
+    repository = find_repository(project.worktree, environment)
+    token = None if repository is None else find_token(environment)
+    if repository is not None and token is not None:
+        from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
+
+        return GitHub(repository, token)
+    if wanted or (asked_to_file and not settings.mock):
+        why = "--source github" if wanted else "--file"
+        if repository is None:
+            raise ConfigError(f"{why} needs a repository on GitHub; 'git remote get-url origin' names none.")
+        raise ConfigError(f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'.")
+    return None
 
 
 def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) -> None:
@@ -152,10 +192,13 @@ def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
             outcome=outcomes.get(item.id),
             progress=made,
             decided=records.decision(item, made.reviews) if made is not None and asked else None,
+            filing=records.filing(item) if order.flow.filed and item.id in outcomes else None,
         )
     choice = Choice(
         fresh=settings.fresh,
         only_failed=settings.retry_failed and not settings.all and not order.ids,
+        filing=order.files,
+        named=bool(order.ids),
         limit=settings.limit,
     )
     return make_plan(order.items, known, choice)
@@ -185,6 +228,7 @@ def _supervised_run(
     supervisor: "Supervisor",
     signals: "StopSignals",
 ) -> int:
+    from agentos.cli.desk import Desk  # noqa: PLC0415
     from agentos.cli.ending import show_summary  # noqa: PLC0415
     from agentos.console.console import Console  # noqa: PLC0415
     from agentos.console.outlet import Outlet  # noqa: PLC0415
@@ -213,28 +257,35 @@ def _supervised_run(
             environment=environment,
             interrupt=signals.fileno(),
         )
+        keys = KeyService(
+            ring, HealthFile(home.key_health), call_timeout=config.call_timeout, refuse_every=refuse_every
+        )
+        book = RunBook(
+            home,
+            order.flow.name,
+            config.parallel,
+            records=records,
+            folder=folder,
+            console=console,
+            filing=order.filing,
+            verbose=settings.verbose,
+        )
         coordinator = ParallelCoordinator(
             config,
             entries,
             supervisor=supervisor,
-            keys=KeyService(
-                ring, HealthFile(home.key_health), call_timeout=config.call_timeout, refuse_every=refuse_every
-            ),
-            book=RunBook(
-                home,
-                order.flow.name,
-                config.parallel,
-                records=records,
-                folder=folder,
-                console=console,
-                verbose=settings.verbose,
-            ),
+            keys=keys,
+            book=book,
             console=console,
             signals=signals,
             purse=purse,
             prices=PriceTable(own=project.config.prices),
         )
-        summary = coordinator.run()
+        stopped = coordinator.run()
+        if order.files and order.github is not None:
+            desk = Desk(order.github, records, book, signals, yes=settings.yes)
+            stopped = desk.file(entries, project.worktree, stopped)
+        summary = book.close(entries, keys.snapshot(time.monotonic()), stopped)
     if settings.json:
         Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
     show_summary(summary, project, console)
@@ -260,6 +311,7 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,
+        context=read_context(order.project.worktree, settings.context),
         folders={
             "issues": settings.issues_folder,
             "lld": settings.lld_folder,
@@ -294,7 +346,7 @@ def _claimed(order: Order, records: Records, folder: RunFolder) -> tuple[Entry, 
     Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
     """
     runs = order.project.home.runs
-    wanted = [entry.item for entry in _plan(order, records) if entry.runs]
+    wanted = [entry.item for entry in _plan(order, records) if entry.acts]
     refused = records.claim(wanted, folder.run_id, lambda run: is_live(runs / run))
     told = {
         item: f"held by run {claim.run_id} (process {claim.pid}, since {claim.since})"
@@ -309,6 +361,6 @@ def _claimed(order: Order, records: Records, folder: RunFolder) -> tuple[Entry, 
     for entry in _plan(order, records):
         if entry.item.id in told:
             entries.append(replace(entry, step=Step.SKIP, reason=told[entry.item.id]))
-        elif not entry.runs or entry.item.id in mine:
+        elif not entry.acts or entry.item.id in mine:
             entries.append(entry)
     return tuple(entries)

@@ -5,26 +5,27 @@ from typing import Any
 
 import click
 
+from agentos.cli import completion
 from agentos.cli.options import GroupedCommand, workflow_flags
 
 
 @click.command("lld", cls=GroupedCommand)
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.items)
 def lld(ids: Sequence[str], **flags: Any) -> int:
     """Turn issues into reviewed low-level designs, named by ID or all that are pending."""
     return _run("lld", ids, flags)
 
 
 @click.command("issue", cls=GroupedCommand)
-@click.argument("briefs", nargs=-1, metavar="[BRIEF]...")
+@click.argument("briefs", nargs=-1, metavar="[BRIEF]...", shell_complete=completion.items)
 def issue(briefs: Sequence[str], **flags: Any) -> int:
     """Turn briefs into reviewed issues, named by file or slug or all that are pending."""
     return _run("issue", briefs, flags)
 
 
 @click.command("run", cls=GroupedCommand)
-@click.argument("name")
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("name", shell_complete=completion.workflows)
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.items)
 def run(name: str, ids: Sequence[str], **flags: Any) -> int:
     """Run the registered workflow NAME over items, named by ID or all that are pending."""
     return _run(name, ids, flags)

@@ -19,7 +19,7 @@ from agentos.errors import StorageError
 from agentos.model import Status
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.store.home import Home, checkpoint_files
-from agentos.store.records import Paid, Records, timestamp
+from agentos.store.records import FilingState, Paid, Records, timestamp
 from agentos.store.runfolder import RunFolder, read_audits, repair_events
 
 P = ParamSpec("P")
@@ -66,9 +66,11 @@ class RunBook:
         records: Records,
         folder: RunFolder,
         console: Console,
+        filing: FilingState | None = None,
         verbose: bool = False,
     ) -> None:
         self._verbose = verbose
+        self._filing = filing  # what is to become of a document approved in this run
         self._home = home
         self._workflow = workflow
         self._parallel = parallel
@@ -92,7 +94,7 @@ class RunBook:
                 self.storage_error = exc
                 self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
 
-    def event(self, name: str, **fields: Any) -> None:
+    def event(self, name: str, /, **fields: Any) -> None:
         self.guard(self._folder.event, name, **fields)
         if self._verbose and name in VERBOSE_EVENTS:
             self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
@@ -162,17 +164,21 @@ class RunBook:
     def pass_by(self, entry: Entry) -> None:
         """Make the row of an item that does not run."""
         item, outcome = entry.item, entry.outcome
-        status = {Step.SKIP: Status.SKIPPED, Step.WAIT: Status.DISCUSS, Step.REFUSE: Status.FAILED}[
-            entry.step
-        ]
+        status = {
+            Step.SKIP: Status.SKIPPED,
+            Step.FILE: Status.APPROVED,
+            Step.WAIT: Status.DISCUSS,
+            Step.REFUSE: Status.FAILED,
+        }[entry.step]
         row = ItemRow(
             id=item.id,
             label=item.label,
             status=status,
             verdict=outcome.verdict if outcome else ("DISCUSS" if status is Status.DISCUSS else None),
             reviews=outcome.reviews if outcome else entry.reviews,
-            error=None if status is Status.SKIPPED else entry.reason,
-            reason=entry.reason if status is Status.SKIPPED else None,
+            error=entry.reason if status in {Status.DISCUSS, Status.FAILED} else None,
+            reason=entry.reason if status in {Status.SKIPPED, Status.APPROVED} else None,
+            filing="wanted" if entry.step is Step.FILE else None,
             output=outcome.output if outcome else None,
             checkpoint=None if outcome else self._kept_checkpoint(entry),
         )
@@ -207,6 +213,7 @@ class RunBook:
                 reviews=reviews,
                 output=output,
                 error=error,
+                filing=self._filing,
             )
             self._busy.append(tally.busy)
             if status is Status.APPROVED and self.storage_error is not None:
@@ -230,6 +237,7 @@ class RunBook:
             cost_usd=None if tally.cost is None else round(tally.cost, 6),
             error=error,
             output=output,
+            filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
             log=str(log) if log.exists() else None,
             checkpoint=self._kept_checkpoint(entry),
         )
@@ -264,6 +272,7 @@ class RunBook:
         """Write the summary and release the items."""
         rows = tuple(self.rows[entry.item.label] for entry in plan)
         wall = time.monotonic() - self.started
+        unfiled = any(row.filing in {"wanted", "unknown"} for row in rows)
         summary = Summary(
             run_id=self.run_id,
             workflow=self._workflow,
@@ -271,7 +280,7 @@ class RunBook:
             started_at=self._started_at,
             finished_at=timestamp(),
             wall_seconds=round(wall, 3),
-            exit_code=int(exit_code((row.status for row in rows), stopped)),
+            exit_code=int(exit_code((row.status for row in rows), stopped, unfiled=unfiled)),
             stopped=stopped,
             items=rows,
             keys=tuple(

@@ -29,7 +29,6 @@ from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
 from agentos.money import PriceTable
-from agentos.report.summary import Summary
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
@@ -68,7 +67,7 @@ class Running:
 
 
 class ParallelCoordinator:
-    """Runs the entries of a plan and returns the summary."""
+    """Runs the entries of a plan."""
 
     def __init__(
         self,
@@ -106,8 +105,8 @@ class ParallelCoordinator:
         self._stop_announced = self._at_once = False
         self._pool_changed = True
 
-    def run(self) -> Summary:
-        """Carry the plan out; whatever happens, no worker is left and the summary is written."""
+    def run(self) -> Stop | None:
+        """Carry the plan out, and tell why it was stopped early, if it was; no worker is left."""
         self._book.event(
             "run_started", run_id=self._book.run_id, items=len(self._plan), parallel=self._config.parallel
         )
@@ -131,7 +130,7 @@ class ParallelCoordinator:
                     self._supervisor.end(running.worker)
                     self._supervisor.bury(running.worker)
         self._book.guard(self._keys.save, time.monotonic())
-        return self._book.close(self._plan, self._keys.snapshot(time.monotonic()), self._scheduler.stopping)
+        return self._scheduler.stopping
 
     def _turn(self) -> None:
         """Sleep until something happens, then do what it asks for."""

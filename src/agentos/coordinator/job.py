@@ -26,6 +26,7 @@ class ParallelRunConfig:
     retry_failed: bool = False
     call_timeout: float = 600.0
     templates: dict[str, str] = field(default_factory=dict)
+    context: dict[str, str] = field(default_factory=dict)  # files of the repo for the drafter, by path
     folders: dict[str, str] = field(default_factory=dict)
     base_urls: dict[str, str] = field(default_factory=dict)
     mock_shell: bool = False
@@ -60,6 +61,7 @@ def make_job(config: ParallelRunConfig, entry: Entry, run_id: str, attempt: int,
         drafter=config.drafter,
         reviewer=config.reviewer,
         templates=config.templates,
+        context=config.context,
         folders=config.folders,
         max_iterations=config.max_iterations,
         max_retries=config.max_retries,
@@ -67,5 +69,5 @@ def make_job(config: ParallelRunConfig, entry: Entry, run_id: str, attempt: int,
         retry_failed=config.retry_failed,
         decision=answer,
         base_urls=config.base_urls,
-        mock_shell=config.mock_shell,
+        mock_shell=config.mock_shell and not item.remote,
     )

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapsho
 from agentos.errors import ConfigError
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.llm.provider import ErrorClass
+from agentos.llm.providers import COMMAND_PROVIDERS
 from agentos.store.keyhealth import HealthFile
 from agentos.wire import Leased, LeaseWanted, Settled
 
@@ -43,6 +44,10 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
         if reference.provider in providers:
             specs.append(_spec(reference))
             secrets[reference.id] = _secret(reference, config.environment)
+    for name in sorted(COMMAND_PROVIDERS & set(providers) - {spec.provider for spec in specs}):
+        # A program has a login of its own; the pool knows it as one key without a secret.
+        specs.append(KeySpec(id=name, provider=name))
+        secrets[name] = ""
     limit = config.environment.get("AGENTOS_CREDENTIAL_LIMIT")
     if limit is not None:
         if not limit.isdigit() or int(limit) < 1:
@@ -62,6 +67,14 @@ def usual_keys(environment: Mapping[str, str]) -> tuple[KeyReference, ...]:
         KeyReference(id=f"{provider}-{number}" if number else provider, provider=provider, env=name)
         for provider, number, name in sorted(found)
     )
+
+
+def login_keys(config: Config, known: Iterable[str]) -> tuple[KeyReference, ...]:
+    """The command providers that are configured or known from a run; each counts as one key, see key_ring."""
+    chosen = {str(model).partition(":")[0] for model in (config.settings.drafter, config.settings.reviewer)}
+    taken = {reference.provider for reference in config.keys}
+    names = COMMAND_PROVIDERS & (chosen | set(known)) - taken
+    return tuple(KeyReference(id=name, provider=name) for name in sorted(names))
 
 
 def _spec(reference: KeyReference) -> KeySpec:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agentos.model import Item, Status
-from agentos.store.records import Decided, Outcome, Progress
+from agentos.store.records import Decided, Filing, FilingState, Outcome, Progress
 
 RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
 
@@ -17,6 +17,7 @@ class Step(StrEnum):
     RESUME = "resume"  # from its checkpoint
     ANEW = "anew"  # from the beginning; what is there is set aside
     SKIP = "skip"  # nothing to do
+    FILE = "file"  # approved before; only to be filed
     WAIT = "wait"  # a person must decide first
     REFUSE = "refuse"  # it cannot be processed
 
@@ -34,6 +35,11 @@ class Entry:
     decided: Decided | None = None
 
     @property
+    def acts(self) -> bool:
+        """Something is done with it, so that no other run may have it."""
+        return self.runs or self.step is Step.FILE
+
+    @property
     def runs(self) -> bool:
         return self.step in {Step.START, Step.RESUME, Step.ANEW}
 
@@ -43,6 +49,7 @@ class Known:
     """What the records say of one item."""
 
     outcome: Outcome | None = None  # the latest approval, of whatever text
+    filing: Filing | None = None  # what became of its document on GitHub
     progress: Progress | None = None
     decided: Decided | None = None
 
@@ -53,6 +60,8 @@ class Choice:
 
     fresh: bool = False
     only_failed: bool = False
+    filing: bool = False  # approved documents are filed in this run
+    named: bool = False  # the items were named one by one
     limit: int | None = None
 
 
@@ -84,12 +93,7 @@ def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: P
     if outcome is not None and progress is None and outcome.input_hash != item.input_hash:
         return Entry(item=item, step=Step.ANEW, reason="its text changed since")
     if outcome is not None and outcome.input_hash == item.input_hash:
-        return Entry(
-            item=item,
-            step=Step.SKIP,
-            reason=f"approved in run {outcome.run_id}, unchanged since",
-            outcome=outcome,
-        )
+        return _approved(item, outcome, known.filing, choice)
     if progress is None:
         return Entry(item=item, step=Step.START)
     if progress.input_hash != item.input_hash:
@@ -101,3 +105,17 @@ def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: P
     if progress.status == "running":
         reason = "cut off before"
     return Entry(step=Step.RESUME, reason=reason, decided=known.decided, **told)  # type: ignore[arg-type]
+
+
+def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> Entry:
+    """Nothing is left to do, unless its document still waits to be filed."""
+    if filing is None:
+        reason, left = f"approved in run {outcome.run_id}, unchanged since", False
+    elif filing.state is FilingState.FILED:
+        # Where the outcome does not know it, the run was killed before it took the local file away.
+        reason, left = f"filed as {filing.url}, unchanged since", outcome.output != filing.url
+    else:
+        reason = f"approved in run {outcome.run_id}, not filed"
+        left = filing.state is not FilingState.KEPT or choice.named
+    step = Step.FILE if left and choice.filing else Step.SKIP
+    return Entry(item=item, step=step, reason=reason, outcome=outcome)

@@ -1,8 +1,10 @@
 """SIGINT and SIGTERM as something the loop can read, from before a run's first file to after its last."""
 
+import contextlib
 import signal
 import socket
-from typing import Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -29,6 +31,20 @@ class StopSignals:
             signal.signal(number, signal.SIG_IGN if self._stopped else handler)
         self._ours.close()
         self._theirs.close()
+
+    @contextlib.contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at a signal, where something waits that cannot watch a descriptor."""
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        before = {number: signal.signal(number, interrupt) for number in STOP_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def fileno(self) -> int:
         return self._ours.fileno()

@@ -31,6 +31,7 @@ class ItemRow:
     error: str | None = None
     reason: str | None = None  # why it was passed by
     output: str | None = None
+    filing: str | None = None  # filed, wanted or unknown; nothing where it is not to be filed
     log: str | None = None
     checkpoint: str | None = None
 
@@ -106,7 +107,7 @@ def overhead_percent(wall: float, busy: Sequence[float], slots: int) -> float | 
     return round(100.0 * (wall - best) / best, 2) if best > 0 else None
 
 
-def exit_code(statuses: Iterable[Status], stopped: str | None) -> Exit:
+def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool = False) -> Exit:
     """The strongest reason wins: 130/143, 4, 75, 5, 1, 3."""
     by_stop: Mapping[str, Exit] = {
         "interrupted": Exit.INTERRUPTED,
@@ -124,7 +125,7 @@ def exit_code(statuses: Iterable[Status], stopped: str | None) -> Exit:
         return Exit.BUDGET  # a run that is not stopped pauses only items whose own budget is reached
     if seen & {Status.FAILED, Status.TIMED_OUT}:
         return Exit.FAILED
-    if seen & {Status.NEEDS_REVISION, Status.DISCUSS}:
+    if unfiled or seen & {Status.NEEDS_REVISION, Status.DISCUSS}:
         return Exit.ATTENTION
     if seen & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
         return Exit.STOPPED

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -81,6 +82,33 @@ class Paid:
     tokens_out: int
     usd: float | None  # None where no price is known
     counts: int = 1  # 0 once the item is finished or begun anew: its own budget starts over
+
+
+class FilingState(StrEnum):
+    """How far an approved issue is on its way to GitHub."""
+
+    WANTED = "wanted"  # to be filed
+    KEPT = "kept"  # approved while filing was off; stays a local file until it is named
+    INTENDED = "intended"  # an attempt was begun, and how it ended is not known
+    FILED = "filed"  # there, with a number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filing:
+    """What became of an approved issue on GitHub."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    state: FilingState
+    repository: str  # the address it was sent to
+    marker: str  # the hidden line in its body; kept from the first attempt on
+    tries: int
+    attempted_at: str | None  # the first attempt with this marker
+    number: int | None
+    url: str | None
+    error: str | None
+    updated_at: str  # while intended: the latest attempt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +266,9 @@ class Records:
         reviews: int,
         output: str | None,
         error: str | None,
+        filing: FilingState | None = None,
     ) -> None:
-        """Note how an item ended; an approval becomes its outcome, once."""
+        """Note how an item ended; an approval becomes its outcome, once, and its wish to be filed with it."""
         now = timestamp()
         with self._writing(durable=True) as db:
             if status is Status.APPROVED:
@@ -256,6 +285,8 @@ class Records:
                 db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
                 _close_account(db, item)
                 _insert(db, "outcome", asdict(outcome), "OR IGNORE")
+                if filing is not None:
+                    db.execute(_WISH, (*_key(item), filing.value, now))
             else:
                 db.execute(
                     "UPDATE progress SET status = ?, reviews = max(reviews, ?), error = ?, updated_at = ?"
@@ -341,11 +372,88 @@ class Records:
         with self._writing(durable=True) as db:
             db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
             _close_account(db, item)
-            for table in ("outcome", "decision"):
+            for table in ("outcome", "decision", "filing"):
                 db.execute(
                     f"DELETE FROM {table} WHERE workflow = ? AND item = ? AND input_hash = ?",  # noqa: S608
                     (item.workflow, item.id, item.input_hash),
                 )
+
+    def filing(self, item: Item) -> Filing | None:
+        """What became on GitHub of the item with exactly this text."""
+        rows = self._rows(f"SELECT * FROM filing WHERE {_THIS_ITEM}", *_key(item))  # noqa: S608
+        return _filing(rows[0]) if rows else None
+
+    def filings(self, workflow: str) -> dict[tuple[str, str], Filing]:
+        """The filings of a workflow, by item id and input hash."""
+        rows = self._rows("SELECT * FROM filing WHERE workflow = ?", workflow)
+        return {(row["item"], row["input_hash"]): _filing(row) for row in rows}
+
+    def want_filing(self, item: Item, state: FilingState) -> None:
+        """Note whether an approved item is to be filed; one that was ever sent stays as it is."""
+        assert state in {FilingState.WANTED, FilingState.KEPT}
+        with self._writing(durable=True) as db:
+            db.execute(_WISH, (*_key(item), state.value, timestamp()))
+
+    def intend(self, item: Item, *, repository: str, marker: str, at: str) -> None:
+        """Note an attempt to file, before anything is sent; what was noted survives a power cut."""
+        with self._writing(durable=True) as db:
+            db.execute(
+                "INSERT INTO filing"
+                " (workflow, item, input_hash, state, repository, marker, tries, attempted_at, updated_at)"
+                " VALUES (?, ?, ?, 'intended', ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET state = 'intended',"
+                " attempted_at = iif(marker = excluded.marker, attempted_at, excluded.attempted_at),"
+                " repository = excluded.repository, marker = excluded.marker, tries = tries + 1,"
+                " error = NULL, updated_at = excluded.updated_at WHERE state != 'filed'",
+                (*_key(item), repository, marker, at, at),
+            )
+
+    def filed(self, item: Item, *, number: int, url: str) -> None:
+        """Note that the issue is there; written once."""
+        with self._writing(durable=True) as db:
+            db.execute(
+                "UPDATE filing SET state = 'filed', number = ?, url = ?, error = NULL, updated_at = ?"  # noqa: S608
+                f" WHERE {_THIS_ITEM} AND state != 'filed'",
+                (number, url, timestamp(), *_key(item)),
+            )
+
+    def moved(self, item: Item, output: str) -> None:
+        """Note where an approved document is now."""
+        with self._writing() as db:
+            db.execute(f"UPDATE outcome SET output = ? WHERE {_THIS_ITEM}", (output, *_key(item)))  # noqa: S608
+
+    def filing_failed(self, item: Item, *, error: str, unknown: bool) -> None:
+        """Note why an item is not filed; unknown, it stays intended, else it is wanted again."""
+        with self._writing(durable=True) as db:
+            if unknown:
+                # The time of the latest attempt stays.
+                db.execute(
+                    f"UPDATE filing SET error = ? WHERE {_THIS_ITEM} AND state = 'intended'",  # noqa: S608
+                    (error, *_key(item)),
+                )
+                return
+            db.execute(
+                "INSERT INTO filing (workflow, item, input_hash, state, error, updated_at)"
+                " VALUES (?, ?, ?, 'wanted', ?, ?) ON CONFLICT DO UPDATE"
+                " SET state = 'wanted', error = excluded.error, updated_at = excluded.updated_at"
+                " WHERE state != 'filed'",
+                (*_key(item), error, timestamp()),
+            )
+
+
+_WISH = (
+    "INSERT INTO filing (workflow, item, input_hash, state, updated_at) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at"
+    " WHERE state IN ('wanted', 'kept')"
+)
+_THIS_ITEM = "workflow = ? AND item = ? AND input_hash = ?"
+
+
+def _key(item: Item) -> tuple[str, str, str]:
+    return item.workflow, item.id, item.input_hash
+
+
+def _filing(row: dict[str, Any]) -> Filing:
+    return Filing(**row | {"state": FilingState(row["state"])})
 
 
 def _close_account(db: sqlite3.Connection, item: Item) -> None:

@@ -153,6 +153,7 @@ class _Runner:
             run_id=job.run_id,
             folders=job.folders,
             templates=job.templates,
+            context=job.context,
             max_iterations=job.max_iterations,
             retry_failed=job.retry_failed,
             decision=job.decision,

@@ -1,4 +1,4 @@
-"""The issue workflow: a brief becomes a reviewed issue, kept as a file where the lld workflow finds it."""
+"""The issue workflow: a brief becomes a reviewed issue, kept as a file and filed on GitHub."""
 
 from pathlib import Path
 
@@ -12,4 +12,5 @@ WORKFLOW = ReviewedWorkflow(
     source_setting="briefs_folder",
     id_of=brief_id,
     output=lambda context: Path(context.folders["issues"]) / f"{context.item.id}.md",
+    filed=True,
 )

@@ -12,4 +12,5 @@ WORKFLOW = ReviewedWorkflow(
     source_setting="issues_folder",
     id_of=issue_id,
     output=lambda context: Path(context.folders["lld"]) / f"{context.item.label}.md",
+    remote=True,
 )

@@ -130,7 +130,9 @@ class _Nodes:
         number = state["drafts"] + 1
         template = self.context.templates[self.document.kind]
         if number == 1:
-            prompt = draft_prompt(self.document.kind, **self.about, template=template)
+            prompt = draft_prompt(
+                self.document.kind, **self.about, template=template, context=self.context.context
+            )
         else:
             prompt = revise_prompt(
                 self.document.kind,
@@ -140,6 +142,7 @@ class _Nodes:
                 findings=state["findings"],
                 missing=state["missing"],
                 note=state["note"],
+                context=self.context.context,
             )
         reply = self.tools.call("drafter", number=number, prompt=prompt)
         return {"drafts": number, "draft": reply.text}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from agentos.workflows.gates import Kind, own_reference
@@ -25,6 +26,7 @@ __all__ = [
 
 _PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NOTHING = "None."
+_NO_FILES: Mapping[str, str] = MappingProxyType({})
 _DOCUMENT: dict[Kind, str] = {"issue": "issue", "lld": "low-level design (LLD)"}
 _SOURCE: dict[Kind, str] = {"issue": "brief", "lld": "issue"}
 
@@ -80,11 +82,18 @@ def shipped_template(kind: Kind) -> str:
 
 
 def draft_prompt(
-    kind: Kind, *, item_id: str, label: str, title: str, source_text: str, template: str, context: str = ""
+    kind: Kind,
+    *,
+    item_id: str,
+    label: str,
+    title: str,
+    source_text: str,
+    template: str,
+    context: Mapping[str, str] = _NO_FILES,
 ) -> Prompt:
     """Ask for the first draft."""
     source = _source(title, source_text)
-    quote = _quoter(source, template, context)
+    quote = _quoter(source, template, *context, *context.values())
     return _prompt(
         "system-drafter.md",
         f"draft-{kind}.md",
@@ -92,7 +101,7 @@ def draft_prompt(
         values={
             "source": quote(source, _SOURCE[kind]),
             "template": quote(template, "template"),
-            "context": quote(context, "repository context"),
+            "context": quote.files(context),
         },
     )
 
@@ -109,11 +118,11 @@ def revise_prompt(
     findings: Sequence[Mapping[str, Any]],
     missing: Sequence[str],
     note: str,
-    context: str = "",
+    context: Mapping[str, str] = _NO_FILES,
 ) -> Prompt:
     """Ask for the next draft, with everything that is still open against the last."""
     source, open_findings = _source(title, source_text), _findings(findings)
-    quote = _quoter(source, template, context, draft, open_findings, note)
+    quote = _quoter(source, template, *context, *context.values(), draft, open_findings, note)
     return _prompt(
         "system-drafter.md",
         "revise.md",
@@ -127,7 +136,7 @@ def revise_prompt(
             "draft": quote(draft, "previous draft"),
             "source": quote(source, _SOURCE[kind]),
             "template": quote(template, "template"),
-            "context": quote(context, "repository context"),
+            "context": quote.files(context),
         },
     )
 
@@ -167,6 +176,11 @@ class _Quoter:
 
     def __call__(self, text: str, what: str) -> str:
         return fence(text, what=what, nonce=self.nonce) if text.strip() else _NOTHING
+
+    def files(self, context: Mapping[str, str]) -> str:
+        """Quote files of the repository, each by its path."""
+        blocks = [fence(text, what=f"file {path}", nonce=self.nonce) for path, text in context.items()]
+        return "\n\n".join(blocks) or _NOTHING
 
 
 def _quoter(*texts: str) -> _Quoter:

@@ -14,6 +14,7 @@ from agentos.settings import Settings
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
 
+    from agentos.github.client import GitHub
     from agentos.llm.provider import Reply, Role
     from agentos.wire import Decision, Ended
     from agentos.workflows.prompts import Prompt
@@ -48,6 +49,7 @@ class ItemContext:
     run_id: str
     folders: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, str] = field(default_factory=dict)  # files of the repo for the drafter, by path
     max_iterations: int = 5
     retry_failed: bool = False
     decision: "Decision | None" = None
@@ -63,8 +65,15 @@ class Workflow(Protocol):
     @property
     def prefix(self) -> str: ...
 
-    def discover(self, worktree: Path, settings: Settings, wanted: Sequence[str]) -> tuple[Item, ...]:
-        """List the items wanted, or every one there is where none is named."""
+    @property
+    def filed(self) -> bool:
+        """Whether approved documents are filed as issues on GitHub."""
+        ...
+
+    def discover(
+        self, worktree: Path, settings: Settings, wanted: Sequence[str], *, github: "GitHub | None" = None
+    ) -> tuple[Item, ...]:
+        """List the items wanted, or every one there is where none is named; on GitHub where that is given."""
         ...
 
     def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:

@@ -14,6 +14,7 @@ from agentos.workflows.registry import ItemContext, Tools
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
 
+    from agentos.github.client import GitHub
     from agentos.wire import Ended
 
 
@@ -27,8 +28,20 @@ class ReviewedWorkflow:
     source_setting: str  # which setting names the folder of items
     id_of: Callable[[str], str]  # from a file's stem to the item's id
     output: Callable[[ItemContext], Path]  # where the approved document goes
+    remote: bool = False  # whether its items may be issues on GitHub
+    filed: bool = False  # whether its documents become issues on GitHub
 
-    def discover(self, worktree: Path, settings: Settings, wanted: Sequence[str]) -> tuple[Item, ...]:
+    def discover(
+        self, worktree: Path, settings: Settings, wanted: Sequence[str], *, github: "GitHub | None" = None
+    ) -> tuple[Item, ...]:
+        if self.remote and github is not None:
+            from agentos.discovery.remote import list_issues, read_issues  # noqa: PLC0415
+
+            if wanted:
+                return read_issues(github, wanted, workflow=self.name, prefix=self.prefix)
+            return list_issues(github, settings.label, workflow=self.name, prefix=self.prefix)
+        if settings.label is not None:
+            raise UsageError("--label chooses among issues on GitHub; here items are files in this worktree.")
         folder: str = getattr(settings, self.source_setting)
         items = list_files(worktree, folder, workflow=self.name, prefix=self.prefix, id_of=self.id_of)
         if not wanted:

@@ -1,0 +1,170 @@
+"""`agentos completion`: the script that lets a shell complete commands, and what it completes values with.
+
+Completing is quick, writes nothing and says nothing: whatever goes wrong, there is simply nothing to offer.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+if TYPE_CHECKING:
+    from agentos.cli.project import Project
+
+PROGRAM = "agentos"
+VARIABLE = "_AGENTOS_COMPLETE"
+# The settings that take one of a few words; a test holds them against the settings themselves.
+CHOICES = {
+    "source": ("auto", "github", "local"),
+    "engine": ("local", "postgres"),
+    "output": ("stream", "grouped", "quiet"),
+}
+# How each shell's script asks us, and how to put it in for good.
+_ASKS = {
+    "bash": f"{VARIABLE}=bash_complete $1",
+    "zsh": f"{VARIABLE}=zsh_complete {PROGRAM}",
+    "fish": f"COMP_CWORD=(commandline -t) {PROGRAM}",
+}
+_INSTALL = {
+    "bash": 'eval "$(agentos completion bash)"  # in ~/.bashrc',
+    "zsh": 'eval "$(agentos completion zsh)"  # in ~/.zshrc, after compinit',
+    "fish": "agentos completion fish > ~/.config/fish/completions/agentos.fish",
+}
+
+Completions = list[CompletionItem]
+Completer = Callable[[click.Context, click.Parameter, str], Completions]
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(tuple(_ASKS)))
+def completion(shell: str) -> None:
+    """Print the script that lets SHELL complete commands, flags and items."""
+    from agentos.cli.app import agentos  # noqa: PLC0415 - it imports this module
+
+    found = get_completion_class(shell)
+    assert found is not None
+    # Not through `source` of bash's own class, which starts a bash to look at its version.
+    made = found(agentos, {}, PROGRAM, VARIABLE)
+    script = made.source_template % made.source_vars()
+    click.echo(script.replace(_ASKS[shell], f"{_ASKS[shell]} 2>/dev/null"))
+    click.echo(f"# To have it for good: {_INSTALL[shell]}")
+
+
+def _quiet(words: Callable[[click.Context, str], Iterable[str]]) -> Completer:
+    """Make a completer of what lists words; it offers those that fit, and nothing when the listing fails."""
+
+    @wraps(words)
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+        try:
+            named = ctx.params.get(parameter.name or "") or ()
+            given = {named} if isinstance(named, str) else set(named)
+            fitting = [
+                one for one in words(ctx, incomplete) if one.startswith(incomplete) and one not in given
+            ]
+            return [CompletionItem(one) for one in fitting]
+        except Exception:  # noqa: BLE001 - a person who pressed Tab is told nothing but what fits
+            return []
+
+    return complete
+
+
+def choice(name: str) -> Completer | None:
+    """Offer the words that a setting takes, where it takes only certain ones."""
+    if name not in CHOICES:
+        return None
+    return _quiet(lambda _ctx, _incomplete: CHOICES[name])
+
+
+def file(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> Completions:
+    """Let the shell offer files and folders."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+@_quiet
+def workflows(_ctx: click.Context, _incomplete: str) -> Iterable[str]:
+    """Offer the registered workflows."""
+    from agentos.workflows.registry import registered  # noqa: PLC0415
+
+    return sorted(registered())
+
+
+def items(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
+    """Offer the local items of the command's workflow, or files once a path is begun."""
+    return file(ctx, parameter, incomplete) if "/" in incomplete else _ids(ctx, parameter, incomplete)
+
+
+@_quiet
+def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
+    from agentos.discovery.local import brief_id, issue_id  # noqa: PLC0415
+
+    project = _project(ctx)
+    settings = project.config.settings
+    folder, id_of = {"lld": (settings.issues_folder, issue_id), "issue": (settings.briefs_folder, brief_id)}[
+        str(ctx.params.get("name") or ctx.info_name)
+    ]
+    stems = (path.stem for path in (project.worktree / folder).iterdir() if path.suffix == ".md")
+    return _counted(id_of(stem) for stem in stems if not stem.startswith("."))
+
+
+@_quiet
+def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
+    """Offer the items that wait for a decision."""
+    from agentos.model import Status  # noqa: PLC0415
+    from agentos.store.records import Records  # noqa: PLC0415
+
+    with Records(_project(ctx).home.records, write=False) as records:
+        return _counted(one.item for one in records.progress().values() if one.status == Status.DISCUSS)
+
+
+@_quiet
+def logged(ctx: click.Context, incomplete: str) -> Iterable[str]:
+    """Offer the items that have a log, by id, or by label once one is begun."""
+    run = ctx.params.get("run_id")
+    chosen = [path for path in _runs(ctx) if run is None or path.name == run]
+    labels = {log.stem for path in chosen for log in path.glob("*-*.log")}
+    ids = _counted(label.partition("-")[2] for label in labels)
+    return ids if any(one.startswith(incomplete) for one in ids) else sorted(labels)
+
+
+@_quiet
+def runs(ctx: click.Context, _incomplete: str) -> Iterable[str]:
+    """Offer the runs, the latest first."""
+    return [path.name for path in reversed(_runs(ctx))]
+
+
+def _runs(ctx: click.Context) -> list[Path]:
+    return sorted(_project(ctx).home.runs.iterdir())
+
+
+def _project(ctx: click.Context) -> "Project":
+    """Open the project as the command would, but without a word about its settings."""
+    from agentos.cli.project import Project  # noqa: PLC0415
+    from agentos.config import load_config  # noqa: PLC0415
+    from agentos.project import find_worktree  # noqa: PLC0415
+    from agentos.store.home import locate_home  # noqa: PLC0415
+
+    given = ctx.find_root().params
+    worktree = find_worktree(Path.cwd())
+    config = load_config(flags={}, worktree=worktree, user_file=given.get("config_file"))
+    home = given.get("home") or config.environment.get("AGENTOS_HOME") or None
+    return Project(
+        worktree=worktree, config=config, home=locate_home(worktree, None if home is None else Path(home))
+    )
+
+
+def _counted(ids: Iterable[str]) -> Sequence[str]:
+    """Sort as people count; what is no id is no item, and a shell would make something else of it."""
+    from agentos.errors import UsageError  # noqa: PLC0415
+    from agentos.model import check_id  # noqa: PLC0415
+
+    found: set[str] = set()
+    for one in ids:
+        try:
+            check_id(one)
+        except UsageError:
+            continue
+        found.add(one)
+    return sorted(found, key=lambda one: (not one.isdigit(), int(one) if one.isdigit() else 0, one))

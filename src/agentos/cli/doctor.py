@@ -1,0 +1,107 @@
+"""`agentos doctor`: what is set up, what is missing, and what to type next."""
+
+import json
+import os
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from agentos.health import Check
+
+WORDS = {"ok": "ok", "warning": "warn", "problem": "problem"}
+COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+MAX_WIDTH = 100
+NAME_WIDTH = 14  # a longer name pushes its text to the right
+
+
+@click.command("doctor")
+@click.option("--live", is_flag=True, help="Also make one tiny call with each key, and ask GitHub.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(*, live: bool, as_json: bool) -> int:
+    """Check git, project, settings, models, keys and GitHub; say what to type where something is missing."""
+    from agentos.cli.init import user_file  # noqa: PLC0415
+    from agentos.health import examine, exit_code  # noqa: PLC0415
+
+    given = click.get_current_context().find_root().obj
+    environment = dict(os.environ)
+    checks = examine(
+        Path.cwd(),
+        environment=environment,
+        user_file=user_file(given["config_file"], environment),
+        named_file=given["config_file"],
+        home=given["home"],
+        live=live,
+    )
+    code = exit_code(checks)
+    if as_json:
+        told = [_as_dict(check) for check in checks]
+        click.echo(json.dumps({"exit_code": int(code), "checks": told}, indent=2, ensure_ascii=False))
+        return code
+    # Colour where the stream is a terminal, unless a variable says otherwise.
+    colour = False if environment.get("NO_COLOR") else True if environment.get("FORCE_COLOR") else None
+    for line in _lines(checks, min(shutil.get_terminal_size().columns, MAX_WIDTH)):
+        click.echo(line, color=colour)
+    _say_next(checks, live=live)
+    return code
+
+
+def _as_dict(check: "Check") -> dict[str, str | None]:
+    return {
+        "section": check.section,
+        "name": check.name,
+        "state": check.state.value,
+        "text": check.text,
+        "fix": check.fix or None,
+    }
+
+
+def _lines(checks: Sequence["Check"], width: int) -> list[str]:
+    from agentos.console.prefixer import one_line  # noqa: PLC0415
+
+    lines: list[str] = []
+    section = ""
+    for check in checks:
+        if check.section != section:
+            section = check.section
+            lines += [*([""] if lines else []), click.style(section, bold=True)]
+        state = check.state.value
+        mark = click.style(f"{WORDS[state]:<7}", fg=COLOURS[state])
+        name = f"{one_line(check.name):<{NAME_WIDTH}}"
+        indent = " " * (NAME_WIDTH + 12)
+        first, *rest = textwrap.wrap(
+            one_line(check.text), max(20, width - len(indent)), break_long_words=False, break_on_hyphens=False
+        ) or [""]
+        lines.append(f"  {mark}  {name} {first}".rstrip())
+        lines += [f"{indent}{line}" for line in rest]
+        # What to type is never broken, so that it can be copied.
+        lines += [
+            f"{indent}{'-> ' if not at else '   '}{one_line(line)}"
+            for at, line in enumerate(check.fix.splitlines())
+        ]
+    return lines
+
+
+def _say_next(checks: Sequence["Check"], *, live: bool) -> None:
+    from agentos.health import State  # noqa: PLC0415
+    from agentos.model import counted  # noqa: PLC0415
+
+    problems = [check for check in checks if check.state is State.PROBLEM]
+    warnings = [check for check in checks if check.state is State.WARNING]
+    click.echo()
+    told = f"{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}."
+    if any(check.section == "project" for check in problems):
+        click.echo(f"{told} Do what stands after ->, then type 'agentos doctor' again.")
+    elif problems:
+        click.echo(f"{told} Do what stands after ->. Meanwhile everything works offline:")
+        click.echo("  agentos lld --all --mock --dry-run")
+        click.echo("  agentos init --demo DIR")
+    else:
+        click.echo(f"{told} Next:")
+        click.echo("  agentos lld --all --dry-run")
+        if not live:
+            click.echo("  agentos doctor --live    tries each key with one tiny call")

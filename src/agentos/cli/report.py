@@ -1,0 +1,78 @@
+"""`agentos report`: the page of a run, written, opened, or as data."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+_SHOWN_RUNS = 5
+
+
+@click.command("report")
+@click.argument("run_id", metavar="[RUN]", required=False)
+@click.option("--open", "open_page", is_flag=True, help="Show the page in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="Print all data of the page as JSON; write nothing.")
+def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
+    """Write the page of a run, the latest by default, and print where it is."""
+    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.report.data import history_of, run_data  # noqa: PLC0415
+    from agentos.report.page import REPORT, write_report  # noqa: PLC0415
+
+    project = open_project()
+    run = _find(project.home.runs, run_id)
+    data = run_data(
+        run,
+        worktree=project.worktree,
+        lineage_folder=project.config.settings.lineage_folder,
+        history=history_of(run),
+    )
+    if as_json:
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    write_report(run, data)
+    path = run / REPORT
+    if data["run"]["live"]:
+        click.echo("The run is at work; this is how it stands now.", err=True)
+    click.echo(_short(path))
+    if open_page:
+        _show(path)
+
+
+def _find(runs: Path, run_id: str | None) -> Path:
+    """The folder of the run asked for."""
+    from agentos.errors import UsageError  # noqa: PLC0415
+
+    known = _known(runs)
+    if not known:
+        raise UsageError("Nothing was run here yet, so there is no report. Try 'agentos lld --all --mock'.")
+    if run_id is None:
+        return known[-1]
+    found = next((path for path in known if path.name == run_id), None)
+    if found is None:
+        latest = ", ".join(path.name for path in reversed(known[-_SHOWN_RUNS:]))
+        raise UsageError(f"There is no run {run_id!r} here. The latest: {latest}.")
+    return found
+
+
+def _known(runs: Path) -> Sequence[Path]:
+    if not runs.is_dir():
+        return ()
+    return sorted(path for path in runs.iterdir() if path.is_dir() and not path.is_symlink())
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _show(path: Path) -> None:
+    """Open the page; a machine without a browser is no error."""
+    import webbrowser  # noqa: PLC0415
+
+    try:
+        shown = webbrowser.open(path.as_uri())
+    except (webbrowser.Error, OSError):
+        shown = False
+    if not shown:
+        click.echo(f"No browser could be opened; the page is {path}", err=True)

@@ -1,0 +1,69 @@
+"""`agentos view`: the live page of all runs of this home, on this machine only."""
+
+import sys
+
+import click
+
+
+@click.command("view")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Listen on this port of 127.0.0.1. [default: any free one]",
+)
+@click.option(
+    "--open/--no-open",
+    "opened",
+    default=None,
+    help="Open the page in the browser. [default: only where standard output is a terminal]",
+)
+def view(*, port: int, opened: bool | None) -> None:
+    """Serve a page of all runs of this project on 127.0.0.1, live, until Ctrl+C.
+
+    The address has a token in it: whoever has it can see everything and answer reviews. It is good for as
+    long as the command runs.
+    """
+    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.store.files import PRIVATE_FILE, private_folder, write_atomic  # noqa: PLC0415
+    from agentos.view.server import listen, make_view, serve  # noqa: PLC0415
+
+    project = open_project()
+    folder = project.config.settings.lineage_folder
+
+    said: set[tuple[str, type[Exception]]] = set()
+
+    def failed(path: str, exc: Exception) -> None:
+        import traceback  # noqa: PLC0415
+
+        if (path, type(exc)) in said:  # a page asks again and again
+            return
+        said.add((path, type(exc)))
+        private_folder(project.home.path / "logs")
+        kept = project.home.path / "logs" / "crash-view.txt"
+        write_atomic(kept, "".join(traceback.format_exception(exc)), mode=PRIVATE_FILE)
+        click.echo(
+            f"agentos: unexpected {type(exc).__name__} at {path}. This is a bug; details are in {kept}.",
+            err=True,
+        )
+
+    def ready(address: str, once: str) -> None:
+        click.echo(f"The runs of {project.worktree} are at {address}")
+        if opened or (opened is None and sys.stdout.isatty()):
+            _open(once)
+
+    with listen(port) as taken:
+        serve(
+            make_view(home=project.home, worktree=project.worktree, lineage_folder=folder, failed=failed),
+            taken,
+            ready=ready,
+        )
+
+
+def _open(address: str) -> None:
+    """Start the browser beside the server: some return only when they are closed."""
+    import threading  # noqa: PLC0415
+    import webbrowser  # noqa: PLC0415
+
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

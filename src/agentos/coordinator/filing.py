@@ -1,0 +1,227 @@
+"""Files approved issues on GitHub, each exactly once, whatever breaks in between. Coordinator process.
+
+The intent is recorded and synced, then the issue is created with a hidden marker in its body, then the result
+is recorded. An intent without a result is looked up by its marker; see docs/design/filing.md.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agentos.errors import ListingError
+from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
+from agentos.github.harmless import (
+    MAX_BODY,
+    harmless_body,
+    harmless_title,
+    labels_of,
+    new_marker,
+    title_and_text,
+)
+from agentos.model import Item
+from agentos.store.records import Filing, FilingState, Records
+
+if TYPE_CHECKING:
+    from agentos.github.client import GitHub  # loads PyGithub
+
+PAUSE_SECONDS = 1.0  # between two writes; GitHub asks for it
+SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in the list, or never will
+POLL_SECONDS = 2.0  # between two looks at the list meanwhile
+MAX_CREATES = 3  # of one item in one run
+MAX_WAIT_SECONDS = 300.0  # for a rate limit
+
+
+class _Event(Protocol):
+    def __call__(self, name: str, /, **fields: Any) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filed:
+    """The issue is there."""
+
+    number: int
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotFiled:
+    """The issue is not there, or nobody knows."""
+
+    reason: str
+    unknown: bool = False  # it may be there; the next run looks again
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Content:
+    title: str
+    body: str
+    labels: tuple[str, ...]
+
+
+class Filer:
+    """The one writer to GitHub."""
+
+    def __init__(
+        self,
+        github: "GitHub",
+        records: Records,
+        *,
+        say: Callable[[str], None],
+        event: _Event,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+        pause: float = PAUSE_SECONDS,
+        settle: float = SETTLE_SECONDS,
+        poll: float = POLL_SECONDS,
+        max_wait: float = MAX_WAIT_SECONDS,
+        at: Callable[[str], None] = lambda _step: None,
+    ) -> None:
+        self._github = github
+        self._records = records
+        self._say = say
+        self._event = event
+        self._sleep = sleep
+        self._now = now
+        self._clock = clock
+        self._pause = pause
+        self._settle = settle
+        self._poll = poll
+        self._max_wait = max_wait
+        self._at = at
+        self._not_before = clock()  # the earliest moment of the next write
+
+    def file(self, item: Item, document: str) -> Filed | NotFiled:
+        """See to it that the item's issue is on GitHub once, and tell how that went."""
+        row = self._records.filing(item)
+        if row is not None and row.state is FilingState.FILED:
+            assert row.number is not None
+            return Filed(number=row.number, url=row.url or "")
+        marker = new_marker()
+        if row is not None and row.marker and row.repository == self._github.repository.address:
+            marker = row.marker
+            if (known := self._look_up(item, row)) is not None:
+                return known
+        elif row is not None and row.state is FilingState.INTENDED:
+            return self._unknown(
+                item,
+                f"it was begun at {row.repository}, and this is {self._github.repository}. Run it with that"
+                " repository, or look there yourself and run it with --fresh.",
+            )
+        content = _content(item, document, marker)
+        if len(content.body) > MAX_BODY:
+            return self._refused(
+                item, f"Its text has {len(content.body):,} characters; GitHub takes at most {MAX_BODY:,}."
+            )
+        return self._create(item, content, marker)
+
+    def _look_up(self, item: Item, row: Filing) -> Filed | NotFiled | None:
+        """What became of earlier attempts; None if surely nothing."""
+        try:
+            found = self._find(row, self._unsettled(row))
+        except ListingError as exc:
+            if row.state is FilingState.INTENDED:
+                return self._unknown(item, f"{exc} The next run looks again.")
+            return self._refused(item, str(exc))
+        return None if found is None else self._record(item, found)
+
+    def _create(self, item: Item, content: _Content, marker: str) -> Filed | NotFiled:
+        self._event("filing", item=item.id, repository=str(self._github.repository))
+        problem = ""
+        for left in reversed(range(MAX_CREATES)):
+            wait = self._not_before - self._clock()
+            if wait > self._max_wait:
+                return self._refused(item, f"GitHub asks to wait for {wait:.0f} s more. Run it again then.")
+            if wait > 0:
+                self._sleep(wait)
+            self._at("before_intent")
+            self._records.intend(
+                item, repository=self._github.repository.address, marker=marker, at=_text(self._now())
+            )
+            self._at("after_intent")
+            try:
+                created = self._github.create(content.title, content.body, content.labels)
+            except FilingRefused as exc:
+                self._rest_for(max(self._pause, exc.retry_after or 0.0))
+                # Before any wait: a run stopped while it waits leaves no doubt behind.
+                self._records.filing_failed(item, error=str(exc), unknown=False)
+                problem = str(exc)
+                if exc.retry_after is None or exc.retry_after > self._max_wait or not left:
+                    return self._refused(item, problem)
+                self._say(f"{item.label}: not filed yet: {problem}")
+                continue
+            except FilingUncertain as exc:
+                self._rest_for(self._pause)
+                problem = str(exc)
+                self._say(f"{item.label}: {problem} Looking whether the issue is there.")
+                row = self._records.filing(item)
+                assert row is not None
+                try:
+                    found = self._find(row, self._settle)
+                except ListingError as lookup:
+                    return self._unknown(item, f"{problem} {lookup} The next run looks again.")
+                if found is not None:
+                    return self._record(item, found)
+                continue
+            self._rest_for(self._pause)
+            self._at("after_create")
+            return self._record(item, created)
+        return self._unknown(item, f"{problem} The next run looks again.")
+
+    def _find(self, row: Filing, unsettled: float) -> RemoteIssue | None:
+        """Look for the marker until it is there or has had all the time to appear."""
+        since = datetime.fromisoformat(row.attempted_at or row.updated_at)
+        while True:
+            found = self._github.find(row.marker, since)
+            if found is not None or unsettled <= 0:
+                return found
+            step = min(self._poll, unsettled)
+            self._sleep(step)
+            unsettled -= step
+
+    def _unsettled(self, row: Filing) -> float:
+        """How long an attempt of an earlier process may still show; that process is gone by now."""
+        if row.state is not FilingState.INTENDED:
+            return 0.0
+        passed = (self._now() - datetime.fromisoformat(row.updated_at)).total_seconds()
+        if passed < 0:
+            return self._settle  # the clock was set back: nothing can be said
+        return min(self._settle, max(0.0, self._github.timeout + self._settle - passed))
+
+    def _rest_for(self, seconds: float) -> None:
+        self._not_before = max(self._not_before, self._clock() + seconds)
+
+    def _record(self, item: Item, issue: RemoteIssue) -> Filed:
+        self._records.filed(item, number=issue.number, url=issue.url)
+        self._at("after_result")
+        self._event("filed", item=item.id, number=issue.number, url=issue.url)
+        self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
+        return Filed(number=issue.number, url=issue.url)
+
+    def _refused(self, item: Item, reason: str) -> NotFiled:
+        self._records.filing_failed(item, error=reason, unknown=False)
+        self._event("filing_refused", item=item.id, reason=reason)
+        self._say(f"{item.label}: not filed: {reason}")
+        return NotFiled(reason=reason)
+
+    def _unknown(self, item: Item, reason: str) -> NotFiled:
+        reason = f"Whether it was filed is not known: {reason}"
+        self._records.filing_failed(item, error=reason, unknown=True)
+        self._event("filing_unknown", item=item.id, reason=reason)
+        self._say(f"{item.label}: {reason}")
+        return NotFiled(reason=reason, unknown=True)
+
+
+def _content(item: Item, document: str, marker: str) -> _Content:
+    title, text = title_and_text(document)
+    return _Content(
+        title=harmless_title(title or item.title),
+        body=harmless_body(text, marker),
+        labels=labels_of(document),
+    )
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,47 @@
+"""Items from GitHub: open issues, or those that are named."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agentos.discovery.local import MAX_ITEM_BYTES
+from agentos.errors import UsageError
+from agentos.model import Item
+
+if TYPE_CHECKING:
+    from agentos.github import RemoteIssue
+    from agentos.github.client import GitHub
+
+
+def list_issues(github: "GitHub", label: str | None, *, workflow: str, prefix: str) -> tuple[Item, ...]:
+    """Every open issue, or every one with the label."""
+    return tuple(_item(issue, workflow=workflow, prefix=prefix) for issue in github.open_issues(label))
+
+
+def read_issues(github: "GitHub", wanted: Sequence[str], *, workflow: str, prefix: str) -> tuple[Item, ...]:
+    """The issues that are named by number or label, also closed ones."""
+    numbers: dict[int, None] = {}
+    for one in wanted:
+        text = one.removeprefix(f"{prefix}-")
+        if not text.isdecimal() or not text.isascii() or int(text) < 1:
+            raise UsageError(
+                f"{one!r} is no number of an issue on GitHub. Use --source local for files in this worktree."
+            )
+        numbers[int(text)] = None
+    return tuple(_item(github.issue(number), workflow=workflow, prefix=prefix) for number in numbers)
+
+
+def _item(issue: "RemoteIssue", *, workflow: str, prefix: str) -> Item:
+    text = f"# {issue.title}\n\n{issue.body}".replace("\r\n", "\n").rstrip() + "\n"
+    problem = None
+    if len(text.encode()) > MAX_ITEM_BYTES:
+        problem = f"issue {issue.number} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller ones"
+    return Item(
+        workflow=workflow,
+        id=str(issue.number),
+        label=f"{prefix}-{issue.number}",
+        title=issue.title[:120],
+        text=text,
+        source=issue.url,
+        problem=problem,
+        remote=True,
+    )

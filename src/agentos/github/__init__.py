@@ -1,0 +1,29 @@
+"""Issues on GitHub: which repository, which token, reading, writing, and text made harmless. Coordinator."""
+
+from dataclasses import dataclass
+
+from agentos.errors import AgentosError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteIssue:
+    """An issue as GitHub has it."""
+
+    number: int
+    title: str
+    body: str
+    url: str  # for people
+    labels: tuple[str, ...]
+    state: str  # "open" or "closed"
+
+
+class FilingRefused(AgentosError):  # noqa: N818 - read as what it is
+    """GitHub surely did not create the issue."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after  # seconds after which GitHub takes it, where it said so
+
+
+class FilingUncertain(AgentosError):  # noqa: N818
+    """Nobody knows whether GitHub created the issue."""

@@ -1,0 +1,194 @@
+"""Makes a model's text harmless before it is posted: it calls nobody, closes nothing, forges no marker. Pure.
+
+Code keeps its `@`, since decorators and addresses are common there. Only what is code beyond doubt counts as
+code: a closed fence, and a code span in a paragraph without HTML, tables or formulas, which not every reader
+of Markdown takes the same way.
+"""
+
+import re
+import secrets
+from collections.abc import Iterator
+from itertools import accumulate, takewhile
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+MAX_TITLE = 256
+MAX_BODY = 65_536  # characters, GitHub's limit
+MAX_LABELS = 10
+MAX_LABEL = 50
+BREAK = "\u200b"  # zero-width space: no blank to a pattern, nothing to see for a reader
+
+_ROUNDS = 20
+# Blocks only, and code spans only: links take a parser quadratic time in a hostile text.
+_BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join"])
+_CODE_SPANS = MarkdownIt("zero").enable(["backticks", "escape"])
+_OUR_LAST_LINE = re.compile(r"\n<!-- agentos: item=\S+ input=sha256:[0-9a-f]{64} -->\s*\Z")
+_MARKER = re.compile(r"<!-- agentos-filing: [0-9a-f]{32} -->")
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NUMERIC = re.compile(r"&#(?:[xX]0{0,9}([0-9a-fA-F]{1,2})|0{0,9}([0-9]{1,3}));")
+_NAMED = re.compile(r"&(commat|num);")
+_ADDRESS = (
+    r"(?<![^\s<(\[:,;\"'])[A-Za-z0-9](?:[A-Za-z0-9._+-]{0,63}[A-Za-z0-9])?@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+)
+_AT = re.compile(rf"(?P<address>{_ADDRESS})|@(?=[^\s{BREAK}])")
+_REFERENCE = (
+    r"(?:[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100})?#\d"
+    r"|GH-\d|(?:https?://|www\.)[^\s<>\"']{1,300}/(?:issues|pull|discussions)/\d"
+)
+_CLOSING = re.compile(
+    r"(?<![A-Za-z0-9])(?P<word>close[sd]?|fix(?:e[sd])?|resolve[sd]?)"
+    rf"(?!{BREAK})(?=#\d|(?:[^A-Za-z0-9{BREAK}]|&#?[A-Za-z0-9]{{1,31}};){{1,40}}?(?:{_REFERENCE}))",
+    re.IGNORECASE,
+)
+_FENCE_END = re.compile(r"[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*")
+_DOUBTFUL = re.compile(r"[<|]|\\`|\$.*\$", re.DOTALL)
+_TICKS = re.compile(r"`+")
+
+_TITLE = re.compile(r" {0,3}#[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_LABELS = re.compile(r" {0,3}#{1,6}[ \t]+labels[ \t]*:?[ \t]*#*[ \t]*", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
+_NO_LABELS = frozenset({"", "-", "none", "n/a", "tbd"})
+
+
+def new_marker() -> str:
+    """A hidden line that tells one filing from every other."""
+    return f"<!-- agentos-filing: {secrets.token_hex(16)} -->"
+
+
+def harmless_body(text: str, marker: str) -> str:
+    """The document as the body of an issue, with the marker of its filing at the end."""
+    assert _MARKER.fullmatch(marker)
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _OUR_LAST_LINE.sub("", f"\n{text}").strip("\n").replace("<!--", "&lt;!--")
+    text, open_fence = _safe(text)
+    return f"{text}{open_fence}\n\n{marker}\n"
+
+
+def harmless_title(text: str) -> str:
+    """One line that calls nobody."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    title = _prose(" ".join(plain.split()))
+    if len(title) > MAX_TITLE:
+        title = f"{title[: MAX_TITLE - 1].rstrip()}…"
+    return title or "Untitled"
+
+
+def title_and_text(document: str) -> tuple[str | None, str]:
+    """Part a document's title, if it begins with one, from the rest."""
+    first, _newline, rest = document.lstrip("\ufeff\r\n").partition("\n")
+    found = _TITLE.fullmatch(first.rstrip("\r"))
+    return (found["title"], rest.lstrip("\r\n")) if found and found["title"] else (None, document)
+
+
+def labels_of(document: str) -> tuple[str, ...]:
+    """The labels that the document's own section names."""
+    text = _CONTROL.sub("", document.replace("\r\n", "\n").replace("\r", "\n"))
+    # A comment keeps its lines, so that line numbers stay.
+    text = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
+    lines = text.split("\n")
+    code = {line for token in _fences(text) for line in range(*(token.map or (0, 0)))}
+    start = next((n for n, line in enumerate(lines) if n not in code and _LABELS.fullmatch(line)), None)
+    if start is None:
+        return ()
+    section = takewhile(lambda line: not _HEADING.match(line), lines[start + 1 :])
+    written = [line for line in section if line.strip()]
+    # A list, or one line; what is said after it is no label.
+    named = list(takewhile(_BULLET.match, written)) or written[:1]
+    found: dict[str, str] = {}
+    for line in named:
+        for part in _BULLET.sub("", line, count=1).split(","):
+            label = " ".join(part.replace("`", "").strip(" \t*\"'").split())
+            if label.lower() not in _NO_LABELS and len(label) <= MAX_LABEL and label.isprintable():
+                found.setdefault(label.lower(), label)
+    return tuple(found.values())[:MAX_LABELS]
+
+
+def _safe(text: str) -> tuple[str, str]:
+    """Make prose harmless until nothing changes; also give what closes a fence that was left open."""
+    for _round in range(_ROUNDS):
+        # What is code is looked at anew each time: a change may have given the rest another reading.
+        after = "".join(part if is_code else _prose(part) for part, is_code in _parts(text))
+        after = after.replace("<!--", "&lt;!--")
+        if after == text:
+            break
+        text = after
+    else:
+        text = _prose(text).replace("<!--", "&lt;!--")
+    lines = text.split("\n")
+    left_open = [token for token in _fences(text) if token.level == 0 and not _closed(lines, token)]
+    return text, f"\n{left_open[-1].markup}" if left_open else ""
+
+
+def _prose(text: str) -> str:
+    text = _NAMED.sub(lambda found: "@" if found[1] == "commat" else "#", text)
+    text = _NUMERIC.sub(_plain, text)
+    text = _AT.sub(lambda found: found["address"] or f"@{BREAK}", text)
+    return _CLOSING.sub(rf"\g<word>{BREAK}", text)
+
+
+def _plain(found: re.Match[str]) -> str:
+    """Letters, digits, `@` and `#` written as numbers are what they are; others stay as they were."""
+    char = chr(int(found[1], 16) if found[1] else int(found[2]))
+    return char if char.isascii() and (char.isalnum() or char in "@#-/") else found[0]
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, each with whether it is code beyond doubt."""
+    lines = text.split("\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    at = 0
+    for token in _BLOCKS.parse(text):
+        first, last = token.map or (0, 0)
+        spans: list[tuple[int, int]] = []
+        if token.type == "fence" and _closed(lines, token):
+            spans = [(starts[first], starts[last] - 1)]
+        elif token.type == "inline" and "`" in token.content:
+            spans = [
+                (starts[first] + start, starts[first] + end)
+                for start, end in _spans(lines[first:last], token)
+            ]
+        for start, end in spans:
+            yield text[at:start], False
+            yield text[start:end], True
+            at = end
+    yield text[at:], False
+
+
+def _spans(lines: list[str], token: Token) -> list[tuple[int, int]]:
+    """Where a paragraph's code spans are, or nothing where there is any doubt."""
+    if _DOUBTFUL.search("\n".join(lines)):
+        return []
+    spans: list[tuple[int, int]] = []
+    seen: list[str] = []
+    at = 0
+    for line in lines:
+        start: re.Match[str] | None = None
+        for ticks in _TICKS.finditer(line):
+            if start is None:
+                start = ticks
+            elif ticks[0] == start[0]:
+                inner = line[start.end() : ticks.start()]
+                padded = inner[:1] == " " == inner[-1:] and inner.strip(" ")
+                seen.append(inner[1:-1] if padded else inner)
+                spans.append((at + start.start(), at + ticks.end()))
+                start = None
+        if start is not None:
+            return []
+        at += len(line) + 1
+    (read,) = _CODE_SPANS.parseInline(token.content)
+    told = [child.content for child in read.children or () if child.type == "code_inline"]
+    return spans if seen == told else []
+
+
+def _fences(text: str) -> list[Token]:
+    return [token for token in _BLOCKS.parse(text) if token.type == "fence"]
+
+
+def _closed(lines: list[str], token: Token) -> bool:
+    first, last = token.map or (0, 0)
+    end = _FENCE_END.fullmatch(lines[last - 1]) if last - first >= 2 else None
+    return end is not None and end["fence"].startswith(token.markup)

@@ -1,0 +1,142 @@
+"""Which repository the worktree belongs to and which token opens it. Coordinator process."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from agentos.errors import ConfigError
+
+GITHUB_API = "https://api.github.com"
+TOOL_SECONDS = 5.0  # for git and gh, which are asked one small thing each
+_GITHUB_HOSTS = frozenset({"github.com", "www.github.com", "ssh.github.com"})
+_SCHEMES = frozenset({"https", "http", "ssh", "git"})
+_SCP_FORM = re.compile(r"(?:[^@/:]+@)?(?P<host>[^@/:]{2,}):(?P<path>[^:]+)")
+_PATH = re.compile(r"/*(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<name>[A-Za-z0-9._-]{1,104})/?")
+_LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+class Token(str):
+    """A token that does not show itself where values are printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Token(hidden)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """One repository on one server."""
+
+    full_name: str  # "owner/name"
+    api_url: str = GITHUB_API
+
+    def __str__(self) -> str:
+        return self.full_name if self.api_url == GITHUB_API else f"{self.full_name} at {self.api_url}"
+
+    @property
+    def address(self) -> str:
+        """What tells it from every other repository; GitHub's names have no case."""
+        return f"{self.api_url}/repos/{self.full_name}".lower()
+
+
+def api_url(environment: Mapping[str, str]) -> str:
+    """The server to talk to; a token may go in clear text to this machine only."""
+    given = environment.get("GITHUB_API_URL", "").strip()
+    if not given:
+        return GITHUB_API
+    try:
+        parts = urlsplit(given)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ConfigError(
+            "GITHUB_API_URL is not a URL. Give one such as https://github.example.com/api/v3."
+        ) from None
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ConfigError("GITHUB_API_URL must not hold credentials, a query or a fragment. Remove them.")
+    if parts.scheme not in {"http", "https"} or not re.fullmatch(r"[A-Za-z0-9.-]+", host):
+        raise ConfigError(
+            f"GITHUB_API_URL {given!r} is not an http(s) URL. Give one such as https://github.example.com/api/v3."
+        )
+    if parts.scheme == "http" and not _LOOPBACK.fullmatch(host):
+        raise ConfigError(f"GITHUB_API_URL {given!r} would send the token in clear text. Use https.")
+    return given.rstrip("/")
+
+
+def find_repository(worktree: Path, environment: Mapping[str, str]) -> Repository | None:
+    """The GitHub repository that `origin` names, if it does."""
+    api = api_url(environment)
+    hidden = {"GIT_DIR", "GIT_WORK_TREE"}  # set inside git hooks; they would outweigh the worktree given
+    told = {name: value for name, value in environment.items() if name not in hidden}
+    url = _output(
+        ["git", "-C", str(worktree), "remote", "get-url", "origin"], told | {"GIT_TERMINAL_PROMPT": "0"}
+    )
+    named = _read_remote(url.strip()) if url else None
+    if named is None:
+        return None
+    host, full_name = named
+    if api == GITHUB_API and host not in _GITHUB_HOSTS:
+        return None
+    return Repository(full_name=full_name, api_url=api)
+
+
+def find_token(environment: Mapping[str, str]) -> Token | None:
+    """The user's token: GH_TOKEN, GITHUB_TOKEN, or what `gh` has for this server."""
+    for name in ("GH_TOKEN", "GITHUB_TOKEN"):
+        if token := environment.get(name, "").strip():
+            if not _TOKEN.fullmatch(token):
+                raise ConfigError(f"{name} holds characters that no token has. Set it again.")
+            return Token(token)
+    command = ["gh", "auth", "token"]
+    api = api_url(environment)
+    if api != GITHUB_API:
+        # The token for github.com must not go to another server.
+        command += ["--hostname", urlsplit(api).hostname or ""]
+    token = (_output(command, dict(environment) | {"GH_PROMPT_DISABLED": "1"}) or "").strip()
+    return Token(token) if _TOKEN.fullmatch(token) else None
+
+
+def _read_remote(url: str) -> tuple[str, str] | None:
+    """Host and `owner/name` of a remote; credentials in it are dropped here."""
+    host: str | None
+    if "://" in url:
+        try:
+            parts = urlsplit(url)
+            host, path = parts.hostname, parts.path
+        except ValueError:
+            return None
+        if parts.scheme.lower() not in _SCHEMES:
+            return None
+    elif scp := _SCP_FORM.fullmatch(url):
+        host, path = scp["host"], scp["path"]
+    else:
+        return None
+    found = _PATH.fullmatch(path)
+    name = found["name"].removesuffix(".git") if found else ""
+    if not host or found is None or name in {"", ".", ".."}:
+        return None
+    return host.lower(), f"{found['owner']}/{name}"
+
+
+def _output(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    program = shutil.which(command[0], path=environment.get("PATH"))
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, *command[1:]],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=TOOL_SECONDS,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", errors="replace") if done.returncode == 0 else None

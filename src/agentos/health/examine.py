@@ -1,0 +1,56 @@
+"""Goes through the whole set-up, in the order a person makes it. Only reads; the network only when asked."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from agentos.config import load_config
+from agentos.errors import AgentosError
+from agentos.health.access import check_github, check_keys, check_models
+from agentos.health.check import Check, State
+from agentos.health.configuration import check_configuration, failed
+from agentos.health.project import check_git, check_program, check_project
+from agentos.project import find_worktree
+from agentos.store.home import locate_home
+
+
+def examine(
+    start: Path,
+    *,
+    environment: Mapping[str, str],
+    user_file: Path | None,
+    named_file: Path | None,
+    home: Path | None,
+    live: bool,
+) -> tuple[Check, ...]:
+    """Look at everything; `user_file` is where the user's file would be, `named_file` must be there."""
+    checks: list[Check] = []
+    worktree, place = None, None
+    try:
+        worktree = find_worktree(start)
+        given = home or environment.get("AGENTOS_HOME") or None
+        place = locate_home(worktree, None if given is None else Path(given))
+    except AgentosError as exc:
+        fix = "agentos init" if worktree is None else f"rm {worktree / '.agentos'}"
+        checks.append(Check(section="project", name="project", state=State.PROBLEM, text=str(exc), fix=fix))
+    checks = [*check_git(worktree, environment), check_program(), *checks]
+    try:
+        config = load_config(flags={}, worktree=worktree, user_file=named_file, environment=environment)
+    except AgentosError as exc:
+        checks.append(failed(exc, worktree, user_file))
+        return tuple(checks)
+    if worktree is not None:
+        checks += check_project(worktree, place, config, environment)
+    checks += check_configuration(config, worktree, user_file, environment)
+    checks += check_models(config, user_file)
+    told, keys = check_keys(config, place, user_file)
+    checks += told
+    access = None
+    if worktree is not None:
+        told, access = check_github(worktree, config, environment)
+        checks += told
+    if live:
+        from agentos.health.live import check_calls, check_github_access  # noqa: PLC0415 - an HTTP client
+
+        checks += check_calls(config, keys)
+        checks += [] if access is None else check_github_access(access)
+    return tuple(checks)

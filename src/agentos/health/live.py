@@ -1,0 +1,197 @@
+"""One tiny call with each key, and one look at GitHub: all of the doctor that uses the network."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agentos import wire
+from agentos.config import Config
+from agentos.errors import AgentosError, Exit, StopRequested
+from agentos.health.access import GitHubAccess, Key, models_of
+from agentos.health.check import Check, State
+from agentos.llm.http import incomplete
+from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.providers import make_provider
+
+CALL_SECONDS = 20.0
+GRACE_SECONDS = 2.0  # for a call that was told to stop
+MAX_OUTPUT_TOKENS = 16
+PROMPT = "Answer with the word ok."
+
+_ADVICE: Mapping[ErrorClass, str] = {
+    ErrorClass.RATE_LIMITED: "wait a minute, then: agentos doctor --live",
+    ErrorClass.QUOTA_EXHAUSTED: "wait for the quota's reset, or pay the provider's bill",
+    ErrorClass.CAPACITY: "the provider is overloaded; try later: agentos doctor --live",
+    ErrorClass.KEY_REJECTED: "make a new key at the provider, then:",
+    ErrorClass.BAD_REQUEST: "name a model that this key may use, where 'agentos config' says it is set",
+    ErrorClass.TRANSIENT: "look at the network and base_url, then: agentos doctor --live",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Called:
+    """What came of one key's call."""
+
+    key: Key
+    model: str
+    seconds: float
+    reply: Reply | None = None
+    error: AgentosError | None = None
+
+
+def check_calls(config: Config, keys: Sequence[Key]) -> list[Check]:
+    """Call once with each key, all at the same time; models of one provider take turns."""
+    models: dict[str, list[str]] = {}
+    for model in dict.fromkeys(models_of(config).values()):
+        models.setdefault(model.partition(":")[0], []).append(model)
+    turns = dict.fromkeys(models, 0)
+    calls: list[tuple[Key, str]] = []
+    for key in keys:
+        turn = turns[key.provider]
+        calls.append((key, models[key.provider][turn % len(models[key.provider])]))
+        turns[key.provider] = turn + 1
+    return judge(_call_all(config, calls))
+
+
+def _call_all(config: Config, calls: Sequence[tuple[Key, str]]) -> list[Called]:
+    cancel = Cancel()
+    done: dict[str, Called] = {}
+
+    def call(key: Key, model: str) -> None:
+        done[key.id] = _call(config, key, model, cancel)
+
+    # Threads that end with the process: a name server that does not answer cannot keep it.
+    threads = [threading.Thread(target=call, args=one, daemon=True) for one in calls]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, began + CALL_SECONDS - time.monotonic()))
+    cancel.set()
+    for thread in threads:
+        thread.join(max(0.0, began + CALL_SECONDS + GRACE_SECONDS - time.monotonic()))
+    late = ProviderError(ErrorClass.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
+    return [
+        done.get(key.id) or Called(key=key, model=model, seconds=CALL_SECONDS, error=late)
+        for key, model in calls
+    ]
+
+
+def _call(config: Config, key: Key, model: str, cancel: Cancel) -> Called:
+    provider, _, name = model.partition(":")
+    request = Request(
+        role="drafter",
+        model=name,
+        number=1,
+        system="You check a connection.",
+        prompt=PROMPT,
+        max_output_tokens=MAX_OUTPUT_TOKENS,
+    )
+    began = time.monotonic()
+    reply: Reply | None = None
+    error: AgentosError | None = None
+    try:
+        reply = make_provider(provider, _job(config)).call(request, secret=key.secret, cancel=cancel)
+    except AgentosError as exc:
+        error = exc
+    except StopRequested:
+        error = ProviderError(ErrorClass.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
+    except Exception as exc:  # noqa: BLE001 - in a thread of its own, where nobody would hear of it
+        # Its text may quote a header, and so the key.
+        error = ProviderError(ErrorClass.TRANSIENT, f"the call failed: {type(exc).__name__}")
+    return Called(key=key, model=model, seconds=time.monotonic() - began, reply=reply, error=error)
+
+
+def _job(config: Config) -> wire.Job:
+    """As much of a job as a provider wants to know."""
+    models = models_of(config)
+    return wire.Job(
+        run_id="doctor",
+        attempt=1,
+        item=wire.ItemData(workflow="lld", id="doctor", label="doctor", title="", text="", source=""),
+        worktree="",
+        database="",
+        drafter=models.get("drafter", ""),
+        reviewer=models.get("reviewer", ""),
+        max_iterations=1,
+        max_retries=0,
+        call_timeout=CALL_SECONDS,
+        base_urls=dict(config.base_urls),
+    )
+
+
+def judge(calls: Sequence[Called]) -> list[Check]:
+    """Tell each result; it is a problem where no key of the provider is left that works or may work soon."""
+    checks = [(call, _judged(call)) for call in calls]
+    working = {call.key.provider for call, check in checks if check.state is State.OK}
+    return [
+        replace(check, state=State.WARNING)
+        if check.state is State.PROBLEM and call.key.provider in working and _of_key(call)
+        else check
+        for call, check in checks
+    ]
+
+
+def _of_key(call: Called) -> bool:
+    return isinstance(call.error, ProviderError) and call.error.error_class is not ErrorClass.BAD_REQUEST
+
+
+def _judged(call: Called) -> Check:
+    name, took = call.key.id, f"{call.seconds:.1f} s"
+    if call.reply is not None:
+        served = f", served by {call.reply.model}" if call.reply.model else ""
+        return Check(section="live", name=name, text=f"{call.model} answered in {took}{served}")
+    error = call.error
+    if not isinstance(error, ProviderError):
+        return Check(section="live", name=name, state=State.PROBLEM, text=str(error), fix="agentos config")
+    if str(error).startswith(str(incomplete(""))):
+        # So few words were allowed that a model which thinks first has none left; key and model work.
+        return Check(section="live", name=name, text=f"{call.model} answered in {took}, cut short as asked")
+    kind = error.error_class
+    passing = kind in {ErrorClass.RATE_LIMITED, ErrorClass.CAPACITY}
+    of_key = kind in {ErrorClass.KEY_REJECTED, ErrorClass.QUOTA_EXHAUSTED}
+    return Check(
+        section="live",
+        name=name,
+        state=State.WARNING if passing else State.PROBLEM,
+        text=f"{call.model}: {kind.value.replace('_', ' ')}: {error}",
+        fix=f"{_ADVICE[kind]}\n{call.key.renew}" if kind is ErrorClass.KEY_REJECTED else _ADVICE[kind],
+        exit_code=Exit.NO_KEY if of_key else Exit.USAGE,
+    )
+
+
+def check_github_access(access: GitHubAccess) -> list[Check]:
+    """Ask GitHub what the token may do in the repository."""
+    if access.repository is None or access.token is None:
+        return []
+    from agentos.github.client import GitHub  # noqa: PLC0415 - PyGithub
+
+    def check(state: State, text: str, fix: str = "") -> list[Check]:
+        return [Check(section="live", name="github", state=state, text=text, fix=fix)]
+
+    try:
+        with GitHub(access.repository, access.token, timeout=CALL_SECONDS / 2, sleep=_at_once) as github:
+            found = github.check()
+    except AgentosError as exc:
+        return check(State.PROBLEM, str(exc), "gh auth login")
+    if not found.readable:
+        return check(State.PROBLEM, found.problem or "GitHub cannot be read.", "gh auth login")
+    if found.has_issues is False:
+        return check(
+            State.WARNING,
+            f"Issues are turned off in {access.repository}.",
+            f"gh repo edit {access.repository.full_name} --enable-issues",
+        )
+    may = (
+        ", and may push"
+        if found.push
+        else "; labels are not set, since it may not push"
+        if found.push is False
+        else ""
+    )
+    return check(State.OK, f"the token reads {access.repository}{may}")
+
+
+def _at_once(_seconds: float) -> None:
+    """A person waits: a failed look is repeated at once or given up."""

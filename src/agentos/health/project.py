@@ -1,0 +1,194 @@
+"""Whether there is a project, and whether a run could read and write what it needs there."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from agentos import __version__
+from agentos.config import Config
+from agentos.coordinator.plan import Choice, Known, make_plan
+from agentos.discovery.local import brief_id, issue_id, list_files
+from agentos.errors import AgentosError
+from agentos.health.check import Check, State
+from agentos.model import Item, counted
+from agentos.settings import Settings
+from agentos.store.home import Home
+from agentos.store.records import Records
+from agentos.workflows.context import read_context
+
+GIT_SECONDS = 5.0
+
+
+def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator[Check]:
+    """Look for git and for a repository; a project can do without, but then nothing is versioned."""
+    program = shutil.which("git", path=environment.get("PATH"))
+    version = None if program is None else _git([program, "--version"], environment)
+    if program is None or version is None:
+        yield Check(
+            section="git",
+            name="installed",
+            state=State.WARNING,
+            text="git is not on your PATH; runs work, but GitHub cannot be found.",
+            fix="install git: https://git-scm.com/downloads",
+        )
+        return
+    yield Check(section="git", name="installed", text=version)
+    if worktree is None:
+        return
+    if not any((folder / ".git").exists() for folder in (worktree, *worktree.parents)):
+        yield Check(
+            section="git",
+            name="repository",
+            state=State.WARNING,
+            text=f"{worktree} is in no git repository; runs work, but nothing is versioned.",
+            fix="git init",
+        )
+    elif (top := _git([program, "-C", str(worktree), "rev-parse", "--show-toplevel"], environment)) is None:
+        yield Check(
+            section="git",
+            name="repository",
+            state=State.WARNING,
+            text=f"git does not accept the repository of {worktree}.",
+            fix=f"git -C {worktree} status",
+        )
+    else:
+        yield Check(section="git", name="repository", text=top)
+
+
+def _git(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    hidden = {"GIT_DIR", "GIT_WORK_TREE"}  # set inside git hooks; they would outweigh the folder asked about
+    told = {name: value for name, value in environment.items() if name not in hidden}
+    try:
+        done = subprocess.run(
+            command, env=told, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_SECONDS, check=False
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", errors="replace").strip() if done.returncode == 0 else None
+
+
+def check_program() -> Check:
+    told = f"agentos {__version__}, Python {platform.python_version()} on {sys.platform}"
+    return Check(section="project", name="program", text=told)
+
+
+def check_project(
+    worktree: Path, home: Home | None, config: Config, environment: Mapping[str, str]
+) -> Iterator[Check]:
+    """Look at the folders, the items that lie in them, the home and the files named by settings."""
+    yield Check(section="project", name="worktree", text=str(worktree))
+    settings = config.settings
+    if home is not None:
+        yield _check_home(home, worktree, environment)
+    yield from _check_items(worktree, home, settings)
+    for kind in ("issue", "lld"):
+        if (template := getattr(settings, f"{kind}_template")) is not None:
+            yield _check_template(worktree, kind, template)
+    if settings.context:
+        yield _check_context(worktree, settings)
+
+
+def _check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> Check:
+    where = home.path
+    if where.exists() and not where.is_dir():
+        return Check(
+            section="project",
+            name="home",
+            state=State.PROBLEM,
+            text=f"{where} is a file, and runs are kept in a folder.",
+            fix=f"mv {where} {where}.old",
+        )
+    nearest = next(folder for folder in (where, *where.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Check(
+            section="project",
+            name="home",
+            state=State.PROBLEM,
+            text=f"{nearest} cannot be written, and runs are kept in {where}.",
+            fix=f"chmod u+rwx {nearest}\nexport AGENTOS_HOME=DIR",
+        )
+    why = " (AGENTOS_HOME)" if environment.get("AGENTOS_HOME") else ""
+    apart = "" if where.is_relative_to(worktree) else ", outside the project, as you set it"
+    told = "" if where.exists() else ", made by the first run"
+    return Check(section="project", name="home", text=f"{where}{why}{apart}{told}")
+
+
+def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Iterator[Check]:
+    listed = (
+        ("issues", "issue", settings.issues_folder, "lld", "LLD", issue_id),
+        ("briefs", "brief", settings.briefs_folder, "issue", "ISSUE", brief_id),
+    )
+    for name, what, folder, workflow, prefix, id_of in listed:
+        try:
+            items = list_files(worktree, folder, workflow=workflow, prefix=prefix, id_of=id_of)
+            pending = _pending(items, workflow, home)
+        except AgentosError as exc:
+            fix = f"ls -la {worktree / folder}"
+            yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
+            continue
+        if not items:
+            there = (worktree / folder).is_dir()
+            text = f"{folder} is empty" if there else f"there is no {folder}"
+            fix = "" if there else "agentos init"
+            yield Check(section="project", name=name, text=text, fix=fix)
+            continue
+        told = f"{counted(len(items), what)} in {folder}, {pending} to do"
+        yield Check(section="project", name=name, text=told)
+        bad = [item.problem for item in items if item.problem is not None]
+        if bad:
+            more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+            yield Check(
+                section="project",
+                name=name,
+                state=State.WARNING,
+                text=f"{bad[0]}{more}; a run over all fails on it.",
+                fix=f"agentos {workflow} --all --dry-run",
+            )
+
+
+def _pending(items: Sequence[Item], workflow: str, home: Home | None) -> int:
+    """Count what a run would take up, as far as the records tell."""
+    if home is None:
+        return sum(item.problem is None for item in items)
+    with Records(home.records, write=False) as records:
+        outcomes, progress = records.outcomes(workflow), records.progress(workflow)
+    known = {
+        item.id: Known(outcome=outcomes.get(item.id), progress=progress.get((workflow, item.id)))
+        for item in items
+    }
+    return sum(entry.runs for entry in make_plan(items, known, Choice()))
+
+
+def _check_template(worktree: Path, kind: str, template: str) -> Check:
+    from agentos.workflows.documents import load_template  # noqa: PLC0415 - a Markdown parser
+
+    try:
+        load_template(worktree, "issue" if kind == "issue" else "lld", template)
+    except AgentosError as exc:
+        return Check(
+            section="project",
+            name=f"{kind} template",
+            state=State.PROBLEM,
+            text=str(exc),
+            fix=f"mend {template}, or take {kind}_template out of the file 'agentos config' names",
+        )
+    return Check(section="project", name=f"{kind} template", text=template)
+
+
+def _check_context(worktree: Path, settings: Settings) -> Check:
+    try:
+        texts = read_context(worktree, settings.context)
+    except AgentosError as exc:
+        return Check(
+            section="project",
+            name="context",
+            state=State.PROBLEM,
+            text=str(exc),
+            fix="change context where 'agentos config' says it is set",
+        )
+    size = sum(len(text.encode()) for text in texts.values())
+    return Check(section="project", name="context", text=f"{counted(len(texts), 'file')}, {size:,} bytes")

@@ -1,0 +1,136 @@
+"""The inbox: items whose review asks for a person's decision, and recording the answer. Command and page."""
+
+import getpass
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agentos.errors import UsageError
+from agentos.model import Item, Status
+from agentos.store.home import Home
+from agentos.store.records import Decided, Progress, Records, timestamp
+from agentos.workflows.registry import registered
+from agentos.workflows.registry import workflow as find_workflow
+
+Answer = Literal["approve", "revise"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discussion:
+    """An item that waits for a person, and the answer where there is one that no run has taken up yet."""
+
+    label: str
+    progress: Progress
+    decided: Decided | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """A decision that was recorded."""
+
+    label: str
+    answer: Answer
+    note: str
+    command: str  # what to type for the item to go on
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KnownByHash(Item):
+    """An item as the records know it: without its text, by the hash of it."""
+
+    hash: str
+
+    @property
+    def input_hash(self) -> str:
+        return self.hash
+
+
+def discussions(records: Records) -> tuple[Discussion, ...]:
+    """Every item that is in discussion, the one that waits longest first."""
+    asked = [one for one in records.progress().values() if one.status == Status.DISCUSS]
+    return tuple(
+        Discussion(label=label_of(one), progress=one, decided=records.decision(_item(one), one.reviews))
+        for one in sorted(asked, key=lambda one: (one.updated_at, one.workflow, one.item))
+    )
+
+
+def find_waiting(records: Records, wanted: str) -> Progress:
+    """Find the one item that waits and is meant, by its id or its label."""
+    all_waiting = [one for one in records.progress().values() if one.status == Status.DISCUSS]
+    meant = [one for one in all_waiting if wanted in {one.item, label_of(one)}]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        labels = " or ".join(label_of(one) for one in meant)
+        raise UsageError(f"{wanted!r} may be {labels}; name it in full.")
+    waiting = ", ".join(label_of(one) for one in all_waiting) or "none"
+    raise UsageError(f"{wanted!r} does not wait for a decision. Waiting: {waiting}.")
+
+
+def answer_discussion(
+    home: Home, wanted: str, *, answer: Answer, note: str, reviews: int | None = None
+) -> Answered:
+    """Record a person's answer; `reviews` is what was shown to the person, if anything was."""
+    if not home.records.exists():
+        raise UsageError("Nothing was run here yet, so nothing waits for a decision.")
+    with Records(home.records) as records:
+        found = find_waiting(records, wanted)
+        label = label_of(found)
+        if reviews is not None and reviews != found.reviews:
+            raise UsageError(f"{label} was reviewed again meanwhile; look at the new review first.")
+        records.decide(
+            Decided(
+                workflow=found.workflow,
+                item=found.item,
+                input_hash=found.input_hash,
+                reviews=found.reviews,
+                answer=answer,
+                note=note.strip(),
+                decided_by=_person(),
+                decided_at=timestamp(),
+            )
+        )
+    return Answered(label=label, answer=answer, note=note.strip(), command=next_command(home, found))
+
+
+def label_of(progress: Progress) -> str:
+    """The label of an item; also of one whose workflow is no longer installed."""
+    known = progress.workflow in registered()
+    prefix = find_workflow(progress.workflow).prefix if known else progress.workflow.upper()
+    return f"{prefix}-{progress.item}"
+
+
+def next_command(home: Home, progress: Progress) -> str:
+    """What to type for the item to go on."""
+    name = progress.workflow if progress.workflow in {"lld", "issue"} else f"run {progress.workflow}"
+    mock = " --mock" if _was_mocked(home.runs / progress.run_id / "summary.json") else ""
+    return f"agentos {name} {shlex.quote(progress.item)}{mock}"
+
+
+def _item(progress: Progress) -> Item:
+    return _KnownByHash(
+        workflow=progress.workflow,
+        id=progress.item,
+        label=progress.item,
+        title="",
+        text="",
+        source="",
+        hash=progress.input_hash,
+    )
+
+
+def _was_mocked(summary: Path) -> bool:
+    try:
+        keys = json.loads(summary.read_text("utf-8"))["keys"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(key.get("provider") == "mock" for key in keys)
+
+
+def _person() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

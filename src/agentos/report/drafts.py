@@ -1,0 +1,132 @@
+"""The drafts of an item as its lineage keeps them, and the differences between rounds. Reads the worktree."""
+
+import difflib
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import UsageError
+from agentos.store.files import inside
+
+MOST_BYTES = 200_000  # of one draft
+MOST_DIFF_LINES = 400
+_MOST_LINES = 3000  # of one draft, compared
+_MOST_DRAFTS = 40  # of one item
+_LINE = 400  # longest line shown
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_DRAFT = re.compile(r"(\d{3,6})-draft\.md")
+_HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*\s*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trail:
+    """Where the trail of one item lies."""
+
+    worktree: Path
+    folder: Path  # from the worktree
+
+    def read(self, name: str, most: int = MOST_BYTES) -> str | None:
+        """The text of a file of the trail; None where it is missing, no plain file, or leads outside."""
+        try:
+            path = inside(self.worktree, self.folder / name)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, UsageError, ValueError):
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            try:
+                return file.read(most).decode("utf-8", errors="replace")
+            except OSError:
+                return None
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(inside(self.worktree, self.folder / "any").parent))
+        except (OSError, UsageError, ValueError):
+            return []
+
+
+def find_trail(
+    worktree: Path, folder: str, *, item: str, workflow: str, lineage: str | None, approved: bool
+) -> Trail | None:
+    """The trail of an item: done under the name its audit gives, else active."""
+    name = f"{item}-{workflow}"
+    if not _NAME.fullmatch(name):
+        return None
+    root = Path(folder)
+    places = [root / "active" / name]
+    if lineage is not None and _NAME.fullmatch(lineage):
+        places.insert(0, root / "done" / lineage)
+    elif approved:
+        # Records from before the audit named the trail: the latest one is this item's.
+        done = Trail(worktree=worktree, folder=root / "done").names()
+        numbers = [int(one[len(name) + 1 :]) for one in done if re.fullmatch(rf"{name}-\d{{1,4}}", one)]
+        places.insert(0, root / "done" / (f"{name}-{max(numbers)}" if numbers else name))
+    trails = (Trail(worktree=worktree, folder=place) for place in places)
+    return next((trail for trail in trails if trail.names()), None)
+
+
+def title_of(trail: Trail) -> str | None:
+    """What the item is about: the heading of the text it began with."""
+    for name in ("001-issue.md", "001-brief.md"):
+        text = trail.read(name, 4000)
+        for line in (text or "").splitlines():
+            if match := _HEADING.fullmatch(line.strip()):
+                return match[1][:160]
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """One draft and what it changed."""
+
+    file: str
+    number: int
+    lines: int
+    added: int = 0
+    removed: int = 0
+    diff: str | None = None
+    cut: bool = False  # the diff is longer than what is kept of it
+    left_out: bool = False  # there is a diff, but no room for it
+
+    def as_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"file": self.file, "number": self.number, "lines": self.lines}
+        if self.diff is not None:
+            told |= {"added": self.added, "removed": self.removed, "diff": self.diff}
+        return told | {name: True for name in ("cut", "left_out") if getattr(self, name)}
+
+
+def read_drafts(trail: Trail, gates: Sequence[Mapping[str, Any]]) -> list[Draft]:
+    """The drafts of the trail up to the last one of this run, each with its difference to the one before."""
+    names = [name for name in trail.names() if _DRAFT.fullmatch(name)]
+    files = {gate["file"]: gate["draft"] for gate in gates if gate.get("file")}
+    if files and max(files) in names:
+        names = names[: names.index(max(files)) + 1]
+    drafts: list[Draft] = []
+    before: list[str] | None = None
+    for number, name in enumerate(names[:_MOST_DRAFTS], 1):
+        text = trail.read(name)
+        if text is None:
+            continue
+        lines = text.splitlines()
+        draft = Draft(file=name, number=files.get(name) or number, lines=len(lines))
+        drafts.append(draft if before is None else _compared(draft, before, lines))
+        before = lines
+    return drafts
+
+
+def _compared(draft: Draft, before: Sequence[str], after: Sequence[str]) -> Draft:
+    diff = list(difflib.unified_diff(before[:_MOST_LINES], after[:_MOST_LINES], lineterm="", n=2))[2:]
+    shown = [line if len(line) <= _LINE else line[:_LINE] + " …" for line in diff[:MOST_DIFF_LINES]]
+    return replace(
+        draft,
+        added=sum(line.startswith("+") for line in diff),
+        removed=sum(line.startswith("-") for line in diff),
+        diff="\n".join(shown),
+        cut=len(diff) > MOST_DIFF_LINES,
+    )

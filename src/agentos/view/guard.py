@@ -1,0 +1,150 @@
+"""Who may ask the server: whoever has the token, from the page itself, at the address it was given."""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+# A browser holds a strict cookie back while it follows a redirect that another site began; a page of our own
+# that goes on to the address without the token is a beginning of its own.
+GO_ON = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
+    '<title>agentos</title><p><a href="/">Go on to the runs</a></p></html>'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """The address of the server and what opens it."""
+
+    port: int
+    token: str
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        names = ("127.0.0.1", "localhost")
+        return frozenset(f"{name}:{self.port}" for name in names) | frozenset(
+            names if self.port == 80 else ()
+        )
+
+    @property
+    def origins(self) -> frozenset[str]:
+        return frozenset(f"http://{host}" for host in self.hosts)
+
+    @property
+    def cookie(self) -> str:
+        return f"agentos-{self.port}"  # a browser does not keep the cookies of two ports apart
+
+    def opens(self, given: Iterable[str | None]) -> bool:
+        return any(
+            one is not None and secrets.compare_digest(one.encode(), self.token.encode()) for one in given
+        )
+
+
+class Guard:
+    """Stands before the application, refuses what does not belong here, and adds headers to every answer."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self._app = app
+        self._door = door
+        self._ticket: str | None = None
+
+    def issue_ticket(self, ticket: str) -> None:
+        """Let this open the page once: what a browser is started with can be read by every user."""
+        self._ticket = ticket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        answer = self._answer(scope)
+        await (self._app if answer is None else answer)(scope, receive, with_headers)
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """What the guard itself says; nothing where the request may pass."""
+        headers = Headers(scope=scope)
+        visit = scope["path"] == "/" and scope["method"] == "GET"
+        token = _query_token(scope) if visit else None
+        why = self._misplaced(headers)
+        if why is None and token is not None:
+            return self._enter(token, from_elsewhere=_site(headers) in {"cross-site", "same-site"})
+        why = why or self._uninvited(headers, visit=visit)
+        if why is None and scope["method"] not in {"GET", "HEAD"}:
+            why = _no_change(headers)
+        return None if why is None else _refused(why)
+
+    def _misplaced(self, headers: Headers) -> str | None:
+        # A name that somebody else's server gave for our address is not our name: that is how a foreign page
+        # gets to be of "our" origin.
+        if headers.getlist("host") not in [[host] for host in self._door.hosts]:
+            return "This server answers only under the address that 'agentos view' printed."
+        if headers.get("origin") not in {None, *self._door.origins}:
+            return "A page of another origin may not ask this server."
+        return None
+
+    def _uninvited(self, headers: Headers, *, visit: bool) -> str | None:
+        if not visit and _site(headers) not in {None, "same-origin", "none"}:
+            return "Another site may not ask this server."
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._door.cookie)
+        if not self._door.opens((cookie, _bearer(headers))):
+            return "The token is missing. Open the address that 'agentos view' printed."
+        return None
+
+    def _enter(self, token: str, *, from_elsewhere: bool) -> Response:
+        ticket = self._ticket is not None and secrets.compare_digest(token.encode(), self._ticket.encode())
+        if not ticket and not self._door.opens((token,)):
+            return _refused("The token is wrong. Open the address that 'agentos view' printed last.")
+        if ticket:
+            self._ticket = None
+        answer = HTMLResponse(GO_ON) if from_elsewhere else RedirectResponse("/", status_code=303)
+        answer.set_cookie(self._door.cookie, self._door.token, path="/", httponly=True, samesite="strict")
+        return answer
+
+
+def _refused(why: str) -> Response:
+    return PlainTextResponse(f"{why}\n", status_code=403)
+
+
+def _query_token(scope: Scope) -> str | None:
+    found = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+    return None if found is None else found[0]
+
+
+def _site(headers: Headers) -> str | None:
+    return headers.get("sec-fetch-site")
+
+
+def _no_change(headers: Headers) -> str | None:
+    """Why a request may look but not change anything; its origin, if it has one, is ours."""
+    if headers.get("origin") is None and _site(headers) != "same-origin":
+        return "Changes are taken from the page itself only."
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return "Changes are taken as JSON only."
+    return None
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None

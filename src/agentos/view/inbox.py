@@ -1,0 +1,112 @@
+"""The inbox as the page shows it: each discussion with its findings, its draft and its verdict. Server."""
+
+import contextlib
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import AgentosError
+from agentos.inbox import Discussion, discussions, next_command
+from agentos.review import read_document
+from agentos.store.home import Home
+from agentos.store.lineage import Lineage
+from agentos.store.records import Records
+from agentos.store.runfolder import read_lines
+from agentos.view.shelf import read_file
+
+MAX_DOCUMENT = 1_000_000
+_NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_TITLE_LENGTH = 120
+
+
+class Inbox:
+    """Reads the discussions of one home."""
+
+    def __init__(self, *, home: Home, worktree: Path, lineage_folder: str) -> None:
+        self._home = home
+        self._worktree = worktree
+        self._lineage_folder = lineage_folder
+
+    def mark(self) -> tuple[Any, ...]:
+        """Something that changes when the inbox does; cheap enough to be asked all the time."""
+        return tuple(
+            (one.label, one.progress.reviews, one.progress.run_id, one.decided) for one in self._discussions()
+        )
+
+    def entries(self) -> list[dict[str, Any]]:
+        return [self._entry(one) for one in self._discussions()]
+
+    def _discussions(self) -> tuple[Discussion, ...]:
+        if not self._home.records.exists():
+            return ()
+        with Records(self._home.records, write=False) as records:
+            return discussions(records)
+
+    def _entry(self, discussion: Discussion) -> dict[str, Any]:
+        progress, decided = discussion.progress, discussion.decided
+        trail = self._trail(progress.workflow, progress.item)
+        verdict = trail.get("verdict")
+        findings, questions = self._last_review(discussion, verdict)
+        source = next(iter(trail.values()), None)
+        return {
+            "label": discussion.label,
+            "id": progress.item,
+            "workflow": progress.workflow,
+            "title": "" if source is None else _title(source["text"]),
+            "run_id": progress.run_id,
+            "reviews": progress.reviews,
+            "since": progress.updated_at,
+            "question": progress.error or "The reviewer asks for a person's decision.",
+            "questions": questions,
+            "findings": findings,
+            "draft": trail.get("draft"),
+            "verdict": verdict,
+            "decided": None
+            if decided is None
+            else {
+                "answer": decided.answer,
+                "note": decided.note,
+                "by": decided.decided_by,
+                "at": decided.decided_at,
+            },
+            "decide_command": f"agentos decide {shlex.quote(discussion.label)} --approve",
+            "command": next_command(self._home, progress),
+        }
+
+    def _trail(self, workflow: str, item: str) -> dict[str, dict[str, str]]:
+        """The first document of the item's trail and the latest of each kind, by kind."""
+        found: dict[str, dict[str, str]] = {}
+        lineage = Lineage(worktree=self._worktree, folder=self._lineage_folder, name=f"{item}-{workflow}")
+        with contextlib.suppress(OSError, AgentosError):
+            folder = lineage.active
+            for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names are all that is needed
+                if kind := _NUMBERED.fullmatch(name):
+                    with contextlib.suppress(OSError, AgentosError):
+                        data = read_file(folder / name, MAX_DOCUMENT)
+                        path = f"{self._lineage_folder}/active/{lineage.name}/{name}"
+                        found[kind[1]] = {"path": path, "text": data.decode("utf-8", errors="replace")}
+        return found
+
+    def _last_review(
+        self, discussion: Discussion, verdict: dict[str, str] | None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Findings and questions as they were recorded; where the run was cleaned away, from the document."""
+        progress = discussion.progress
+        audit = self._home.runs / progress.run_id / f"workflow-audit-{progress.item}.jsonl"
+        if not audit.is_symlink():
+            records = [one for one in read_lines(audit) if one.get("kind") == "verdict"]
+            if records and records[-1].get("review") == progress.reviews:
+                return list(records[-1].get("findings", [])), list(records[-1].get("questions", []))
+        if verdict is None:
+            return [], []
+        reading = read_document(verdict["text"])
+        return [finding.as_dict() for finding in reading.findings], list(reading.questions)
+
+
+def _title(text: str) -> str:
+    found = _HEADING.search(text)
+    line = found[1] if found else text.strip().partition("\n")[0]
+    return "".join(char for char in line if char.isprintable())[:_TITLE_LENGTH]

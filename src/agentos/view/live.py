@@ -1,0 +1,165 @@
+"""What changed, told to every open page: one look at the files for all of them, as server-sent events.
+
+Nobody looks while nobody listens.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agentos.errors import AgentosError
+from agentos.view.inbox import Inbox
+from agentos.view.shelf import Mark, Shelf
+
+LOOK_SECONDS = 0.5
+RUN_SECONDS = 1.0  # between two events of one run
+COST_FACTOR = 5  # a run whose data take long to make is told of more rarely
+HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One look at the home."""
+
+    runs: Mark  # which runs there are, and which of them go on
+    each: dict[str, Mark]
+    inbox: Mark
+
+
+def look(shelf: Shelf, inbox: Inbox) -> Seen:
+    """Look at sizes and times of files; the records are read, which is one query."""
+    each: dict[str, Mark] = {}
+    listed = []
+    for run in shelf.folders():
+        live = shelf.live(run)
+        try:
+            each[run.name] = shelf.mark(run, live=live)
+        except AgentosError:
+            each[run.name] = ("not shown",)
+        listed.append((run.name, live))
+    try:
+        waiting: Mark = inbox.mark()
+    except AgentosError as exc:
+        waiting = (str(exc),)
+    return Seen(runs=tuple(listed), each=each, inbox=waiting)
+
+
+class _Page:
+    """What an open page has not been told yet; a page that is slow is told the latest only."""
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, str], dict[str, Any]] = {}
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def tell(self, event: str, about: str, data: dict[str, Any]) -> None:
+        self._left[event, about] = data
+        self._ready.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._ready.set()
+
+    async def events(self) -> AsyncIterator[str]:
+        while True:
+            try:
+                await asyncio.wait_for(self._ready.wait(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                yield ": still here\n\n"
+                continue
+            self._ready.clear()
+            left, self._left = self._left, {}
+            for (event, _), data in left.items():
+                yield f"event: {event}\ndata: {json.dumps(data)}\n\n"
+            if self._closed:
+                return
+
+
+class Hub:
+    """Looks at the files as long as a page listens, and tells every page what changed."""
+
+    def __init__(
+        self,
+        look_now: Callable[[], Awaitable[Seen]],
+        *,
+        cost: Callable[[str], float] = lambda _run: 0.0,
+        failed: Callable[[Exception], None] = lambda _exc: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look = look_now
+        self._cost = cost
+        self._failed = failed
+        self._clock = clock
+        self._pages: set[_Page] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._changes = 0
+        self._due: set[str] = set()  # runs that changed and were not told of yet
+        self._told: dict[str, float] = {}
+
+    @property
+    def watching(self) -> bool:
+        return self._task is not None
+
+    async def listen(self) -> AsyncIterator[str]:
+        """The events for one page; the first one says that from now on nothing is missed."""
+        if self._closed:
+            return
+        page = _Page()
+        self._pages.add(page)
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch())
+        else:
+            page.tell("hello", "", {"change": self._changes})
+        try:
+            async for event in page.events():
+                yield event
+        finally:
+            self._pages.discard(page)
+            if not self._pages and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    def close(self) -> None:
+        """End every page's stream."""
+        self._closed = True
+        for page in self._pages:
+            page.close()
+
+    async def _watch(self) -> None:
+        try:
+            before = await self._look()
+            self._tell("hello", "")
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                now = await self._look()
+                self._compare(before, now)
+                before = now
+        except Exception as exc:  # noqa: BLE001 - pages must not wait for a watcher that is gone
+            self._failed(exc)
+            for page in self._pages:
+                page.close()
+
+    def _compare(self, before: Seen, now: Seen) -> None:
+        self._due |= {run for run, mark in now.each.items() if before.each.get(run) != mark}
+        ended = {run for run, mark in now.each.items() if mark[0] is False}
+        moment = self._clock()
+        for run in sorted(self._due):
+            pause = max(RUN_SECONDS, COST_FACTOR * self._cost(run))
+            # A run that has just ended is told of at once: nothing comes after it that could bring it up.
+            if run in ended or moment - self._told.get(run, -pause) >= pause:
+                self._due.discard(run)
+                self._told[run] = moment
+                self._tell("run", run, run=run)
+        if before.runs != now.runs:
+            self._tell("runs", "")
+        if before.inbox != now.inbox:
+            self._tell("inbox", "")
+
+    def _tell(self, event: str, about: str, **data: Any) -> None:
+        self._changes += 1
+        for page in self._pages:
+            page.tell(event, about, {"change": self._changes, **data})

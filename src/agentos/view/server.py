@@ -1,0 +1,246 @@
+"""The server of the live page: routes, and serving until it is told to stop. One process, loopback only."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentos.errors import AgentosError, UsageError
+from agentos.inbox import Answer, answer_discussion
+from agentos.report.data import run_data
+from agentos.store.home import Home
+from agentos.view.guard import Door, Guard
+from agentos.view.inbox import Inbox
+from agentos.view.live import Hub, look
+from agentos.view.shelf import NotThere, Shelf
+
+HOST = "127.0.0.1"
+MAX_BODY = 100_000
+MAX_NOTE = 20_000
+LAST_WORDS_SECONDS = 1  # for answers under way when the server is stopped
+
+ASSETS = {
+    "view.js": ("agentos.view", "text/javascript"),
+    "view.css": ("agentos.view", "text/css"),
+    "run.js": ("agentos.report", "text/javascript"),
+    "run.css": ("agentos.report", "text/css"),
+}
+
+Failed = Callable[[str, Exception], None]
+
+
+class View:
+    """The page's routes over one home."""
+
+    def __init__(self, *, name: str, home: Home, shelf: Shelf, inbox: Inbox, failed: Failed) -> None:
+        self._name = name
+        self._home = home
+        self._shelf = shelf
+        self._inbox = inbox
+        self._failed = failed
+        self.hub = Hub(self._look, cost=shelf.cost, failed=lambda exc: failed("/events", exc))
+
+    def app(self) -> Starlette:
+        routes = [
+            Route("/", self._page),
+            Route("/assets/{name}", self._asset),
+            Route("/api/runs", self._runs),
+            Route("/api/runs/{run}", self._run),
+            Route("/api/runs/{run}/log/{label}", self._log),
+            Route("/api/inbox", self._waiting),
+            Route("/api/inbox/{label}", self._answer, methods=["POST"]),
+            Route("/events", self._events),
+        ]
+        handlers: dict[Any, Any] = {
+            NotThere: _said(404),
+            UsageError: _said(409),
+            AgentosError: _said(500),
+            HTTPException: _refused,
+            Exception: self._unexpected,
+        }
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    async def _look(self) -> Any:
+        return await run_in_threadpool(look, self._shelf, self._inbox)
+
+    async def _page(self, _request: Request) -> Response:
+        return Response(_read_asset("agentos.view", "view.html"), media_type="text/html")
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            raise NotThere(f"There is no file {name!r}.")
+        package, media_type = ASSETS[name]
+        return Response(await run_in_threadpool(_read_asset, package, name), media_type=media_type)
+
+    async def _runs(self, request: Request) -> Response:
+        rows = await run_in_threadpool(self._shelf.rows, request.query_params.get("q", ""))
+        return JSONResponse({"project": self._name, "runs": rows})
+
+    async def _run(self, request: Request) -> Response:
+        data = await run_in_threadpool(self._shelf.data, request.path_params["run"])
+        return Response(data, media_type="application/json")
+
+    async def _log(self, request: Request) -> Response:
+        after = request.query_params.get("after")
+        if after is not None and not (after.isascii() and after.isdigit() and len(after) < 16):
+            raise HTTPException(400, "after must be a number of bytes.")
+        run, label = request.path_params["run"], request.path_params["label"]
+        part = await run_in_threadpool(self._shelf.log, run, label, None if after is None else int(after))
+        return JSONResponse(part)
+
+    async def _waiting(self, _request: Request) -> Response:
+        entries = await run_in_threadpool(self._inbox.entries)
+        return JSONResponse(
+            {
+                "waiting": [one for one in entries if one["decided"] is None],
+                "answered": [one for one in entries if one["decided"] is not None],
+            }
+        )
+
+    async def _answer(self, request: Request) -> Response:
+        answer, note, reviews = _decision(await _body(request))
+        answered = await run_in_threadpool(
+            answer_discussion,
+            self._home,
+            request.path_params["label"],
+            answer=answer,
+            note=note,
+            reviews=reviews,
+        )
+        return JSONResponse(asdict(answered))
+
+    async def _events(self, _request: Request) -> Response:
+        return StreamingResponse(self.hub.listen(), media_type="text/event-stream")
+
+    async def _unexpected(self, request: Request, exc: Exception) -> Response:
+        self._failed(request.url.path, exc)
+        return PlainTextResponse("This is a bug; the terminal says where it is described.\n", status_code=500)
+
+
+def make_view(*, home: Home, worktree: Path, lineage_folder: str, failed: Failed) -> View:
+    """Put the page together for one project."""
+
+    def make_data(run: Path) -> dict[str, Any]:
+        return run_data(
+            run, worktree=worktree, lineage_folder=lineage_folder, history=shelf.folders_before(run)
+        )
+
+    shelf = Shelf(home.runs, make_data)
+    inbox = Inbox(home=home, worktree=worktree, lineage_folder=lineage_folder)
+    return View(name=worktree.name, home=home, shelf=shelf, inbox=inbox, failed=failed)
+
+
+def _said(status: int) -> Callable[[Request, Exception], Response]:
+    def answer(_request: Request, exc: Exception) -> Response:
+        return JSONResponse({"error": str(exc)}, status_code=status)
+
+    return answer
+
+
+def _refused(_request: Request, exc: HTTPException) -> Response:
+    return JSONResponse({"error": exc.detail}, status_code=exc.status_code, headers=exc.headers)
+
+
+async def _body(request: Request) -> Any:
+    data = b""
+    async for block in request.stream():
+        data += block
+        if len(data) > MAX_BODY:
+            raise HTTPException(413, f"At most {MAX_BODY:,} bytes are taken.")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise HTTPException(400, "The request is no JSON.") from exc
+
+
+def _decision(body: Any) -> tuple[Answer, str, int | None]:
+    if not isinstance(body, dict) or not body.keys() <= {"answer", "note", "reviews"}:
+        raise HTTPException(400, "An object with answer, note and reviews is needed.")
+    answer, note, reviews = body.get("answer"), body.get("note", ""), body.get("reviews")
+    if answer not in {"approve", "revise"}:
+        raise HTTPException(400, "answer must be approve or revise.")
+    if not isinstance(note, str) or len(note) > MAX_NOTE:
+        raise HTTPException(400, f"note must be a text of at most {MAX_NOTE:,} characters.")
+    if reviews is not None and (not isinstance(reviews, int) or isinstance(reviews, bool)):
+        raise HTTPException(400, "reviews must be a number.")
+    return answer, note, reviews
+
+
+def _read_asset(package: str, name: str) -> bytes:
+    return files(package).joinpath("assets", name).read_bytes()
+
+
+def listen(port: int) -> socket.socket:
+    """Take the port on the loopback interface, or any free one."""
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((HOST, port))
+        taken.listen(128)
+    except (OSError, OverflowError) as exc:
+        taken.close()
+        why = exc.strerror if isinstance(exc, OSError) else str(exc)
+        raise UsageError(f"Cannot listen on port {port} of {HOST}: {why}. Choose another --port.") from exc
+    return taken
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: uvicorn would raise them again at the end, and exit as if killed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(view: View, taken: socket.socket, *, ready: Callable[[str, str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` is told the address, and one that opens the page once."""
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(view, taken, ready))
+
+
+async def _serve(view: View, taken: socket.socket, ready: Callable[[str, str], None]) -> None:
+    door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32))
+    guard = Guard(view.app(), door)
+    config = uvicorn.Config(
+        guard,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=LAST_WORDS_SECONDS,
+    )
+    server = _Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+        view.hub.close()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # Windows has KeyboardInterrupt instead
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+    ticket = secrets.token_urlsafe(32)
+    guard.issue_ticket(ticket)
+    address = f"http://{HOST}:{door.port}/"
+    ready(f"{address}?token={door.token}", f"{address}?token={ticket}")
+    await server.serve(sockets=[taken])

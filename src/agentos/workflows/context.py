@@ -1,0 +1,233 @@
+"""Files of the repo that the drafter gets to read: inside the repo, text, few, and no secrets. Coordinator.
+
+What is named must be there and be usable; what lies in a named folder and is no text of its own is passed by.
+A file that looks like a secret is refused in either case: passed by in silence, nobody would hear of it.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from agentos.console.prefixer import one_line
+from agentos.errors import UsageError
+
+MAX_FILE_BYTES = 100_000
+MAX_TOTAL_BYTES = 400_000
+MAX_FILES = 200
+MAX_ENTRIES = 20_000  # what is looked at in folders, whether taken or not
+_PASSED_BY = frozenset({"node_modules", "__pycache__"})  # and everything hidden
+_NEVER = frozenset({".git", ".agentos"})  # not even when named: urls with passwords, logs, records
+
+_SECRET_NAMES = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
+    ".htpasswd", ".git-credentials", "credentials*", "secrets.*", "service-account*.json",
+    "service_account*.json",
+)  # fmt: skip
+# Made to be shown; what stands in them is looked at all the same.
+_SHOWN_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.md", "*.rst")
+_SECRET_TEXTS = (
+    ("a private key", re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")),
+    ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)(?![0-9A-Z]{9}EXAMPLE\b)[0-9A-Z]{16}\b")),
+    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,})")),
+    ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}")),
+    ("an Anthropic key", re.compile(r"\bsk-ant-[A-Za-z0-9_-]{16,}")),
+    ("an OpenAI key", re.compile(r"\bsk-(?:(?:proj|svcacct|admin)-[A-Za-z0-9_-]{16,}|[A-Za-z0-9]{40,})")),
+    ("a Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("a Slack token", re.compile(r"\bxox[abeprs]-[A-Za-z0-9-]{10,}")),
+    ("a Stripe key", re.compile(r"\b[sr]k_live_[A-Za-z0-9]{16,}")),
+    ("an npm token", re.compile(r"\bnpm_[A-Za-z0-9]{36}\b")),
+    ("a signed token (JWT)", re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}")),
+)
+_PASSWORD = re.compile(
+    r"""passw(?:or)?d["']?\s{0,9}(?:=|:|=>|:=)\s{0,9}["']([^"'\s]{8,200})["']""", re.IGNORECASE
+)
+_TOKEN = re.compile(
+    r"""(?:secret|token|api_?key|access_?key)["']?\s{0,9}(?:=|:|=>|:=)\s{0,9}["']([A-Za-z0-9+/=_.-]{16,200})["']""",
+    re.IGNORECASE,
+)
+_PLACEHOLDER = re.compile(
+    r"passw|secret|example|sample|change|your|test|dummy|fake|placeholder|redacted|xxx|\*\*\*|\.\.\.|[<>{}$%]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A file to read: how it is called, and where it really is."""
+
+    name: str
+    real: Path
+    named: bool  # by the user, and not found in a folder
+
+
+def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
+    """Read the files and folders named, in that order; anything that cannot be given is a UsageError."""
+    texts: dict[str, str] = {}
+    for path in paths:
+        empty = True
+        for found in _files(worktree, path):
+            if found.name not in texts:
+                text = _text(found)
+                if text is None:
+                    continue
+                texts[found.name] = text
+                _refuse_too_much(texts)
+            empty = False
+        if empty:
+            raise UsageError(f"--context {_shown(path)}: there is no text file in this folder.")
+    return texts
+
+
+def _text(found: _Found) -> str | None:
+    """Read and check one file; None is one to pass by."""
+    _refuse_name(found)
+    data = _read(found)
+    text = None if data is None else _decoded(data, found)
+    if text is not None and (told := secret_in(text)):
+        raise UsageError(
+            f"--context: {found.name} is refused: {told}. Take it out of the file, or leave the file out; "
+            "nothing of it was sent."
+        )
+    return text
+
+
+def _files(worktree: Path, path: Path) -> Iterator[_Found]:
+    shown, root = _shown(path), os.path.realpath(worktree)
+    if path.is_absolute() or ".." in path.parts or "\0" in str(path):
+        raise UsageError(f"--context {shown}: name a file or folder inside the repo, by its path from there.")
+    real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - realpath knows no Path
+    if not Path(real).is_relative_to(root):
+        raise UsageError(
+            f"--context {shown} leads outside the repo through a link; copy the file into the repo."
+        )
+    inner = Path(real).relative_to(root)
+    if kept := next((part for part in (*path.parts, *inner.parts) if part.casefold() in _NEVER), None):
+        raise UsageError(f"--context {shown}: what is in {kept} is never given to a model.")
+    try:
+        mode = os.stat(real).st_mode  # noqa: PTH116
+    except OSError as exc:
+        raise UsageError(f"--context {shown}: {exc.strerror or exc}. Paths start at {worktree}.") from exc
+    if stat.S_ISDIR(mode):
+        yield from _walk(Path(real), path, shown)
+    elif stat.S_ISREG(mode):
+        yield _Found(name=_shown(path), real=Path(real), named=True)
+    else:
+        raise UsageError(f"--context {shown} is neither a file nor a folder.")
+
+
+def _walk(top: Path, path: Path, shown: str) -> Iterator[_Found]:
+    """Go through a folder in order; links are passed by, for what they lead to has its own place."""
+    seen = 0
+    waiting = [(top, path)]
+    while waiting:
+        folder, name = waiting.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as exc:
+            raise UsageError(f"--context {_shown(name)} cannot be listed: {exc.strerror or exc}.") from exc
+        folders: list[tuple[Path, Path]] = []
+        for entry in entries:
+            seen += 1
+            if seen > MAX_ENTRIES:
+                raise UsageError(
+                    f"--context {shown} holds more than {MAX_ENTRIES:,} files; name a smaller folder."
+                )
+            if entry.name.startswith(".") or entry.name in _PASSED_BY or entry.is_symlink():
+                continue
+            if entry.is_dir():
+                folders.append((Path(entry.path), name / entry.name))
+            elif entry.is_file():
+                yield _Found(name=_shown(name / entry.name), real=Path(entry.path), named=False)
+        waiting += reversed(folders)
+
+
+def _read(found: _Found) -> bytes | None:
+    """Read a file whole; None is one to pass by."""
+    try:
+        # Not through a link that was put there since, and without waiting for the other end of a pipe.
+        descriptor = os.open(found.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            info = os.fstat(descriptor)
+            data = file.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(info.st_mode) else b"\0"
+    except OSError as exc:
+        raise UsageError(f"--context {found.name} cannot be read: {exc.strerror or exc}.") from exc
+    if b"\0" in data:
+        if found.named:
+            raise UsageError(f"--context {found.name} is a binary file, not text.")
+        return None
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError(
+            f"--context: {found.name} has {info.st_size:,} bytes, and a file may have {MAX_FILE_BYTES:,}. "
+            "Leave it out, or give a shorter file that says what matters."
+        )
+    return data
+
+
+def _decoded(data: bytes, found: _Found) -> str | None:
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as exc:
+        if not found.named:
+            return None
+        raise UsageError(
+            f"--context {found.name} is not UTF-8 text (byte {exc.start}); save it as UTF-8."
+        ) from exc
+
+
+def _refuse_name(found: _Found) -> None:
+    for name in (Path(found.name).name.casefold(), found.real.name.casefold()):
+        if _matches(name, _SECRET_NAMES) and not _matches(name, _SHOWN_NAMES):
+            raise UsageError(
+                f"--context: {found.name} is refused, for files of that name hold secrets. "
+                "Leave it out; nothing of it was sent."
+            )
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def secret_in(text: str) -> str | None:
+    """Say what in a text looks like a secret and where, without a character of it."""
+    for what, pattern in _SECRET_TEXTS:
+        if found := pattern.search(text):
+            return f"line {_line(text, found)} looks like {what}"
+    for found in _PASSWORD.finditer(text):
+        if not _PLACEHOLDER.search(found[1]):
+            return f"line {_line(text, found)} looks like a password"
+    for found in _TOKEN.finditer(text):
+        value = found[1]
+        random = any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and len(set(value)) > 9
+        if random and not _PLACEHOLDER.search(value):
+            return f"line {_line(text, found)} looks like a key or token"
+    return None
+
+
+def _line(text: str, found: re.Match[str]) -> int:
+    return text.count("\n", 0, found.start()) + 1
+
+
+def _refuse_too_much(texts: dict[str, str]) -> None:
+    sizes = {name: len(text.encode()) for name, text in texts.items()}
+    total = sum(sizes.values())
+    if len(sizes) > MAX_FILES:
+        raise UsageError(
+            f"--context gives more than {MAX_FILES} files; name smaller folders, or the files that matter."
+        )
+    if total > MAX_TOTAL_BYTES:
+        largest = sorted(sizes.items(), key=lambda one: -one[1])[:3]
+        told = ", ".join(f"{name} ({size:,})" for name, size in largest)
+        raise UsageError(
+            f"--context gives more than {MAX_TOTAL_BYTES:,} bytes: {total:,} with {list(sizes)[-1]}. "
+            f"Leave some out; the largest are {told}."
+        )
+
+
+def _shown(path: Path) -> str:
+    """The name as it may stand in a message or a prompt: one line of valid text."""
+    return one_line(os.fsencode(path.as_posix()).decode("utf-8", errors="backslashreplace"))

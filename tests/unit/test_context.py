@@ -1,0 +1,250 @@
+"""Context files: inside the repo, text, within the caps, and nothing that looks like a secret."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentos.errors import Exit, UsageError
+from agentos.workflows import context
+from agentos.workflows.context import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, read_context, secret_in
+
+PRIVATE_KEY = "-----BEGIN RSA PRIVATE " + "KEY-----"
+GITHUB = "ghp_" + "a1B2" * 9
+JWT = ("eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", "dozjgNryP4J3jVmNHl0w5N")
+SECRETS = {
+    "a private key": f"x\n{PRIVATE_KEY}\nMIIE",
+    "an AWS access key": "id = AKIA" + "Q3EGRA7XKLM2P4WZ",
+    "a GitHub token": f"token {GITHUB}",
+    "an Anthropic key": "sk-ant-" + "api03-abcdefGHIJ0123456789",
+    "an OpenAI key": "sk-proj-" + "abcdefGHIJ0123456789",
+    "a Google API key": "AIza" + "SyA1234567890abcdefghijklmnopqrstuv",
+    "a Slack token": "xoxb-" + "123456789012-abcdef",
+    "a signed token (JWT)": ".".join(JWT),
+    "a password": "password = " + '"hunter2hunter2"',
+    "a key or token": '"api_key": ' + '"9f8e7d6c5b4a39281706f5e4"',
+}
+HARMLESS = (
+    "password = os.environ['PASSWORD']",
+    'password = "changeme-please"',
+    'password: "${DB_PASSWORD}"',
+    'password = "short"',
+    'PASSWORD_FIELD = "the password of the user"',
+    'token = "<your token here>"',
+    'token = "next_page_token_name"',
+    "the ids start with AKIA or ghp_",
+    "AKIA" + "IOSFODNN7EXAMPLE",
+    "-----BEGIN PUBLIC KEY-----",
+    "-----BEGIN CERTIFICATE-----",
+    "sk-ant-...",
+    "AIza followed by 35 characters",
+    "eyJ is how a token begins",
+    "task-proj-management-of-many-things",
+)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    root = tmp_path / "repo"
+    root.mkdir()
+    return root
+
+
+def put(root: Path, name: str, content: str | bytes = "text\n") -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def refused(repo: Path, *names: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        read_context(repo, [Path(name) for name in names])
+    assert caught.value.exit_code == Exit.USAGE
+    return str(caught.value)
+
+
+def read(repo: Path, *names: str) -> dict[str, str]:
+    return read_context(repo, [Path(name) for name in names])
+
+
+# What is given
+
+
+def test_nothing_named_is_nothing_given(repo: Path) -> None:
+    put(repo, "README.md")
+    assert read(repo) == {}
+
+
+def test_files_come_in_the_order_named_and_once(repo: Path) -> None:
+    put(repo, "b.md", "bee\r\n")
+    put(repo, "docs/a.md", "\ufeffä\n")
+    given = read(repo, "b.md", "docs/a.md", "./b.md", "docs")
+    assert list(given.items()) == [("b.md", "bee\n"), ("docs/a.md", "ä\n")]
+
+
+def test_a_folder_gives_its_text_files_in_order(repo: Path) -> None:
+    for name in ("src/z.py", "src/a.py", "src/sub/deep/c.py", "src/empty.py"):
+        put(repo, name, "" if "empty" in name else name)
+    put(repo, "src/picture.png", b"\x89PNG\0\0")
+    put(repo, "src/large.bin", b"\0" * (MAX_FILE_BYTES + 1))
+    put(repo, "src/latin.txt", "ä".encode("latin-1"))
+    for name in (".hidden", ".git/config", ".agentos/log", "node_modules/x.js", "__pycache__/x.txt"):
+        put(repo, f"src/{name}", PRIVATE_KEY)
+    outside = put(repo.parent, "outside.md", "not ours")
+    (repo / "src/link.md").symlink_to(outside)
+    (repo / "src/loop").symlink_to(repo / "src")
+    os.mkfifo(repo / "src/pipe")
+    assert list(read(repo, "src")) == ["src/a.py", "src/empty.py", "src/z.py", "src/sub/deep/c.py"]
+    assert list(read(repo, ".")) == list(read(repo, "src"))
+
+
+def test_a_hidden_file_is_given_when_it_is_named(repo: Path) -> None:
+    put(repo, ".editorconfig", "root = true\n")
+    put(repo, ".github/workflows/ci.yml", "on: push\n")
+    assert list(read(repo, ".editorconfig", ".github")) == [".editorconfig", ".github/workflows/ci.yml"]
+
+
+def test_a_link_inside_the_repo_is_followed(repo: Path) -> None:
+    put(repo, "docs/a.md", "here")
+    (repo / "a.md").symlink_to("docs/a.md")
+    assert read(repo, "a.md") == {"a.md": "here"}
+
+
+def test_a_strange_name_stays_one_line_of_valid_text(repo: Path) -> None:
+    (repo / "d").mkdir()
+    put(repo, "d/a\nb\x1b.md")
+    Path(os.fsdecode(os.fsencode(repo) + b"/d/\xff.md")).write_text("x")
+    names = list(read(repo, "d"))
+    assert names == ["d/a\\nb\\x1b.md", "d/\\xff.md"]
+
+
+# What cannot be given
+
+
+@pytest.mark.parametrize("name", ["/etc/hosts", "../other", "a/../../other", "missing.md"])
+def test_a_path_that_is_not_in_the_repo_is_refused(repo: Path, name: str) -> None:
+    assert name in refused(repo, name)
+
+
+def test_a_link_that_leads_outside_is_refused(repo: Path) -> None:
+    put(repo.parent, "outside/a.md")
+    (repo / "file.md").symlink_to(repo.parent / "outside/a.md")
+    (repo / "folder").symlink_to(repo.parent / "outside")
+    for name in ("file.md", "folder", "folder/a.md"):
+        assert "outside the repo" in refused(repo, name)
+        assert name in refused(repo, name)
+
+
+@pytest.mark.parametrize("name", [".git/config", ".agentos/records.db", ".GIT/config", "link"])
+def test_what_git_and_we_keep_is_never_given(repo: Path, name: str) -> None:
+    put(repo, ".git/config")
+    put(repo, ".agentos/records.db")
+    (repo / "link").symlink_to(".git")
+    assert "never given" in refused(repo, name)
+
+
+def test_a_named_file_must_be_text(repo: Path) -> None:
+    put(repo, "a.bin", b"a\0b")
+    put(repo, "latin.txt", "ä".encode("latin-1"))
+    os.mkfifo(repo / "pipe")
+    (repo / "empty").mkdir()
+    assert "a.bin is a binary file" in refused(repo, "a.bin")
+    assert "latin.txt is not UTF-8 text (byte 0)" in refused(repo, "latin.txt")
+    assert "pipe is neither a file nor a folder" in refused(repo, "pipe")
+    assert "no text file" in refused(repo, "empty")
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env", ".env.local", ".ENV", "server.pem", "tls.key", "a.p12", "a.pfx", "a.keystore", "id_rsa",
+        "id_rsa.old", "id_ed25519", ".netrc", ".npmrc", ".pypirc", "credentials", "credentials.json",
+        "secrets.yaml", "a.kdbx", ".htpasswd", "service-account-prod.json", "Service-Account.json",
+    ],
+)  # fmt: skip
+def test_a_file_named_like_a_secret_is_refused(repo: Path, name: str) -> None:
+    put(repo, f"conf/{name}", "nothing in it\n")
+    assert f"conf/{name} is refused" in refused(repo, f"conf/{name}")
+    if not name.startswith("."):
+        assert f"conf/{name} is refused" in refused(repo, "conf")
+
+
+def test_a_secret_is_refused_whatever_its_kind_and_its_link(repo: Path) -> None:
+    put(repo, "keys/store.p12", b"\0\1\2")
+    put(repo, ".env", "A=1")
+    (repo / "notes.txt").symlink_to(".env")
+    assert "keys/store.p12 is refused" in refused(repo, "keys")
+    assert "notes.txt is refused" in refused(repo, "notes.txt")
+
+
+@pytest.mark.parametrize("name", [".env.example", "secrets.sample", "credentials.md", "keys.py", "env.py"])
+def test_a_file_made_to_be_shown_passes_by_its_name_alone(repo: Path, name: str) -> None:
+    put(repo, name, "A=\n")
+    assert read(repo, name) == {name: "A=\n"}
+    put(repo, name, f"A={GITHUB}\n")
+    assert "line 1 looks like a GitHub token" in refused(repo, name)
+
+
+@pytest.mark.parametrize("what", SECRETS)
+def test_a_text_with_a_secret_is_refused_without_showing_it(repo: Path, what: str) -> None:
+    put(repo, "docs/notes.md", f"one\ntwo\n{SECRETS[what]}\n")
+    for name in ("docs", "docs/notes.md"):
+        told = refused(repo, name)
+        assert (
+            f"docs/notes.md is refused: line {4 if what == 'a private key' else 3} looks like {what}" in told
+        )
+        assert not any(word in told for word in SECRETS[what].split() if len(word) > 12)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_a_text_about_secrets_is_none(text: str) -> None:
+    assert secret_in(text) is None
+
+
+def test_our_own_sources_are_no_secrets() -> None:
+    """The least that a search for secrets must get right: a whole program that is about keys."""
+    sources = Path(context.__file__).parents[1]
+    wrong = {
+        str(path): told for path in sources.rglob("*.py") if (told := secret_in(path.read_text("utf-8")))
+    }
+    assert wrong == {}
+
+
+# Caps
+
+
+def test_a_file_may_be_as_large_as_the_cap(repo: Path) -> None:
+    put(repo, "a.md", "x" * MAX_FILE_BYTES)
+    assert len(read(repo, "a.md")["a.md"]) == MAX_FILE_BYTES
+    put(repo, "a.md", "x" * (MAX_FILE_BYTES + 1))
+    for name in ("a.md", "."):
+        assert f"a.md has {MAX_FILE_BYTES + 1:,} bytes" in refused(repo, name)
+
+
+def test_all_together_may_be_as_large_as_the_cap(repo: Path) -> None:
+    for number in range(MAX_TOTAL_BYTES // MAX_FILE_BYTES):
+        put(repo, f"d/{number}.md", "x" * MAX_FILE_BYTES)
+    assert sum(map(len, read(repo, "d").values())) == MAX_TOTAL_BYTES
+    put(repo, "d/z.md", "é")
+    told = refused(repo, "d")
+    assert f"{MAX_TOTAL_BYTES + 2:,} with d/z.md" in told
+    assert "d/0.md (100,000)" in told
+
+
+def test_files_may_be_as_many_as_the_cap(repo: Path) -> None:
+    for number in range(MAX_FILES):
+        put(repo, f"d/{number}.md")
+    assert len(read(repo, "d")) == MAX_FILES
+    put(repo, "d/one-more.md")
+    assert f"more than {MAX_FILES} files" in refused(repo, "d")
+
+
+def test_a_folder_without_end_is_not_walked_to_its_end(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "MAX_ENTRIES", 5)
+    for number in range(6):
+        put(repo, f"d/{number}.bin", b"\0")
+    assert "d holds more than 5 files" in refused(repo, "d")

@@ -1,0 +1,282 @@
+"""Text made harmless: whoever is named is not called, nothing is closed, no marker but ours."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from agentos.github.harmless import (
+    BREAK,
+    MAX_TITLE,
+    harmless_body,
+    harmless_title,
+    labels_of,
+    new_marker,
+    title_and_text,
+)
+
+MARKER = "<!-- agentos-filing: 0123456789abcdef0123456789abcdef -->"
+
+# What GitHub looks for in the text it shows.
+MENTION = re.compile(r"(?:^|[^A-Za-z0-9])@[A-Za-z0-9]")
+CLOSING = re.compile(
+    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+"
+    r"(?:(?:[\w.-]+/[\w.-]+)?#\d|GH-\d|https?://\S+/issues/\d)",
+    re.IGNORECASE,
+)
+
+
+def body_of(text: str) -> str:
+    body = harmless_body(text, MARKER)
+    assert body.endswith(f"\n\n{MARKER}\n")
+    return body.removesuffix(f"\n\n{MARKER}\n")
+
+
+def shown(text: str) -> str:
+    """What a reader sees outside code, as far as mentions go."""
+    html = MarkdownIt("commonmark").enable("table").render(text)
+    html = re.sub(r"<pre>.*?</pre>|<code[^>]*>.*?</code>", "<>", html, flags=re.DOTALL)
+    seen = re.sub(r"<[^>]*>", "\n", html)
+    for entity, char in (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
+        seen = seen.replace(entity, char)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@bob",
+        "Ask @bob, (@bob) or @acme/team-x.",
+        "*@bob* _@bob_ **@bob** ~@bob~ [@bob](x)",
+        "\\@bob",
+        "&#64;bob &#x40;bob &#0064;bob &commat;bob",
+        "&&#35;64;bob",
+        "&amp&#35;64;bob &#38;#64;bob",
+        "@&#98;ob",
+        "ä@bob foo.@bob",
+        "# Title for @bob",
+        "- @bob\n  - @bob\n> @bob",
+        "    @bob in indented code",
+        "[^1]: note\n\n    @bob in a footnote",
+        "```\n@bob in a fence that stays open",
+        "````\n```\n@bob",
+        "~~~\n```\n@bob",
+        "text ` @bob",
+        "`` ` @bob ` x",
+        "`a @bob\nb`",
+        "\\`@bob`",
+        "<code>@bob</code> <pre>@bob</pre>",
+        '<a title="`">@bob`</a>',
+        "<div>\n```\n@bob\n```\n</div>",
+        "| a | b |\n| - | - |\n| ` | @bob ` |",
+        "$a ` b$ @bob `c",
+        "`x`@bob `x` @bob",
+        "```\ncode\n```\n@bob\n```\ncode\n```",
+        "`a``b` @bob `c`",
+        "me.@bob.com x@bob",
+        "@bob\r\n@bob\r@bob",
+    ],
+)
+def test_nobody_is_called(text: str) -> None:
+    body = body_of(text)
+
+    assert not re.search(r"@bob|@acme", body)
+    assert not MENTION.search(shown(body))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write to ann.lee+x@example.com or <ann@example.co.uk>.",
+        "Use `@dataclass` and `` @cached_property `` here.",
+        "```python\n@dataclass\nclass A: ...\n```",
+        "~~~~\n@bob\n```\n~~~~",
+        "- a list\n\n  ```\n  @app.route\n  ```\n\n- more `@x`",
+        "> ```\n> @bob\n> ```",
+        "`git@github.com:a/b`",
+        "```\nfixes #12\n```",
+        "a @ b, 3 @ 4 EUR",
+    ],
+)
+def test_code_and_addresses_stay_as_they_are(text: str) -> None:
+    assert body_of(text) == text
+
+
+@pytest.mark.parametrize(
+    "word", ["close", "Closes", "CLOSED", "fix", "fixes", "Fixed", "resolve", "resolves", "resolved"]
+)
+@pytest.mark.parametrize(
+    "rest",
+    [" #12", ": #12", "  #12", "\n#12", " acme/widgets#12", " GH-12", " https://github.com/a/b/issues/12"],
+)
+def test_nothing_is_closed(word: str, rest: str) -> None:
+    body = body_of(f"This {word}{rest}.")
+
+    assert body == f"This {word}{BREAK}{rest}."
+    assert not CLOSING.search(body)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fixes&nbsp;#12",
+        "Fixes &#35;12",
+        "Fixes &num;12",
+        "F&#105;xes #12",
+        "Fixes GH&#45;12",
+        "**Fixes** #12",
+        "Fixes [#12](x)",
+        "> Fixes\n> #12",
+        "Fixes&#32;#12",
+        "Fixes #&#49;2",
+        "fixes\u00a0#12",
+        "Fixes `x`, closes #12",
+    ],
+)
+def test_nothing_is_closed_in_disguise(text: str) -> None:
+    body = body_of(text)
+
+    assert re.search(rf"(?:fixes|closes){BREAK}", body, re.IGNORECASE)
+    assert not CLOSING.search(shown(body))
+
+
+@pytest.mark.parametrize(
+    "text", ["Fixes the bug", "prefixes #1x", "See #12", "a fixture a/b#1", "fixtures/data#1"]
+)
+def test_other_words_stay_as_they_are(text: str) -> None:
+    assert body_of(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MARKER,
+        f"```\n{MARKER}\n```",
+        f"`{MARKER}`",
+        "<!-- agentos: item=ISSUE-x input=sha256:0 -->",
+        "<!\u0000-- x -->",
+        "<!&#45;- x -->",
+        "<!--\nmock: verdicts=APPROVED",
+    ],
+)
+def test_no_comment_of_the_model_stays_hidden(text: str) -> None:
+    body = body_of(text)
+
+    assert "<!--" not in body
+    assert "&lt;!--" in body
+
+
+def test_the_line_of_the_local_document_is_dropped() -> None:
+    line = f"<!-- agentos: item=ISSUE-dark-mode input=sha256:{'ab' * 32} -->"
+
+    assert body_of(f"Text\n\n{line}\n") == "Text"
+    assert body_of(f"{line}\n") == ""
+    assert "&lt;!-- agentos" in body_of(f"{line}\n\nText")
+
+
+def test_the_marker_stays_hidden_behind_an_open_fence() -> None:
+    body = harmless_body("~~~~python\ncode", MARKER)
+
+    assert body == f"~~~~python\ncode\n~~~~\n\n{MARKER}\n"
+    assert f"{MARKER}" in MarkdownIt("commonmark").render(body)  # as HTML, not as text
+
+
+def test_control_characters_go_and_lines_stay() -> None:
+    assert body_of("a\x00b\x1b[31m\tc\r\nd\x85e") == "ab[31m\tc\nde"
+
+
+PIECES = (
+    *("@bob", "bob", "x", "&#64;", "&#35;", "64;", "&", "fixes", " #12", "<!--", "-->"),
+    *("`", "``", "```", "~~~", "\n", "\n\n", " ", "    ", "> ", "- "),
+    *("|", "<b>", "</b>", "<", "\\", "$", "[", "](y)", "_", "*"),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_whatever_is_written_calls_nobody(text: str) -> None:
+    body = body_of(text)
+
+    assert "<!--" not in body
+    assert not MENTION.search(shown(body))
+    if "```" not in text and "~~~" not in text:  # a fence that was left open is closed, and then it is code
+        assert body_of(body) == body
+
+
+def test_a_long_hostile_text_takes_no_time() -> None:
+    for text in (
+        "@" * 60_000,
+        "`" * 60_000,
+        "&#35;" * 12_000,
+        "fixes " * 10_000,
+        "<!--" * 15_000,
+        "a@" * 30_000,
+    ):
+        body_of(text)
+
+
+# Titles.
+
+
+def test_a_title_is_one_plain_line() -> None:
+    assert harmless_title("  Dark\n mode\t\x1b[31m for\u202e all ") == "Dark mode [31m for all"
+    assert harmless_title("Ask @bob, fixes #12") == f"Ask @{BREAK}bob, fixes{BREAK} #12"
+    assert harmless_title("\n\x00") == "Untitled"
+    long = harmless_title("word " * 200)
+    assert len(long) <= MAX_TITLE
+    assert long.endswith("…")
+    assert len(harmless_title("x" * MAX_TITLE)) == MAX_TITLE
+
+
+@pytest.mark.parametrize(
+    ("document", "title", "text"),
+    [
+        ("# Dark mode\n\nText\n", "Dark mode", "Text\n"),
+        ("\ufeff\n\n# Dark mode #\r\n\r\nText", "Dark mode", "Text"),
+        ("Text\n\n# Later", None, "Text\n\n# Later"),
+        ("## Small\n\nText", None, "## Small\n\nText"),
+        ("#hash", None, "#hash"),
+        ("# ", None, "# "),
+        ("", None, ""),
+    ],
+)
+def test_a_document_begins_with_its_title(document: str, title: str | None, text: str) -> None:
+    assert title_and_text(document) == (title, text)
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    ("section", "labels"),
+    [
+        ("enhancement, ui", ("enhancement", "ui")),
+        ("`enhancement`, `area: ui`", ("enhancement", "area: ui")),
+        ("- bug\n- `size: S`\n\n", ("bug", "size: S")),
+        ("* **bug**\n1. two, three", ("bug", "two", "three")),
+        ("<!-- Comma separated, in one line. -->\n\nbug, Bug, BUG", ("bug",)),
+        ("bug, ui\n\nThese were chosen, as usual, with care.", ("bug", "ui")),
+        ("None", ()),
+        ("n/a", ()),
+        ("", ()),
+        (f"ok, {'x' * 51}, bad\u202ename, {'y' * 50}", ("ok", "y" * 50)),
+        (", ".join(f"l{n}" for n in range(30)), tuple(f"l{n}" for n in range(10))),
+    ],
+)
+def test_labels_stand_in_their_section(section: str, labels: tuple[str, ...]) -> None:
+    assert labels_of(f"# T\n\n## Labels\n\n{section}\n\n## T-shirt size\n\nS, small\n") == labels
+
+
+def test_a_document_without_the_section_has_no_labels() -> None:
+    assert labels_of("# T\n\nLabels: bug\n") == ()
+    assert labels_of("```\n## Labels\n\nbug\n```\n") == ()
+    assert labels_of("## Labels\n") == ()
+
+
+def test_markers_differ() -> None:
+    markers = {new_marker() for _ in range(100)}
+
+    assert len(markers) == 100
+    assert all(re.fullmatch(r"<!-- agentos-filing: [0-9a-f]{32} -->", marker) for marker in markers)

@@ -1,0 +1,127 @@
+"""Whether the model served is the model asked for, and what a call makes of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from agentos.errors import ItemFailed
+from agentos.llm.caller import Caller, Made
+from agentos.llm.provider import Cancel, Reply, Request, Role
+from agentos.llm.served import same_model
+from agentos.wire import Leased, Settled
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("gpt-5", "gpt-5"),
+        ("gpt-5", "GPT-5 "),
+        ("gpt-5", ""),
+        ("gpt-5", "gpt-5-2025-08-07"),
+        ("gpt-4", "gpt-4-0613"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5@20250929"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929-v1:0"),
+        ("claude-sonnet-4-5[1m]", "claude-sonnet-4-5-20250929"),
+        ("gemini-2.5-pro", "gemini-2.5-pro-preview-05-06"),
+        ("gemini-2.5-pro", "gemini-2.5-pro-preview"),
+        ("gemini-2.5-flash", "models/gemini-2.5-flash-preview-09-2025"),
+        ("models/gemini-2.0-flash", "gemini-2.0-flash-001"),
+        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
+        ("chatgpt-4o-latest", "chatgpt-4o-latest"),
+        ("openai/gpt-5", "gpt-5-2025-08-07"),
+        ("gpt-5", "openai/gpt-5"),
+        ("openrouter/openai/gpt-5", "openai/gpt-5"),
+        ("mistral-large-2512", "mistral-large-2512"),
+        ("reviewer", "reviewer"),
+    ],
+)
+def test_the_same_model_by_another_name(asked: str, served: str) -> None:
+    assert same_model(asked, served)
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("gpt-5", "gpt-5-mini"),
+        ("gpt-5", "gpt-5.1"),
+        ("gpt-5", "gpt-4"),
+        ("gpt-5-mini", "gpt-5"),
+        ("gpt-5", "gpt-5-mini-2025-08-07"),
+        ("gpt-5-2025-08-07", "gpt-5"),
+        ("gpt-4", "gpt-4-32k"),
+        ("gemini-2.5-pro", "gemini-2.5-flash"),
+        ("gemini-2.5-flash", "gemini-2.5-flash-lite"),
+        ("gemini-2.5-flash", "gemini-2.5-flash-lite-preview-06-17"),
+        ("claude-sonnet-4", "claude-sonnet-4-5"),
+        ("claude-opus-4", "claude-opus-4-1-20250805"),
+        ("claude-sonnet-4-20250514", "claude-sonnet-4-5-20250929"),
+        ("claude-3-5-sonnet-latest", "claude-3-5-haiku-20241022"),
+        ("sonnet", "claude-sonnet-4-5"),
+        ("openai/gpt-5", "azure/gpt-5"),
+        ("reviewer", "reviewer-other"),
+        ("o3", "o3-mini"),
+    ],
+)
+def test_another_model(asked: str, served: str) -> None:
+    assert not same_model(asked, served)
+
+
+class Desk:
+    """Serves every call by one model, and notes what is settled and kept."""
+
+    def __init__(self, served: str) -> None:
+        self.reply = Reply(text="a review", model=served, tokens_in=10, tokens_out=20)
+        self.calls = 0
+        self.settled: list[Settled] = []
+        self.kept: list[Made] = []
+
+    def lease(
+        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
+    ) -> Leased:
+        return Leased(number=1, lease=7, key="key-1", secret="s")
+
+    def settle(self, settled: Settled) -> None:
+        self.settled.append(settled)
+
+    def waiting(self, seconds: float, reason: str) -> None:
+        raise AssertionError
+
+    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+        self.calls += 1
+        return self.reply
+
+    def ask(self, role: Role) -> Made:
+        request = Request(role=role, model="gpt-5", number=1, system="", prompt="p")
+        caller = Caller("openai", self, self, cancel=Cancel(), max_retries=5, call_timeout=60.0)
+        return caller.call(request, keep=self.kept.append)
+
+
+def test_a_review_by_another_model_is_paid_not_kept_and_not_asked_for_again() -> None:
+    desk = Desk("gpt-5-mini")
+    with pytest.raises(ItemFailed, match="reviewer: asked for openai:gpt-5, was served 'gpt-5-mini'"):
+        desk.ask("reviewer")
+    (settled,) = desk.settled
+    assert (settled.error, settled.tokens_in, settled.tokens_out) == (None, 10, 20)
+    assert desk.kept == []
+    assert desk.calls == 1
+
+
+def test_a_name_that_a_hostile_server_gives_is_shown_short_and_tame() -> None:
+    with pytest.raises(ItemFailed) as caught:
+        Desk("\x1b[2J" + "x" * 5000).ask("reviewer")
+    assert "\x1b" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("served", ["gpt-5", "gpt-5-2025-08-07", ""])
+def test_a_review_by_the_model_asked_for_is_kept(served: str) -> None:
+    desk = Desk(served)
+    assert desk.ask("reviewer").reply == desk.reply
+    assert len(desk.kept) == 1
+
+
+def test_a_draft_by_another_model_is_kept_and_its_model_told() -> None:
+    desk = Desk("gpt-4")
+    assert desk.ask("drafter").reply.model == "gpt-4"
+    assert desk.kept[0].reply == replace(desk.reply)
