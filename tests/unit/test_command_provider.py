@@ -160,6 +160,7 @@ def test_claude_has_no_tools_settings_servers_commands_memory_files_or_session(
     assert {"--strict-mcp-config", "--disable-slash-commands", "--no-session-persistence"} < set(argv)
     assert seen["env"]["CLAUDE_CODE_DISABLE_ATTACHMENTS"] == "1"
     assert seen["env"]["CLAUDE_CODE_DISABLE_CLAUDE_MDS"] == "1"
+    assert seen["env"]["CLAUDE_CODE_MAX_RETRIES"] == "0"
 
 
 def test_gemini_has_no_tools_servers_extensions_or_memory_files_and_reads_no_file_named_in_a_text(
@@ -176,6 +177,7 @@ def test_gemini_has_no_tools_servers_extensions_or_memory_files_and_reads_no_fil
     settings = json.loads(COMMANDS["gemini-cli"].files[".gemini/settings.json"])
     assert settings["tools"] == {"core": ["none"]}
     assert settings["mcp"] == {"allowed": ["none"]}
+    assert settings["general"] == {"maxAttempts": 1}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -429,6 +431,7 @@ def test_a_login_that_is_missing_shows_in_the_messages_of_claude() -> None:
 @pytest.mark.parametrize("reason", ["max_tokens", "refusal"])
 def test_an_answer_of_claude_that_is_not_whole_is_no_answer(reason: str) -> None:
     error = claude_error(claude_result(stop_reason=reason), code=0)
+    assert error.tokens == (123, 7), "it was paid for"
     assert error.error_class is (ErrorClass.TRANSIENT if reason == "max_tokens" else ErrorClass.BAD_REQUEST)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from agentos.cli.completion import CHOICES
 from agentos.cli.init import EXAMPLES, repo_text, user_text
 from agentos.config import Origin, load_config
 from agentos.errors import Exit
-from agentos.health import Check, State, examine, exit_code
+from agentos.health import Check, State, examine, exit_code, live
 from agentos.health.access import Key
 from agentos.health.live import Called, judge
 from agentos.llm.http import incomplete
@@ -208,7 +209,8 @@ def test_settings_are_shown_with_their_origins(place: Place) -> None:
 def test_a_broken_setting_is_one_problem_with_its_place(
     place: Place, user: str, repo: str, variable: Mapping[str, str], fix: str
 ) -> None:
-    place.user_file.write_text(user)
+    if user:
+        place.user_file.write_text(user)
     place.put("agentos.toml", repo)
     place.environment |= variable
     checks = place.examine()
@@ -428,6 +430,41 @@ def test_each_error_is_told_in_words_with_advice(kind: ErrorClass, state: State,
 def test_a_refused_model_stays_a_problem_beside_a_key_that_works() -> None:
     found = judge([called(1, error=error(ErrorClass.BAD_REQUEST)), called(2, reply=REPLY)])
     assert exit_code(found) == Exit.USAGE
+
+
+class Deaf:
+    """A provider whose call never comes back, whatever it is told."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+
+    def call(self, *_request: Any, **_how: Any) -> Reply:
+        self.end.wait()
+        return REPLY
+
+
+def test_a_call_that_never_comes_back_is_not_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up(place)
+    deaf = Deaf()
+    monkeypatch.setattr(live, "make_provider", lambda _name, _job: deaf)
+    monkeypatch.setattr(live, "CALL_SECONDS", 0.05)
+    monkeypatch.setattr(live, "GRACE_SECONDS", 0.05)
+    checks = place.examine(live=True)
+    deaf.end.set()
+    assert problems(checks) == {("live", "openai"), ("live", "anthropic")}
+    assert "no answer within" in one(checks, "live", "openai").text
+
+
+def test_an_error_nobody_foresaw_shows_no_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up(place)
+
+    def make(_name: str, _job: Any) -> Any:
+        raise RuntimeError(f"header {SECRET} is wrong")
+
+    monkeypatch.setattr(live, "make_provider", make)
+    assert "RuntimeError" in one(place.examine(live=True), "live", "openai").text
 
 
 # The files that init writes, and the words that completion offers

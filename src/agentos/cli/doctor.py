@@ -95,9 +95,9 @@ def _say_next(checks: Sequence["Check"], *, live: bool) -> None:
     click.echo()
     told = f"{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}."
     if any(check.section == "project" for check in problems):
-        click.echo(f"{told} Do what stands after ->, then type 'agentos doctor' again.")
+        click.echo(f"{told} Do what stands after ->, then type 'agentos doctor'.")
     elif problems:
-        click.echo(f"{told} Do what stands after ->. Meanwhile everything works offline:")
+        click.echo(f"{told} Do what stands after ->, or try it offline first:")
         click.echo("  agentos lld --all --mock --dry-run")
         click.echo("  agentos init --demo DIR")
     else:

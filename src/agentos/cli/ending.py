@@ -35,6 +35,7 @@ MEANINGS = {
     Exit.TERMINATED: "terminated; the same command goes on",
 }
 _SHOWN_ROWS = 60
+_SHOWN_OVERLAPS = 10
 
 
 def show_summary(summary: Summary, project: Project, console: Console) -> None:
@@ -57,6 +58,10 @@ def show_summary(summary: Summary, project: Project, console: Console) -> None:
     hidden = len(summary.items) - len(rows)
     if hidden > 0:
         line(f"  and {hidden} more in summary.md")
+    for overlap in summary.overlaps[:_SHOWN_OVERLAPS]:
+        line(f"  {', '.join(overlap.items)} change the same: {', '.join(overlap.files)}")
+    if len(summary.overlaps) > _SHOWN_OVERLAPS:
+        line(f"  and {len(summary.overlaps) - _SHOWN_OVERLAPS} more overlaps in summary.md")
     line(f"Exit {summary.exit_code}: {MEANINGS[Exit(summary.exit_code)]}")
     if commands := next_commands(summary, project.config):
         line("Next:")
@@ -125,6 +130,8 @@ def next_commands(summary: Summary, config: Config) -> list[tuple[str, str]]:
         commands.append((command("--all --yes"), "file what is approved"))
     if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):
         commands.append((f"agentos logs {shlex.quote(broken[0].label)}", "see what happened"))
+    if any(row.seconds for row in summary.items):
+        commands.append((f"agentos report {summary.run_id} --open", "see the run as a picture"))
     return commands
 
 

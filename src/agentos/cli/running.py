@@ -1,11 +1,13 @@
 """From flags to a finished run: settings, items, plan, coordinator, summary, exit code."""
 
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +20,7 @@ from agentos.llm.providers import MODULES, check_provider
 from agentos.model import Item, Status, check_distinct, check_id
 from agentos.money import PriceTable
 from agentos.settings import Settings
+from agentos.store.files import inside
 from agentos.store.keyhealth import HealthFile
 from agentos.store.records import FilingState, Records
 from agentos.store.runfolder import RunFolder, create_run, is_live
@@ -25,11 +28,14 @@ from agentos.workflows.context import read_context
 from agentos.workflows.registry import Workflow, registered, workflow
 
 if TYPE_CHECKING:
+    from agentos.console.console import Console
     from agentos.coordinator.job import ParallelRunConfig
     from agentos.coordinator.purse import Purse
     from agentos.coordinator.signals import StopSignals
     from agentos.coordinator.supervisor import Supervisor
     from agentos.github.client import GitHub
+    from agentos.report.overlaps import Overlap
+    from agentos.report.summary import ItemRow
 
 MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
@@ -232,9 +238,11 @@ def _supervised_run(
     from agentos.cli.ending import show_summary  # noqa: PLC0415
     from agentos.console.console import Console  # noqa: PLC0415
     from agentos.console.outlet import Outlet  # noqa: PLC0415
+    from agentos.coordinator.accounts import Accounts  # noqa: PLC0415
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
     from agentos.coordinator.keys import KeyService, key_ring  # noqa: PLC0415
+    from agentos.coordinator.tracing import RunTrace  # noqa: PLC0415
 
     project, settings = order.project, order.settings
     environment = project.config.environment
@@ -270,6 +278,16 @@ def _supervised_run(
             filing=order.filing,
             verbose=settings.verbose,
         )
+        trace = RunTrace(
+            run_id=folder.run_id,
+            workflow=order.flow.name,
+            parallel=config.parallel,
+            items=len(entries),
+            write=book.span if settings.trace else None,
+            environment=environment,
+            complain=book.say,
+        )
+        book.trace_id = trace.trace_id
         coordinator = ParallelCoordinator(
             config,
             entries,
@@ -278,18 +296,53 @@ def _supervised_run(
             book=book,
             console=console,
             signals=signals,
-            purse=purse,
-            prices=PriceTable(own=project.config.prices),
+            accounts=Accounts(purse, PriceTable(own=project.config.prices), book),
+            trace=trace,
         )
         stopped = coordinator.run()
         if order.files and order.github is not None:
             desk = Desk(order.github, records, book, signals, yes=settings.yes)
             stopped = desk.file(entries, project.worktree, stopped)
-        summary = book.close(entries, keys.snapshot(time.monotonic()), stopped)
+        summary = book.close(
+            entries, keys.snapshot(time.monotonic()), stopped, _overlaps(project.worktree, book.rows.values())
+        )
+        trace.close(exit_code=summary.exit_code, totals=summary.totals)
+        _write_report(folder.path, project, console)
     if settings.json:
         Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
     show_summary(summary, project, console)
     return summary.exit_code
+
+
+def _write_report(run: Path, project: Project, console: "Console") -> None:
+    """Write the page of the run; a run that went well stays so, whatever happens here."""
+    from agentos.report.data import history_of, run_data  # noqa: PLC0415
+    from agentos.report.page import write_report  # noqa: PLC0415
+
+    folder = project.config.settings.lineage_folder
+    try:
+        data = run_data(run, worktree=project.worktree, lineage_folder=folder, history=history_of(run))
+        write_report(run, data)
+    except Exception as exc:  # noqa: BLE001
+        console.complain(f"the report could not be written: {exc}; 'agentos report' tries again")
+
+
+def _overlaps(worktree: Path, rows: "Iterable[ItemRow]") -> "tuple[Overlap, ...]":
+    """Designs that change the same files, where one of them is of this run."""
+    from agentos.report.overlaps import overlaps  # noqa: PLC0415
+
+    documents: dict[str, str] = {}
+    new: set[str] = set()
+    for row in rows:
+        if (
+            row.output
+            and not row.output.startswith("https:")
+            and row.status in {Status.APPROVED, Status.SKIPPED}
+        ):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                documents[row.label] = inside(worktree, Path(row.output)).read_text("utf-8")
+                new |= {row.label} if row.status is Status.APPROVED else set()
+    return tuple(one for one in overlaps(documents) if new.intersection(one.items))
 
 
 def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, str]) -> "ParallelRunConfig":
@@ -319,7 +372,12 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
         },
         base_urls=dict(order.project.config.base_urls),
         mock_shell=order.project.config.environment.get("AGENTOS_MOCK_SHELL") == "1",
+        environment=_langsmith(order.project.config.environment) if settings.langsmith else {},
     )
+
+
+def _langsmith(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environment.items() if name.startswith(("LANGSMITH_", "LANGCHAIN_"))}
 
 
 def _how(project: Project, settings: Settings) -> str:

@@ -32,24 +32,25 @@ class Accounts:
     def granted(self, event: Granted) -> None:
         self._numbers[event.lease] = event.number
 
-    def settled(self, entry: Entry, tally: Tally, settled: wire.Settled) -> None:
+    def settled(self, entry: Entry, tally: Tally, settled: wire.Settled) -> float | None:
         """A call is back: the purse knows its true cost at once, before another call is let out."""
         label = entry.item.label
         number = self._numbers.pop(settled.lease, 0)
         wanted = self._wanted.pop((label, number), None)
         self.purse.over(label, number)
         if wanted is None or not (settled.tokens_in or settled.tokens_out):
-            return
+            return None
         usd = self._cost(wanted.provider, wanted.model, settled)
         self.purse.pay(label, usd or 0.0)
         if settled.error is None:
             self.purse.seen(wanted.role, settled.tokens_out)
-            return
+            return usd
         # Paid for without a result, so that no record of it will come: cut off, or from another model.
         record = {"life": f"{self._book.run_id}-{settled.lease}", "role": wanted.role, "number": 0}
         tokens = {"tokens_in": settled.tokens_in, "tokens_out": settled.tokens_out}
         self._book.pay(entry, record | tokens, usd)
         tally.pay(usd)
+        return usd
 
     def recorded(self, entry: Entry, tally: Tally, record: dict[str, Any], *, again: bool) -> dict[str, Any]:
         """Note a call for good, once however often word of it comes; return its record with the cost."""

@@ -17,6 +17,7 @@ from agentos.coordinator.plan import Entry, Step
 from agentos.credentials.pool import PoolSnapshot
 from agentos.errors import StorageError
 from agentos.model import Status
+from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records import FilingState, Paid, Records, timestamp
@@ -81,6 +82,7 @@ class RunBook:
         self._audited: dict[str, set[tuple[Any, ...]]] = {}
         self._started_at = timestamp()
         self.run_id = folder.run_id
+        self.trace_id = ""
         self.started = time.monotonic()
         self.rows: dict[str, ItemRow] = {}
         self.storage_error: StorageError | None = None
@@ -93,6 +95,9 @@ class RunBook:
             except StorageError as exc:
                 self.storage_error = exc
                 self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
+
+    def span(self, line: bytes) -> None:
+        self.guard(self._folder.span, line)
 
     def event(self, name: str, /, **fields: Any) -> None:
         self.guard(self._folder.event, name, **fields)
@@ -107,7 +112,7 @@ class RunBook:
         item = entry.item.id
         if item in self._audited:
             self._audited[item].add(_call(record))
-        named = {"run_id": self.run_id, "item": item, "attempt": attempt, **record}
+        named = {"run_id": self.run_id, "trace_id": self.trace_id, "item": item, "attempt": attempt, **record}
         self.guard(self._folder.audit, item, named)
 
     def audit_once(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
@@ -268,7 +273,13 @@ class RunBook:
         path = self.checkpoint(entry)
         return str(path) if path.exists() else None
 
-    def close(self, plan: Sequence[Entry], pool: PoolSnapshot, stopped: str | None) -> Summary:
+    def close(
+        self,
+        plan: Sequence[Entry],
+        pool: PoolSnapshot,
+        stopped: str | None,
+        overlaps: tuple[Overlap, ...] = (),
+    ) -> Summary:
         """Write the summary and release the items."""
         rows = tuple(self.rows[entry.item.label] for entry in plan)
         wall = time.monotonic() - self.started
@@ -298,6 +309,8 @@ class RunBook:
             ),
             coordination_overhead_percent=overhead_percent(wall, self._busy, self._parallel),
             folder=str(self._folder.path),
+            overlaps=overlaps,
+            trace_id=self.trace_id,
         )
         self.event("run_finished", exit_code=summary.exit_code, totals=summary.totals, stopped=stopped)
         if stopped is None and not {row.status for row in rows} & UNFINISHED:

@@ -20,15 +20,15 @@ from agentos.coordinator.book import RunBook, Tally
 from agentos.coordinator.job import ParallelRunConfig, make_job
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
-from agentos.coordinator.purse import Answer, Purse
+from agentos.coordinator.purse import Answer
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.coordinator.signals import StopSignals
 from agentos.coordinator.supervisor import StartFailed, Supervisor
+from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
-from agentos.money import PriceTable
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
@@ -54,6 +54,7 @@ class Running:
     streams: dict[int, OutputPrefixer] = field(default_factory=dict)
     ended: wire.Ended | None = None
     node: str = ""
+    node_since: float | None = None
     reviews: int = 0
     detail: str = ""  # the key in use, or what it waits for
     waiting_since: float | None = None
@@ -79,11 +80,12 @@ class ParallelCoordinator:
         book: RunBook,
         console: Console,
         signals: StopSignals,
-        purse: Purse,
-        prices: PriceTable,
+        accounts: Accounts,
+        trace: RunTrace,
     ) -> None:
         self._config = config
-        self._accounts = Accounts(purse, prices, book)
+        self._accounts = accounts
+        self._trace = trace
         self._held: list[tuple[Running, wire.LeaseWanted]] = []  # calls that the budget may have no room for
         self._signals = signals
         self._plan = plan
@@ -240,12 +242,17 @@ class ParallelCoordinator:
         self._book.event(
             "started", item=running.entry.item.id, label=running.label, attempt=attempt, pid=worker.pid
         )
-        self._send(
-            running,
-            make_job(
-                self._config, running.entry, self._book.run_id, attempt, self._book.checkpoint(running.entry)
-            ),
+        trace = self._trace.item_started(running.label, item_id=running.entry.item.id, attempt=attempt)
+        database = self._book.checkpoint(running.entry)
+        job = make_job(
+            self._config,
+            running.entry,
+            run_id=self._book.run_id,
+            attempt=attempt,
+            database=database,
+            trace=trace,
         )
+        self._send(running, job)
 
     def _finish(self, running: Running, status: Status, error: str | None) -> None:
         ended = running.ended
@@ -256,14 +263,20 @@ class ParallelCoordinator:
                 if over
                 else self._watch.reason or None
             )
+        error = None if status is Status.APPROVED else error
+        verdict = ended.verdict if ended else None
+        reviews = ended.reviews if ended and ended.reviews else running.reviews
+        self._trace.item_ended(
+            running.label, status=status.value, verdict=verdict, reviews=reviews, error=error
+        )
         self._book.finish(
             running.entry,
             status,
             running.tally,
             attempts=self._scheduler.attempts.get(running.label, 0),
-            error=None if status is Status.APPROVED else error,
-            verdict=ended.verdict if ended else None,
-            reviews=ended.reviews if ended and ended.reviews else running.reviews,
+            error=error,
+            verdict=verdict,
+            reviews=reviews,
             output=ended.output if ended else None,
         )
 
@@ -298,9 +311,13 @@ class ParallelCoordinator:
                 )
             case wire.NodeStarted(node=node, reviews=reviews):
                 running.node, running.reviews, running.detail = node, reviews, ""
+                running.node_since = now
+                self._trace.node_started(running.label, node, reviews=reviews)
                 self._book.at_node(entry, node, reviews)
-            case wire.NodeEnded(seconds=seconds):
+            case wire.NodeEnded(node=node, seconds=seconds):
                 tally.busy += seconds
+                running.node_since = None
+                self._trace.node_ended(running.label, node, seconds=seconds)
             case wire.LeaseWanted():
                 running.waiting_since = now
                 self._scheduler.waiting(running.label, now)
@@ -309,7 +326,16 @@ class ParallelCoordinator:
                 tally.tokens_in += message.tokens_in
                 tally.tokens_out += message.tokens_out
                 running.detail = ""
-                self._accounts.settled(entry, tally, message)
+                usd = self._accounts.settled(entry, tally, message)
+                self._trace.call_ended(
+                    running.label,
+                    lease=message.lease,
+                    tokens_in=message.tokens_in,
+                    tokens_out=message.tokens_out,
+                    error=message.error,
+                    served=message.served,
+                    cost_usd=usd,
+                )
                 self._take(self._keys.settle(running.label, message, now))
                 self._ask_again(now)
             case wire.Waiting(seconds=seconds, reason=reason):
@@ -323,6 +349,13 @@ class ParallelCoordinator:
 
     def _audit(self, running: Running, record: dict[str, Any], *, again: bool) -> None:
         entry, attempt = running.entry, self._scheduler.attempts[running.label]
+        if record.get("kind") == "verdict":
+            self._trace.verdict(
+                running.label,
+                review=record["review"],
+                verdict=record["verdict"],
+                findings=len(record["findings"]),
+            )
         if record.get("kind") == "call":
             record = self._accounts.recorded(entry, running.tally, record, again=again)
         if again:
@@ -366,6 +399,14 @@ class ParallelCoordinator:
             match event:
                 case pool.Granted():
                     self._accounts.granted(event)
+                    self._trace.call_started(
+                        running.label,
+                        lease=event.lease,
+                        provider=event.provider,
+                        model=event.model,
+                        key=event.key,
+                        waited=event.waited,
+                    )
                     self._stop_waiting(running, event.at)
                     running.detail = event.key
                     self._send(running, self._keys.answer(event))
@@ -414,8 +455,12 @@ class ParallelCoordinator:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(descriptor)
         died = self._supervisor.bury(worker)
+        self._trace.worker_gone(running.label, error=died if running.ended is None else None)
         now = time.monotonic()
         running.worker, running.streams = None, {}
+        if running.node_since is not None:
+            running.tally.busy += now - running.node_since
+            running.node_since = None
         self._stop_waiting(running, now)
         self._take(self._keys.pool.drop(running.label, now))
         self._accounts.drop(running.label)

@@ -144,6 +144,7 @@ class Filer:
             try:
                 created = self._github.create(content.title, content.body, content.labels)
             except FilingRefused as exc:
+                self._at("after_create")
                 self._rest_for(max(self._pause, exc.retry_after or 0.0))
                 # Before any wait: a run stopped while it waits leaves no doubt behind.
                 self._records.filing_failed(item, error=str(exc), unknown=False)
@@ -153,6 +154,7 @@ class Filer:
                 self._say(f"{item.label}: not filed yet: {problem}")
                 continue
             except FilingUncertain as exc:
+                self._at("after_create")
                 self._rest_for(self._pause)
                 problem = str(exc)
                 self._say(f"{item.label}: {problem} Looking whether the issue is there.")
@@ -165,8 +167,8 @@ class Filer:
                 if found is not None:
                     return self._record(item, found)
                 continue
-            self._rest_for(self._pause)
             self._at("after_create")
+            self._rest_for(self._pause)
             return self._record(item, created)
         return self._unknown(item, f"{problem} The next run looks again.")
 
@@ -194,6 +196,7 @@ class Filer:
         self._not_before = max(self._not_before, self._clock() + seconds)
 
     def _record(self, item: Item, issue: RemoteIssue) -> Filed:
+        self._at("before_result")
         self._records.filed(item, number=issue.number, url=issue.url)
         self._at("after_result")
         self._event("filed", item=item.id, number=issue.number, url=issue.url)

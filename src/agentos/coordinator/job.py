@@ -1,5 +1,6 @@
 """What a run is told, and what it tells each worker. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,9 +31,18 @@ class ParallelRunConfig:
     folders: dict[str, str] = field(default_factory=dict)
     base_urls: dict[str, str] = field(default_factory=dict)
     mock_shell: bool = False
+    environment: dict[str, str] = field(default_factory=dict)  # what workers get beside the usual
 
 
-def make_job(config: ParallelRunConfig, entry: Entry, run_id: str, attempt: int, database: Path) -> wire.Job:
+def make_job(
+    config: ParallelRunConfig,
+    entry: Entry,
+    *,
+    run_id: str,
+    attempt: int,
+    database: Path,
+    trace: Mapping[str, str],
+) -> wire.Job:
     """Put together all that a worker gets to know."""
     item, decided = entry.item, entry.decided
     answer = None
@@ -70,4 +80,5 @@ def make_job(config: ParallelRunConfig, entry: Entry, run_id: str, attempt: int,
         decision=answer,
         base_urls=config.base_urls,
         mock_shell=config.mock_shell and not item.remote,
+        environment=config.environment | dict(trace),
     )

@@ -16,15 +16,17 @@ CLOSE = 0.88  # how alike a variable's name must be to a setting's to be a slip 
 def failed(error: AgentosError, worktree: Path | None, user_file: Path | None) -> Check:
     """Say where a setting is wrong, and how to get there."""
     text = str(error)
-    fix = "agentos config"
     places = [] if worktree is None else [worktree / "agentos.toml", worktree / "pyproject.toml"]
+    places += [] if user_file is None else [user_file]
+    named = [place for place in places if str(place) in text]
     if variable := re.match(r"AGENTOS_\w+", text):
         fix = f"unset {variable[0]}"
-    elif user_file is not None and not user_file.exists():
-        fix = f"agentos --config {user_file} init --user"
+    elif not named:
+        fix = "agentos config"
+    elif named[0].exists():
+        fix = f"edit {named[0]}"
     else:
-        named = [place for place in [*places, user_file] if place is not None and str(place) in text]
-        fix = f"edit {named[0]}" if named else fix
+        fix = f"agentos --config {named[0]} init --user"
     return Check(section="configuration", name="settings", state=State.PROBLEM, text=text, fix=fix)
 
 

@@ -68,6 +68,7 @@ def _claude_arguments(model: str, system: Path) -> Sequence[str]:
 def _claude_environment(_system: Path) -> Mapping[str, str]:
     return {
         "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # a text with @/some/file must stay a text
+        "CLAUDE_CODE_MAX_RETRIES": "0",  # retries under retries multiply
         "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -103,6 +104,7 @@ _GEMINI_SETTINGS = {
     "tools": {"core": ["none"]},
     "mcp": {"allowed": ["none"]},
     "context": {"fileName": ["none.md"]},
+    "general": {"maxAttempts": 1},  # retries under retries multiply
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
 }

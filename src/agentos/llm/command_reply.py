@@ -81,18 +81,14 @@ def read_claude(finished: Finished, now_wall: float) -> Reply:
     text = result.get("result")
     if result.get("is_error") or result.get("subtype") != "success":
         raise _claude_error(messages, result, now_wall)
-    if result.get("stop_reason") == "refusal":
-        raise declined("refusal")
-    if result.get("stop_reason") == "max_tokens" or not isinstance(text, str):
-        raise incomplete(f"stop reason {result.get('stop_reason')!r}")
     usage = _table(result, "usage")
     read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return Reply(
-        text=text,
-        model=_claude_model(messages, result),
-        tokens_in=sum(count(usage.get(name)) for name in read),
-        tokens_out=count(usage.get("output_tokens")),
-    )
+    tokens_in, tokens_out = sum(count(usage.get(name)) for name in read), count(usage.get("output_tokens"))
+    if result.get("stop_reason") == "refusal":
+        raise declined("refusal", (tokens_in, tokens_out))
+    if result.get("stop_reason") == "max_tokens" or not isinstance(text, str):
+        raise incomplete(f"stop reason {result.get('stop_reason')!r}", (tokens_in, tokens_out))
+    return Reply(text=text, model=_claude_model(messages, result), tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 def read_gemini(finished: Finished, now_wall: float) -> Reply:  # noqa: ARG001 - as the other reader

@@ -84,6 +84,7 @@ class MockProvider:
             number,
             complete=number > self._script.gate,
             resolved=self._findings(answered) if answered > 0 else (),
+            files=self._script.files,
         )
 
     def _review(self, number: int) -> str:

@@ -23,11 +23,20 @@ class Finding:
 
 
 def draft(
-    kind: Kind, item_id: str, title: str, number: int, *, complete: bool, resolved: Sequence[Finding]
+    kind: Kind,
+    item_id: str,
+    title: str,
+    number: int,
+    *,
+    complete: bool,
+    resolved: Sequence[Finding],
+    files: Sequence[str] = (),
 ) -> str:
     """Write a draft; an incomplete one lacks a section the gates ask for."""
-    write = _lld if kind == "lld" else _issue
-    return write(item_id, _one_line(title) or item_id, number, complete=complete, resolved=resolved)
+    title = _one_line(title) or item_id
+    if kind == "lld":
+        return _lld(item_id, title, number, complete=complete, resolved=resolved, files=files)
+    return _issue(item_id, title, number, complete=complete, resolved=resolved)
 
 
 def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[Finding]) -> str:
@@ -122,8 +131,17 @@ M: one component, its tests and its documentation.
 """
 
 
-def _lld(item_id: str, title: str, number: int, *, complete: bool, resolved: Sequence[Finding]) -> str:
+def _lld(
+    item_id: str,
+    title: str,
+    number: int,
+    *,
+    complete: bool,
+    resolved: Sequence[Finding],
+    files: Sequence[str],
+) -> str:
     name = _module_name(item_id)
+    more = "".join(f"- `{_one_line(file)}`: changed; calls the new module.\n" for file in files)
     reference = f"#{item_id}" if item_id.isdecimal() else item_id
     changes = f"""
 ## 2. Proposed Changes
@@ -136,7 +154,7 @@ are bounded: at most 5 tries and 60 seconds, then the failure is reported.
 - `src/{name}/service.py`: added; checks the request and carries it out.
 - `src/{name}/settings.py`: added; defaults and limits.
 - `tests/test_{name}.py`: added; the tests of section 8.
-"""
+{more}"""
     return f"""# LLD-{item_id}: {title}
 
 **Issue:** {reference}

@@ -49,6 +49,7 @@ class Script:
     garbage: Garbage | None = None  # what every review is instead of a review
     gate: int = 0  # drafts that lack a required section
     stuck: bool = False  # findings are the same in every round
+    files: tuple[str, ...] = ()  # files a design also changes, so that designs can meet
 
 
 def parse_script(text: str) -> Script:
@@ -132,6 +133,10 @@ def _verdicts(name: str, value: str | None) -> tuple[str, ...]:
     return words
 
 
+def _files(name: str, value: str | None) -> tuple[str, ...]:
+    return tuple(file for file in _text(name, value).split(",") if file)
+
+
 def _garbage(name: str, value: str | None) -> str:
     return _one_of(name, _value(name, value), get_args(Garbage))
 
@@ -168,4 +173,5 @@ _READERS: dict[str, tuple[str, Callable[[str, str | None], Any]]] = {
     "garbage": ("garbage", _garbage),
     "gate": ("gate", _count),
     "stuck": ("stuck", _flag),
+    "files": ("files", _files),
 }

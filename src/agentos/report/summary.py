@@ -9,6 +9,7 @@ from typing import Any
 
 from agentos.errors import Exit
 from agentos.model import Status
+from agentos.report.overlaps import Overlap
 
 _MARKUP = re.compile(r"([\\`*_\[\]()!|#&~])")
 
@@ -66,6 +67,8 @@ class Summary:
     keys: tuple[KeyRow, ...]
     coordination_overhead_percent: float | None
     folder: str
+    overlaps: tuple[Overlap, ...] = ()
+    trace_id: str = ""
 
     @property
     def cost_usd(self) -> float | None:
@@ -81,13 +84,14 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         data = asdict(self)
-        items, keys = data.pop("items"), data.pop("keys")
+        items, keys, overlaps = data.pop("items"), data.pop("keys"), data.pop("overlaps")
         overhead, folder = data.pop("coordination_overhead_percent"), data.pop("folder")
         return data | {
             "totals": self.totals,
             "cost_usd": self.cost_usd,
             "items": list(items),
             "keys": list(keys),
+            "overlaps": list(overlaps),
             "coordination_overhead_percent": overhead,
             "folder": folder,
         }
@@ -151,6 +155,11 @@ def as_markdown(summary: Summary) -> str:
             f"| {row.waited_seconds:.1f} | {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} "
             f"| {_cell(told)} |"
         )
+    if summary.overlaps:
+        lines += ["", "## Overlaps", "", "Designs that change the same files; decide which goes first.", ""]
+        lines += [
+            f"- {', '.join(overlap.items)}: {_cell(', '.join(overlap.files))}" for overlap in summary.overlaps
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -29,7 +29,7 @@ class Lineage:
 
     def begin(self, kind: str, text: str) -> str:
         """Start the trail with the item's text; return the name it will have when done."""
-        first = self.active / _file_name(1, kind)
+        first = self.active / file_name(1, kind)
         if self.active.exists():
             just_begun = {entry.name for entry in self.active.iterdir() if entry.suffix == ".md"} <= {
                 first.name
@@ -41,7 +41,7 @@ class Lineage:
         return self._free_name()
 
     def write(self, number: int, kind: str, text: str) -> None:
-        write_atomic(self.active / _file_name(number, kind), text)
+        write_atomic(self.active / file_name(number, kind), text)
 
     def finish(self, done_name: str, number: int, text: str) -> Path:
         """Write the final document and move the trail to done; harmless when that has happened already."""
@@ -62,5 +62,5 @@ class Lineage:
         sync_folder(done.parent)
 
 
-def _file_name(number: int, kind: str) -> str:
+def file_name(number: int, kind: str) -> str:
     return f"{number:03d}-{kind}.md"

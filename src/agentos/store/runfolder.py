@@ -37,6 +37,9 @@ class RunFolder:
     def audit(self, item_id: str, record: dict[str, Any]) -> None:
         self._append(f"workflow-audit-{item_id}.jsonl", _json_line({"time": timestamp(), **record}))
 
+    def span(self, line: bytes) -> None:
+        self._append("trace.jsonl", line)
+
     def coordinator_line(self, line: str) -> None:
         whole = " ".join(line.splitlines())
         self._append("coordinator.log", f"{timestamp()} {whole}\n".encode("utf-8", errors="backslashreplace"))

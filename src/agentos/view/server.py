@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentos.errors import AgentosError, UsageError
@@ -90,7 +90,7 @@ class View:
 
     async def _runs(self, request: Request) -> Response:
         rows = await run_in_threadpool(self._shelf.rows, request.query_params.get("q", ""))
-        return JSONResponse({"project": self._name, "runs": rows})
+        return _json({"project": self._name, "runs": rows})
 
     async def _run(self, request: Request) -> Response:
         data = await run_in_threadpool(self._shelf.data, request.path_params["run"])
@@ -102,11 +102,11 @@ class View:
             raise HTTPException(400, "after must be a number of bytes.")
         run, label = request.path_params["run"], request.path_params["label"]
         part = await run_in_threadpool(self._shelf.log, run, label, None if after is None else int(after))
-        return JSONResponse(part)
+        return _json(part)
 
     async def _waiting(self, _request: Request) -> Response:
         entries = await run_in_threadpool(self._inbox.entries)
-        return JSONResponse(
+        return _json(
             {
                 "waiting": [one for one in entries if one["decided"] is None],
                 "answered": [one for one in entries if one["decided"] is not None],
@@ -123,7 +123,7 @@ class View:
             note=note,
             reviews=reviews,
         )
-        return JSONResponse(asdict(answered))
+        return _json(asdict(answered))
 
     async def _events(self, _request: Request) -> Response:
         return StreamingResponse(self.hub.listen(), media_type="text/event-stream")
@@ -146,15 +146,20 @@ def make_view(*, home: Home, worktree: Path, lineage_folder: str, failed: Failed
     return View(name=worktree.name, home=home, shelf=shelf, inbox=inbox, failed=failed)
 
 
+def _json(data: Any, status: int = 200) -> Response:
+    # In plain ASCII: text of a model may have halves of characters in it that no encoding takes.
+    return Response(json.dumps(data), status_code=status, media_type="application/json")
+
+
 def _said(status: int) -> Callable[[Request, Exception], Response]:
     def answer(_request: Request, exc: Exception) -> Response:
-        return JSONResponse({"error": str(exc)}, status_code=status)
+        return _json({"error": str(exc)}, status)
 
     return answer
 
 
 def _refused(_request: Request, exc: HTTPException) -> Response:
-    return JSONResponse({"error": exc.detail}, status_code=exc.status_code, headers=exc.headers)
+    return _json({"error": exc.detail}, exc.status_code)
 
 
 async def _body(request: Request) -> Any:
@@ -173,13 +178,14 @@ def _decision(body: Any) -> tuple[Answer, str, int | None]:
     if not isinstance(body, dict) or not body.keys() <= {"answer", "note", "reviews"}:
         raise HTTPException(400, "An object with answer, note and reviews is needed.")
     answer, note, reviews = body.get("answer"), body.get("note", ""), body.get("reviews")
-    if answer not in {"approve", "revise"}:
+    if not isinstance(answer, str) or answer not in {"approve", "revise"}:
         raise HTTPException(400, "answer must be approve or revise.")
     if not isinstance(note, str) or len(note) > MAX_NOTE:
         raise HTTPException(400, f"note must be a text of at most {MAX_NOTE:,} characters.")
     if reviews is not None and (not isinstance(reviews, int) or isinstance(reviews, bool)):
         raise HTTPException(400, "reviews must be a number.")
-    return answer, note, reviews
+    chosen: Answer = "approve" if answer == "approve" else "revise"
+    return chosen, note.encode("utf-8", errors="replace").decode(), reviews
 
 
 def _read_asset(package: str, name: str) -> bytes:

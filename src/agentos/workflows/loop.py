@@ -18,7 +18,7 @@ from langgraph.types import Command, interrupt
 
 from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
-from agentos.store.lineage import Lineage
+from agentos.store.lineage import Lineage, file_name
 from agentos.workflows.documents import check_free, save, with_log
 from agentos.workflows.gates import check_draft
 from agentos.workflows.prompts import draft_prompt, review_prompt, revise_prompt, shipped_template
@@ -153,7 +153,14 @@ class _Nodes:
         result = check_draft(self.document.kind, state["draft"], item_id=self.context.item.id)
         missing = list(result.missing)
         returns = state["returns"] + 1 if missing else 0
-        self.tools.audit("gate", draft=state["drafts"], missing=missing, notes=list(result.notes))
+        self.tools.audit(
+            "gate",
+            draft=state["drafts"],
+            missing=missing,
+            notes=list(result.notes),
+            lineage=state["lineage"],
+            file=file_name(trail, "draft"),
+        )
         for note in result.notes:
             self.tools.say(f"draft {state['drafts']}: {note}")
         update: LoopState = {"trail": trail, "draft": result.draft, "missing": missing, "returns": returns}
@@ -193,6 +200,8 @@ class _Nodes:
             findings=[finding.as_dict() for finding in reading.findings],
             questions=list(reading.questions),
             model=state["reviewer"],
+            lineage=state["lineage"],
+            file=file_name(trail, "verdict"),
         )
         told = (
             f": {reading.reason}"

@@ -256,7 +256,7 @@ class Page {
     });
     this.root.append(
       hatches(), this.head, this.stats,
-      h("div", { class: "ar-filter" }, this.chips, h("div", { class: "ar-find" }, this.search, this.shown)),
+      h("div", { class: "ar-filter" }, this.search, this.chips, this.shown),
       h("section", { class: "ar-panel ar-timeline", "aria-labelledby": "ar-timeline-title" },
         h("div", { class: "ar-bar" }, h("h2", { id: "ar-timeline-title" }, "Timeline"), this.views.node,
           h("span", { class: "ar-grow" }), this.group, this.densities.node,
@@ -741,7 +741,6 @@ class Page {
     const columns = [
       ["order", "Item", (item) => item.order],
       ["status", "Status", (item) => STATUS_ORDER.indexOf(item.status)],
-      ["rounds", "Rounds", null],
       ["reviews", "Reviews", (item) => item.reviews],
       ["attempts", "Starts", (item) => item.attempts],
       ["seconds", "Time", (item) => item.seconds],
@@ -787,8 +786,7 @@ class Page {
     const row = h("tr", { onclick: (event) => { if (!event.target.closest("a,button") && !String(getSelection())) this.open(item.label); } },
       h("th", { scope: "row" }, h("button", { type: "button", class: "ar-open", "data-focus": "row-" + item.label, onclick: () => this.open(item.label) }, item.label), item.title ? h("span", { class: "ar-sub" }, item.title) : null),
       h("td", {}, badge(item.status)),
-      h("td", {}, h("span", { class: "ar-verdicts" }, item.rounds.filter((one) => one.verdict).map((one) => h("span", { class: "ar-pip ar-s-" + (VERDICTS[one.verdict] || "pending"), title: "Round " + one.review + ": " + one.verdict }, one.verdict.slice(0, 1), h("span", { class: "ar-sr" }, one.verdict.slice(1) + " "))))),
-      h("td", { class: "ar-num" }, item.reviews || "–"),
+      h("td", {}, h("span", { class: "ar-verdicts" }, item.reviews ? h("span", { class: "ar-count" }, item.reviews) : "–", item.rounds.filter((one) => one.verdict).slice(-8).map((one) => h("span", { class: "ar-pip ar-s-" + (VERDICTS[one.verdict] || "pending"), title: "Round " + one.review + ": " + one.verdict }, one.verdict.slice(0, 1), h("span", { class: "ar-sr" }, one.verdict.slice(1) + " "))))),
       h("td", { class: "ar-num" + (item.attempts > 1 ? " ar-warn" : "") }, item.attempts || "–"),
       h("td", { class: "ar-num" }, item.seconds ? seconds(item.seconds) : "–"),
       h("td", { class: "ar-num" }, item.waited_seconds >= 0.005 ? seconds(item.waited_seconds) : "–"),
@@ -967,7 +965,7 @@ class Page {
     const chart = (title, values, show) => {
       const known = values.filter((value) => value !== null);
       if (!known.length) return null;
-      const most = Math.max(...known, 1e-9), width = 100 / values.length;
+      const most = Math.max(...known, 1e-9), width = 100 / Math.max(8, values.length);
       return h("figure", { class: "ar-trend" },
         h("figcaption", {}, title, h("b", {}, values.at(-1) === null ? "unknown" : show(values.at(-1)))),
         s("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": title + ", the oldest run first: " + values.map((value) => (value === null ? "unknown" : show(value))).join(", ") },

@@ -1,0 +1,116 @@
+"""Our own clients of the three formats against the simulated provider: replies, refusals, broken answers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from agentos.llm.anthropic import Anthropic
+from agentos.llm.gemini import Gemini
+from agentos.llm.openai import OpenAI
+from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request
+from agentos.review.reader import read_reply
+from agentos.review.schema import review_schema
+from agentos.simulator import SimulatorConfig, parse_fault, running_simulator
+
+SECRET = "sim-key"
+DRAFT = Request(role="drafter", model="model-x", number=1, system="s", prompt="Draft #42")
+REVIEW = Request(
+    role="reviewer", model="model-x", number=1, system="s", prompt="Review", schema=review_schema("lld")
+)
+KINDS: dict[str, tuple[Callable[..., Provider], str]] = {
+    "openai": (OpenAI, "/v1"),
+    "anthropic": (Anthropic, ""),
+    "gemini": (Gemini, ""),
+}
+Make = Callable[..., Provider]
+
+
+@pytest.fixture(params=KINDS)
+def provider(request: pytest.FixtureRequest) -> Iterator[Make]:
+    make, path = KINDS[request.param]
+    with ExitStack() as stack:
+
+        def start(*faults: str, call_timeout: float = 20.0) -> Provider:
+            config = SimulatorConfig(faults=tuple(map(parse_fault, faults)))
+            url = stack.enter_context(running_simulator(config))
+            made: Any = make(url + path, call_timeout=call_timeout)
+            stack.callback(made._endpoint._client.close)
+            opened: Provider = made
+            return opened
+
+        yield start
+
+
+def ask(provider: Provider, request: Request = DRAFT, secret: str = SECRET) -> Reply:
+    return provider.call(request, secret=secret, cancel=Cancel())
+
+
+def fails(provider: Provider, secret: str = SECRET) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        ask(provider, secret=secret)
+    return caught.value
+
+
+def test_a_draft_comes_whole_with_model_and_tokens(provider: Make) -> None:
+    reply = ask(provider())
+    assert "## Proposed Changes" in reply.text
+    assert reply.model == "model-x"
+    assert reply.tokens_in > 0
+    assert reply.tokens_out > 0
+
+
+def test_a_review_comes_by_the_schema(provider: Make) -> None:
+    assert read_reply(ask(provider(), REVIEW).text, "lld").verdict.value == "APPROVED"
+
+
+def test_the_model_that_served_is_told(provider: Make) -> None:
+    assert ask(provider("other-model")).model == "model-x-other"
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("429,seconds=3", ErrorClass.RATE_LIMITED),
+        ("429-bare", ErrorClass.RATE_LIMITED),
+        ("quota", ErrorClass.QUOTA_EXHAUSTED),
+        ("400", ErrorClass.BAD_REQUEST),
+        ("401", ErrorClass.KEY_REJECTED),
+        ("402", ErrorClass.KEY_REJECTED),
+        ("403", ErrorClass.KEY_REJECTED),
+        ("500", ErrorClass.TRANSIENT),
+        ("502", ErrorClass.TRANSIENT),
+        ("503", ErrorClass.CAPACITY),
+        ("529", ErrorClass.CAPACITY),
+        ("redirect", ErrorClass.BAD_REQUEST),
+        ("length", ErrorClass.TRANSIENT),
+        ("filtered", ErrorClass.BAD_REQUEST),
+        ("cut", ErrorClass.TRANSIENT),
+        ("reset", ErrorClass.TRANSIENT),
+        ("garbage", ErrorClass.TRANSIENT),
+        ("garbage-body", ErrorClass.TRANSIENT),
+        ("huge", ErrorClass.TRANSIENT),
+    ],
+)
+def test_every_fault_is_told_by_its_class(provider: Make, fault: str, expected: ErrorClass) -> None:
+    error = fails(provider(fault))
+    assert error.error_class is expected
+    assert error.retry_after == (3.0 if fault == "429,seconds=3" else None)
+    assert SECRET not in str(error)
+
+
+def test_a_wrong_key_is_rejected(provider: Make) -> None:
+    assert fails(provider(), secret="wrong").error_class is ErrorClass.KEY_REJECTED
+
+
+@pytest.mark.parametrize("fault", ["drip,seconds=0.05", "hang,seconds=60"])
+def test_a_call_has_a_deadline_also_where_bytes_keep_coming(provider: Make, fault: str) -> None:
+    error = fails(provider(fault, call_timeout=0.5))
+    assert error.error_class is ErrorClass.TRANSIENT
+    assert str(error) in {"no whole answer within 0 s", "no answer in time"}
+
+
+def test_a_reply_that_was_cut_short_is_paid_for(provider: Make) -> None:
+    error = fails(provider("length"))
+    assert min(error.tokens) > 0

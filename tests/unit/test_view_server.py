@@ -1,0 +1,396 @@
+"""The routes of the page over a home with runs and an item that waits for a person."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from agentos.inbox import answer_discussion, discussions
+from agentos.model import Item, Status
+from agentos.store.home import Home
+from agentos.store.records import Records
+from agentos.view.guard import Door, Guard
+from agentos.view.inbox import Inbox
+from agentos.view.server import View, make_view
+from agentos.view.shelf import Shelf
+
+PORT = 8765
+TOKEN = "t" * 43
+OURS = f"http://127.0.0.1:{PORT}"
+RUN = "2026-11-16T00-37-24.647Z"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> ![](http://evil.example/x.png)"
+FINDING = {
+    "tier": 2,
+    "category": "Architecture",
+    "title": HOSTILE,
+    "text": "Both can be argued for.",
+    "recommendation": "Decide.",
+}
+VERDICT = """# LLD Review: x
+
+## Tier 1: BLOCKING Issues
+No blocking issues found.
+
+## Tier 2: HIGH PRIORITY Issues
+### Architecture
+- [ ] **Undecided:** From the document.
+
+## Questions for Orchestrator
+1. Wait or stop?
+
+## Verdict
+[ ] **APPROVED**
+[ ] **REVISE**
+[x] **DISCUSS**
+"""
+
+
+def item_43(workflow: str = "lld") -> Item:
+    return Item(workflow=workflow, id="43", label="x", title="x", text="text", source="x")
+
+
+def wait_for_a_person(home: Home, worktree: Path, workflow: str = "lld", reviews: int = 1) -> None:
+    """Leave behind what a run leaves when a review of item 43 ends in DISCUSS."""
+    home.create()
+    item = item_43(workflow)
+    with Records(home.records) as records:
+        records.begin(item, RUN)
+        records.end(
+            item, RUN, Status.DISCUSS, verdict="DISCUSS", reviews=reviews, output=None, error="Wait or stop?"
+        )
+    run = home.runs / RUN
+    run.mkdir(exist_ok=True)
+    (run / ".lock").touch()
+    verdicts = [
+        {
+            "kind": "verdict",
+            "review": number,
+            "verdict": "DISCUSS",
+            "findings": [FINDING],
+            "questions": ["Wait?"],
+        }
+        for number in range(1, reviews + 1)
+    ]
+    text = "".join(json.dumps(one) + "\n" for one in verdicts)
+    (run / "workflow-audit-43.jsonl").write_text(text, "utf-8")
+    summary = {
+        "workflow": workflow,
+        "items": [],
+        "totals": {},
+        "exit_code": 3,
+        "keys": [{"provider": "mock"}],
+    }
+    (run / "summary.json").write_text(json.dumps(summary), "utf-8")
+    (run / "LLD-43.log").write_text(f"a line\n{HOSTILE}\n", "utf-8")
+    trail = worktree / "docs" / "lineage" / "active" / f"43-{workflow}"
+    trail.mkdir(parents=True, exist_ok=True)
+    source = "issue" if workflow == "lld" else "brief"
+    (trail / f"001-{source}.md").write_text("<!-- mock -->\n# Keep accounts\n\nText.\n", "utf-8")
+    (trail / "002-draft.md").write_text("The first draft", "utf-8")
+    (trail / "003-verdict.md").write_text("old", "utf-8")
+    (trail / "004-draft.md").write_text(f"The draft. {HOSTILE}", "utf-8")
+    (trail / "005-verdict.md").write_text(VERDICT, "utf-8")
+
+
+@pytest.fixture
+def worktree(tmp_path: Path) -> Path:
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def home(worktree: Path) -> Home:
+    worktree.mkdir()
+    return Home(path=worktree / ".agentos")
+
+
+@pytest.fixture
+def failures() -> list[tuple[str, Exception]]:
+    return []
+
+
+def client_of(view: View) -> TestClient:
+    return TestClient(
+        Guard(view.app(), Door(port=PORT, token=TOKEN)),
+        base_url=OURS,
+        headers={"Authorization": f"Bearer {TOKEN}", "Origin": OURS},
+        raise_server_exceptions=False,
+    )
+
+
+@pytest.fixture
+def client(home: Home, worktree: Path, failures: list[tuple[str, Exception]]) -> TestClient:
+    return client_of(
+        make_view(
+            home=home,
+            worktree=worktree,
+            lineage_folder="docs/lineage",
+            failed=lambda path, exc: failures.append((path, exc)),
+        )
+    )
+
+
+def test_before_anything_was_run_there_is_nothing_and_nothing_is_made(client: TestClient, home: Home) -> None:
+    assert client.get("/api/runs").json() == {"project": "project", "runs": []}
+    assert client.get("/api/inbox").json() == {"waiting": [], "answered": []}
+    refused = client.post("/api/inbox/LLD-43", json={"answer": "approve"})
+    assert (refused.status_code, "Nothing was run" in refused.json()["error"]) == (409, True)
+    assert not home.path.exists()
+
+
+def test_the_page_and_its_files_are_served(client: TestClient) -> None:
+    assert "<!doctype html>" in client.get("/").text
+    for name, kind in (
+        ("view.js", "javascript"),
+        ("view.css", "css"),
+        ("run.js", "javascript"),
+        ("run.css", "css"),
+    ):
+        answer = client.get(f"/assets/{name}")
+        assert answer.status_code == 200
+        assert kind in answer.headers["content-type"]
+    page = client.get("/").text
+    assert "style=" not in page  # the policy would refuse it
+    assert "<script>" not in page
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets/../server.py",
+        "/assets/..%2fserver.py",
+        "/assets/%2e%2e/server.py",
+        "/assets/view.html",
+        "/api/runs/..",
+        "/api/runs/%2e%2e",
+        "/api/runs/..%2f..%2frecords.db",
+        f"/api/runs/{RUN}/log/..%2f..%2f..%2fsecret",
+        f"/api/runs/{RUN}/log/%2e%2e",
+        f"/api/runs/{RUN}/log/summary.json",
+        f"/api/runs/{RUN}%00/log/LLD-43",
+        f"/api/runs/{RUN}/log/LLD-43%00",
+        "/api/runs/nothing/log/LLD-43",
+        "/records.db",
+        "/etc/passwd",
+    ],
+)
+def test_nothing_is_served_by_path(client: TestClient, home: Home, worktree: Path, path: str) -> None:
+    wait_for_a_person(home, worktree)
+    (home.path / "secret.log").write_text("secret", "utf-8")
+    answer = client.get(path)
+    assert answer.status_code == 404, answer.text
+    assert "secret" not in answer.text.replace("..%2fsecret", "").replace("../secret", "")
+
+
+def test_a_log_comes_in_parts(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    path = f"/api/runs/{RUN}/log/LLD-43"
+    assert client.get(path).json()["text"] == f"a line\n{HOSTILE}\n"
+    assert client.get(path, params={"after": 7}).json()["text"] == f"{HOSTILE}\n"
+    for after in ("-1", "x", "1e3", "٣", "9" * 20):
+        assert client.get(path, params={"after": after}).status_code == 400
+
+
+def test_the_data_of_a_run_come_as_they_are_made(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    answer = client.get(f"/api/runs/{RUN}")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["run"]["run_id"] == RUN
+
+
+def test_the_inbox_shows_finding_and_draft(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    found = client.get("/api/inbox").json()
+    assert found["answered"] == []
+    [one] = found["waiting"]
+    assert set(one) == {
+        "label",
+        "id",
+        "workflow",
+        "title",
+        "run_id",
+        "reviews",
+        "since",
+        "question",
+        "questions",
+        "findings",
+        "draft",
+        "verdict",
+        "decided",
+        "decide_command",
+        "command",
+    }
+    assert (one["label"], one["title"], one["question"]) == ("LLD-43", "Keep accounts", "Wait or stop?")
+    assert one["findings"] == [FINDING]
+    assert one["draft"] == {
+        "path": "docs/lineage/active/43-lld/004-draft.md",
+        "text": f"The draft. {HOSTILE}",
+    }
+    assert one["verdict"]["text"] == VERDICT
+    assert one["command"] == "agentos lld 43 --mock"
+    assert one["decide_command"] == "agentos decide LLD-43 --approve"
+
+
+def test_where_the_run_was_cleaned_away_the_document_is_read(
+    client: TestClient, home: Home, worktree: Path
+) -> None:
+    wait_for_a_person(home, worktree)
+    for path in (home.runs / RUN).iterdir():
+        path.unlink()
+    [one] = client.get("/api/inbox").json()["waiting"]
+    assert [finding["text"] for finding in one["findings"]] == ["From the document."]
+    assert one["questions"] == ["Wait or stop?"]
+
+
+def test_an_item_without_a_trail_waits_all_the_same(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    trail = worktree / "docs" / "lineage" / "active" / "43-lld"
+    secret = worktree.parent / "secret.md"
+    secret.write_text("secret", "utf-8")
+    for path in trail.iterdir():
+        path.unlink()
+    (trail / "002-draft.md").symlink_to(secret)
+    [one] = client.get("/api/inbox").json()["waiting"]
+    assert (one["draft"], one["verdict"], one["title"]) == (None, None, "")
+
+
+@pytest.mark.parametrize(("answer", "note"), [("approve", ""), ("revise", " Stop at once. ")])
+def test_an_answer_is_recorded_as_the_command_records_it(
+    client: TestClient, home: Home, worktree: Path, answer: str, note: str
+) -> None:
+    wait_for_a_person(home, worktree)
+    said = client.post("/api/inbox/LLD-43", json={"answer": answer, "note": note, "reviews": 1})
+    assert said.status_code == 200, said.text
+    assert said.json() == {
+        "label": "LLD-43",
+        "answer": answer,
+        "note": note.strip(),
+        "command": "agentos lld 43 --mock",
+    }
+    with Records(home.records, write=False) as records:
+        decided = records.decision(item_43(), 1)
+    assert decided is not None
+    assert (decided.answer, decided.note) == (answer, note.strip())
+    found = client.get("/api/inbox").json()
+    assert found["waiting"] == []
+    assert found["answered"][0]["decided"]["answer"] == answer
+
+
+def test_half_a_character_breaks_nothing(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    audit = home.runs / RUN / "workflow-audit-43.jsonl"
+    audit.write_text(
+        json.dumps({"kind": "verdict", "review": 1, "findings": [FINDING | {"text": "\ud83d"}]}) + "\n"
+    )
+    assert client.get("/api/inbox").json()["waiting"][0]["findings"][0]["text"] == "\ud83d"
+    content = b'{"answer": "revise", "note": "half \\ud83d"}'
+    said = client.post("/api/inbox/LLD-43", content=content, headers={"Content-Type": "application/json"})
+    assert (said.status_code, said.json()["note"]) == (200, "half ?")
+
+
+def test_an_answer_can_be_changed_until_the_next_run(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    for answer in ("approve", "revise"):
+        assert client.post("/api/inbox/LLD-43", json={"answer": answer}).status_code == 200
+    assert client.get("/api/inbox").json()["answered"][0]["decided"]["answer"] == "revise"
+    with Records(home.records) as records:
+        records.begin(item_43(), "later")
+    late = client.post("/api/inbox/LLD-43", json={"answer": "approve"})
+    assert late.status_code == 409
+    assert "does not wait" in late.json()["error"]
+    assert client.get("/api/inbox").json() == {"waiting": [], "answered": []}
+
+
+def test_an_answer_to_an_earlier_review_is_refused(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree, reviews=2)
+    late = client.post("/api/inbox/LLD-43", json={"answer": "approve", "reviews": 1})
+    assert (late.status_code, "reviewed again" in late.json()["error"]) == (409, True)
+    assert client.get("/api/inbox").json()["answered"] == []
+    assert client.post("/api/inbox/LLD-43", json={"answer": "approve", "reviews": 2}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"approve"',
+        b"{}",
+        b'{"answer": "APPROVE"}',
+        b'{"answer": ["approve"]}',
+        b'{"answer": "approve", "note": 1}',
+        b'{"answer": "approve", "reviews": "1"}',
+        b'{"answer": "approve", "reviews": true}',
+        b'{"answer": "approve", "by": "root"}',
+        pytest.param(b"[" * 90_000, id="deep"),
+        pytest.param(json.dumps({"answer": "approve", "note": "x" * 20_001}).encode(), id="long note"),
+        pytest.param(b'{"answer": "approve", "note": "' + b"x" * 200_000 + b'"}', id="long body"),
+    ],
+)
+def test_a_wrong_answer_changes_nothing(client: TestClient, home: Home, worktree: Path, body: bytes) -> None:
+    wait_for_a_person(home, worktree)
+    answer = client.post("/api/inbox/LLD-43", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in {400, 413}, answer.text
+    assert client.get("/api/inbox").json()["answered"] == []
+
+
+def test_a_label_that_does_not_wait_is_refused_by_name(
+    client: TestClient, home: Home, worktree: Path
+) -> None:
+    wait_for_a_person(home, worktree)
+    answer = client.post("/api/inbox/LLD-99", json={"answer": "approve"})
+    assert answer.status_code == 409
+    assert "'LLD-99' does not wait for a decision. Waiting: LLD-43." in answer.json()["error"]
+    assert client.get("/api/inbox/LLD-43").status_code == 405
+
+
+def test_the_same_id_of_two_workflows_is_kept_apart(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree, "lld")
+    wait_for_a_person(home, worktree, "issue")
+    assert client.post("/api/inbox/43", json={"answer": "approve"}).status_code == 409
+    assert client.post("/api/inbox/ISSUE-43", json={"answer": "approve"}).status_code == 200
+    found = client.get("/api/inbox").json()
+    assert [one["label"] for one in found["waiting"]] == ["LLD-43"]
+    assert [one["label"] for one in found["answered"]] == ["ISSUE-43"]
+
+
+def test_a_workflow_that_is_not_installed_any_more_does_not_break_the_inbox(
+    home: Home, worktree: Path
+) -> None:
+    wait_for_a_person(home, worktree, "gone")
+    with Records(home.records, write=False) as records:
+        assert [one.label for one in discussions(records)] == ["GONE-43"]
+    answered = answer_discussion(home, "GONE-43", answer="approve", note="")
+    assert answered.command == "agentos run gone 43 --mock"
+
+
+def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    failures: list[tuple[str, Exception]] = []
+
+    def broken(_run: Path) -> dict[str, Any]:
+        raise KeyError("inner detail")
+
+    view = View(
+        name="project",
+        home=home,
+        shelf=Shelf(home.runs, broken),
+        inbox=Inbox(home=home, worktree=worktree, lineage_folder="docs/lineage"),
+        failed=lambda path, exc: failures.append((path, exc)),
+    )
+    answer = client_of(view).get(f"/api/runs/{RUN}")
+    assert (answer.status_code, "inner detail" in answer.text) == (500, False)
+    assert [path for path, _ in failures] == [f"/api/runs/{RUN}"]
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_broken_records_are_told_in_one_line(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    home.records.write_bytes(b"not a database" * 100)
+    for ending in ("-wal", "-shm"):
+        home.records.with_name(home.records.name + ending).unlink(missing_ok=True)
+    answer = client.get("/api/inbox")
+    assert answer.status_code == 500
+    assert "records" in answer.json()["error"]
