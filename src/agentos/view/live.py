@@ -6,7 +6,7 @@ Nobody looks while nobody listens.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,7 @@ class Hub:
     def watching(self) -> bool:
         return self._task is not None
 
-    async def listen(self) -> AsyncIterator[str]:
+    async def listen(self) -> AsyncGenerator[str, None]:
         """The events for one page; the first one says that from now on nothing is missed."""
         if self._closed:
             return
