@@ -156,13 +156,15 @@ def test_a_rejected_key_is_left_out_and_all_rejected_is_exit_4(service: Make, pr
     assert project.row("4")["status"] == "paused"
 
 
+# One format is enough: the watchdog knows none, and the deadline of a call is tested in test_http_providers.
+@pytest.mark.parametrize("service", ["openai"], indirect=True)
 def test_a_server_that_drips_for_ever_costs_its_item_its_time_and_no_other(
     service: Make, project: Project
 ) -> None:
     provider = service("drip,model=drafter,nth=1,seconds=60")
     for number in range(1, 4):
         project.issue(number)
-    result = provider.lld("--all", "-j3", "--timeout", "5s")
+    result = provider.lld("--all", "-j3", "--timeout", "12s")
     assert result.code == 1, result.text
     assert sorted(project.statuses().values()) == ["approved", "approved", "timed_out"]
 

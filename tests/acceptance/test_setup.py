@@ -16,6 +16,7 @@ import pytest
 from agentos.simulator import KeyConfig, SimulatorConfig, running_simulator
 from agentos.simulator.responder import DefaultResponder
 from conftest import Project, Result
+from fakegithub import running_fakegithub
 
 ANSI = "\x1b["
 
@@ -186,6 +187,30 @@ def test_doctor_live_bears_a_server_that_is_not_there(
     assert result.code == 2
     assert "the connection failed" in result.out
     assert "base_url" in result.out
+
+
+def test_doctor_asks_github_only_live(provider: Callable[[int], Provider], project: Project) -> None:
+    service = provider(1)
+    git = ["git", "-C", str(project.root)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    with running_fakegithub() as github:
+        subprocess.run(
+            [*git, "remote", "add", "origin", f"https://github.com/{github.repository}.git"], check=True
+        )
+        given = {"KEY_1": "secret-1", "GITHUB_API_URL": github.url}
+        found = service.run("doctor", **given, GH_TOKEN=github.token)
+        assert found.code == 0, found.text
+        assert "from GH_TOKEN" in found.out
+        assert github.count("GET") == 0
+        live = service.run("doctor", "--live", **given, GH_TOKEN=github.token)
+        assert live.code == 0, live.text
+        assert f"the token reads {github.repository}" in live.said
+        refused = service.run("doctor", "--live", **given, GITHUB_TOKEN="not-a-token-of-theirs")
+        assert refused.code == 2, refused.text
+        assert "gh auth login" in refused.out
+        for result in (found, live, refused):
+            assert github.token not in result.text
+            assert "not-a-token-of-theirs" not in result.text
 
 
 # Context

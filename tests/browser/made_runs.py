@@ -1,7 +1,7 @@
 """Makes folders of runs that never took place: any number of items, every ending, hostile texts.
 
-A small simulation with a clock of its own writes the files that the coordinator writes, so that a page of five
-hundred items can be tested without running them.
+A small simulation with a clock of its own writes the files that the coordinator writes, so that a page of
+five hundred items can be tested without running them.
 """
 
 import heapq
@@ -11,8 +11,12 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from agentos.model import Status
+from agentos.report.summary import exit_code
 
 Steps = Generator[float, None, None]
 
@@ -28,8 +32,8 @@ ENDINGS = (
     "skipped",
 )
 HOSTILE = (
-    "<script>window.pwned = 1</script><img src=x onerror=\"window.pwned = 2\">"
-    "![p](http://127.0.0.1:9/p.png)</script><!-- {{script}} \u2028 & 'quoted'"
+    """<script>window.pwned = 1</script><img src=x onerror="window.pwned = 2">"""
+    """![p](http://127.0.0.1:9/p.png)</script><!-- {{script}} \u2028 & 'quoted'"""
 )
 TITLES = (
     "Retry failed webhooks with a limit",
@@ -49,16 +53,16 @@ TITLES = (
     "Send mail through a queue",
     "Roll out features by percentage",
 )
-FINDINGS = (
-    (1, "Cost", "Unbounded retry", "a refused call is tried again with no limit in tries or time.", "State the largest number of tries and the longest time."),
-    (1, "Safety", "No way back", "the migration drops the old column in the same step that fills the new one.", "Keep the old column for one release."),
-    (1, "Security", "Token in the log", "the request is logged whole, with its authorisation header.", "Log the request id alone."),
-    (2, "Architecture", "No time limit", "the caller waits for a part that may never answer.", "Give the wait a limit, and say what is done when it is reached."),
-    (2, "Quality", "Test plan misses the failure path", "no scenario covers a refusal by the provider.", "Add one row for each way the call can fail."),
-    (2, "Observability", "Nothing tells that it works", "neither a metric nor a log record shows the queue's length.", "Record the length once a minute."),
+FINDINGS = (  # tier, category, title, text, recommendation
+    (1, "Cost", "Unbounded retry", "a refused call is tried again with no limit.", "State the most tries."),
+    (1, "Safety", "No way back", "the old column is dropped in the same step.", "Keep it for one release."),
+    (1, "Security", "Token in the log", "the request is logged whole, with its headers.", "Log its id."),
+    (2, "Architecture", "No time limit", "the caller waits for what may never answer.", "Limit the wait."),
+    (2, "Quality", "Failure path untested", "no scenario covers a refusal.", "Add a row for each failure."),
+    (2, "Observability", "Silent queue", "nothing shows how long the queue is.", "Record its length."),
     (3, "Suggestion", "", "A diagram of the two queues would help the reader.", ""),
     (3, "Suggestion", "", "Name the constant instead of writing 86400 twice.", ""),
-)  # fmt: skip
+)
 
 
 @dataclass(kw_only=True)
@@ -80,10 +84,10 @@ class World:
     flying: Counter[str] = field(default_factory=Counter)
     strikes: list[tuple[float, str, float]] = field(default_factory=list)  # when, key, rest
     lease: int = 0
-    stop_at: float | None = None
 
     def time(self) -> str:
-        return (self.start + timedelta(seconds=self.now)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment = self.start + timedelta(seconds=self.now)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def event(self, name: str, **fields: Any) -> None:
         self.events.append({"time": self.time(), "event": name, **fields})
@@ -91,12 +95,11 @@ class World:
     def audit(self, item: str, **fields: Any) -> None:
         self.audits.setdefault(item, []).append({"time": self.time(), "item": item, "attempt": 1, **fields})
 
+    def node(self, item: str, name: str) -> None:
+        self.event("node", item=item, node=name, reviews=self.rows[item]["reviews"])
+
     def text(self, text: str) -> str:
         return f"{text} {HOSTILE}" if self.hostile else text
-
-    @property
-    def stopping(self) -> bool:
-        return self.stop_at is not None and self.now >= self.stop_at
 
 
 def _simulate(world: World, scripts: Iterator[tuple[str, Steps]]) -> None:
@@ -106,7 +109,7 @@ def _simulate(world: World, scripts: Iterator[tuple[str, Steps]]) -> None:
     running = 0
     waiting = list(scripts)
     while waiting or queue:
-        while waiting and running < world.parallel and not world.stopping:
+        while waiting and running < world.parallel:
             _, steps = waiting.pop(0)
             heapq.heappush(queue, (world.now + 0.004, order, steps))
             order, running = order + 1, running + 1
@@ -120,16 +123,15 @@ def _simulate(world: World, scripts: Iterator[tuple[str, Steps]]) -> None:
             running -= 1
 
 
-def _call(world: World, item: str, node: str, number: int) -> Generator[float, None, bool]:
-    """One model call with as many tries as it needs; False when the run stops meanwhile."""
+def _call(world: World, item: str, node: str, number: int) -> Steps:
+    """One model call with as many tries as it needs."""
     began = world.now
     while True:
-        free = [key for key in world.keys if world.resting.get(key, 0.0) <= world.now and world.flying[key] < 4]
+        awake = (key for key in world.keys if world.resting.get(key, 0.0) <= world.now)
+        free = [key for key in awake if world.flying[key] < 4]
         if free:
             key = min(free, key=lambda one: (world.flying[one], one))
             break
-        if world.stopping:
-            return False
         yield 0.2
     world.lease += 1
     lease = world.lease
@@ -143,7 +145,8 @@ def _call(world: World, item: str, node: str, number: int) -> Generator[float, N
     if struck is not None:
         world.strikes.remove(struck)
     refused = struck is not None or world.chance.random() < 0.004
-    took = 0.3 if refused else world.speed * world.chance.uniform(0.6, 1.5) * (0.7 if node == "review" else 1.0)
+    usual = world.speed * (0.7 if node == "review" else 1.0)
+    took = 0.3 if refused else usual * world.chance.uniform(0.6, 1.5)
     yield took
     world.flying[key] -= 1
     error = "rate_limited" if refused else None
@@ -157,20 +160,19 @@ def _call(world: World, item: str, node: str, number: int) -> Generator[float, N
     if refused:
         rest = struck[2] if struck else world.speed
         world.resting[key] = world.now + rest
-        world.event(
-            "rate_limited", key=key, group=key, keys=[key], provider="openai", model=model, seconds=rest, told=True
-        )
-        return (yield from _call(world, item, node, number + 1))
+        told = {"key": key, "group": key, "keys": [key], "provider": "openai", "model": model}
+        world.event("rate_limited", **told, seconds=rest, told=True)
+        yield from _call(world, item, node, number)
+        return
     cost = round(used[0] * 2e-6 + used[1] * 9e-6, 6)
     row["tokens_in"] += used[0]
     row["tokens_out"] += used[1]
     row["cost_usd"] = round(row["cost_usd"] + cost, 6)
+    role = "drafter" if node == "draft" else "reviewer"
     world.audit(
-        item, kind="call", node=node, role="drafter" if node == "draft" else "reviewer", number=number, model=model,
-        served=model, key=key, tokens_in=used[0], tokens_out=used[1], seconds=took, cost_usd=cost,
-        trace_id=f"{lease:032x}",
+        item, kind="call", node=node, role=role, number=(number + 1) // 2, model=model, served=model, key=key,
+        tokens_in=used[0], tokens_out=used[1], seconds=took, cost_usd=cost,
     )  # fmt: skip
-    return True
 
 
 def _lost_call(world: World, item: str, key: str, seconds: float) -> Steps:
@@ -191,11 +193,11 @@ def _document(world: World, item: str, draft: int) -> str:
     lines += [f"The issue asks for: {title.lower()}. Draft {draft}.", "", "## 2. Proposed changes", ""]
     chance = random.Random(f"{item}")
     for number in range(30):
-        words = chance.choices(("queue", "limit", "record", "worker", "retry", "checks", "the", "a", "writes"), k=9)
+        words = chance.choices(("queue", "limit", "record", "worker", "retry", "the", "a", "writes"), k=9)
         lines.append(f"{number + 1}. " + " ".join(words) + ("" if number % 7 else f" (draft {draft})"))
     for number in range(draft):
-        lines += ["", f"Retries are bounded: at most {number + 3} tries and 60 seconds, then it is reported."]
-    lines += ["", "### Files changed", "", f"- `src/part_{int(item) % 5}/service.py`: changed", world.text("")]
+        lines += ["", f"Retries are bounded: at most {number + 3} tries and 60 seconds."]
+    lines += ["", "### Files changed", "", f"- `src/part_{int(item) % 5}/service.py`", world.text("")]
     return "\n".join(lines) + "\n"
 
 
@@ -214,82 +216,90 @@ def _findings(world: World, item: str, review: int, *, verdict: str, stuck: bool
 
 def _life(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Steps:
     """What happens to one item."""
-    label = f"LLD-{item}"
     row = world.rows[item]
     began = world.now
-    error: str | None = None
-    verdict: str | None = None
-
-    def node(name: str) -> None:
-        world.event("node", item=item, node=name, reviews=row["reviews"])
-
-    def begin(attempt: int) -> Steps:
-        row["attempts"] = attempt
-        world.event("started", item=item, label=label, attempt=attempt, pid=1000 + attempt)
-        yield 0.12
-        world.event("ready", item=item, pid=1000 + attempt, resumed=attempt > 1, warm=True)
-
-    yield from begin(1)
-    node("load")
+    yield from _begin(world, item, 1)
+    world.node(item, "load")
     yield 0.05
     if ending == "crashing":
-        for attempt in (1, 2, 3):
-            if attempt > 1:
-                yield from begin(attempt)
-            node("draft")
-            yield from _lost_call(world, item, world.keys[attempt % len(world.keys)], world.speed * 0.4)
-            if attempt < 3:
-                world.event("crashed", item=item, attempt=attempt, error="killed by SIGKILL")
-                yield 0.02
+        yield from _crash(world, item)
         ending, error = "failed", "its worker died 3 times; the last time: killed by SIGKILL"
     elif ending == "timed_out":
-        node("draft")
-        yield from _lost_call(world, item, world.keys[-1], world.speed * 5)
-        error = f"no end after {world.speed * 5:g} s; killed, its stacks are in the log"
+        world.node(item, "draft")
+        yield from _lost_call(world, item, world.keys[-1], world.speed * 3)
+        error = f"no end after {world.speed * 3:g} s; killed, its stacks are in the log"
     elif ending == "failed":
-        node("draft")
+        world.node(item, "draft")
         yield from _call(world, item, "draft", 1)
         world.event("retrying", item=item, seconds=world.speed, reason="the connection was cut")
         yield world.speed
         error = world.text("the legacy schema is not described anywhere")
     else:
-        number = 0
-        for review, verdict in enumerate(verdicts, 1):
-            node("draft")
-            number += 1
-            if not (yield from _call(world, item, "draft", number)):
-                ending, verdict = "paused", None
-                break
-            node("gate")
-            yield 0.03
-            world.drafts.setdefault(item, []).append(_document(world, item, review))
-            world.audit(item, kind="gate", node="gate", draft=review, missing=[], notes=[],
-                        lineage=f"{item}-lld", file=f"{review * 2:03d}-draft.md")  # fmt: skip
-            node("review")
-            number += 1
-            if not (yield from _call(world, item, "review", number)):
-                ending, verdict = "paused", None
-                break
-            row["reviews"] = review
-            node("judge")
-            yield 0.03
-            asked = [world.text("Is a wait of up to one hour acceptable to users?")] if verdict == "DISCUSS" else []
-            findings = _findings(world, item, review, verdict=verdict, stuck=ending == "needs_revision")
-            world.audit(item, kind="verdict", node="judge", review=review, verdict=verdict, reason="",
-                        findings=findings, questions=asked, model="gemini-4-pro")  # fmt: skip
-            if ending == "interrupted" and review == 1:
-                break
-        else:
-            node("finalize" if ending == "approved" else "hold")
-            yield 0.08
+        yield from _rounds(world, item, ending, verdicts)
         error = {
             "needs_revision": "no progress: the same findings came back 2 times",
             "discuss": world.text("Is a wait of up to one hour acceptable to users?"),
             "paused": "every key rests",
-        }.get(ending)
-    row.update(status=ending, error=error, verdict=verdict, seconds=round(world.now - began, 3))
-    row["output"] = f"docs/lld/active/{label}.md" if ending == "approved" else None
+        }.get(ending, "")
+    row.update(status=ending, error=error or None, seconds=round(world.now - began, 3))
+    row["output"] = f"docs/lld/active/{row['label']}.md" if ending == "approved" else None
     _finish(world, item)
+
+
+def _begin(world: World, item: str, attempt: int) -> Steps:
+    world.rows[item]["attempts"] = attempt
+    world.event("started", item=item, label=f"LLD-{item}", attempt=attempt, pid=1000 + attempt)
+    yield 0.12
+    world.event("ready", item=item, pid=1000 + attempt, resumed=attempt > 1, warm=True)
+
+
+def _crash(world: World, item: str) -> Steps:
+    for attempt in (1, 2, 3):
+        if attempt > 1:
+            world.event("crashed", item=item, attempt=attempt - 1, error="killed by SIGKILL")
+            yield 0.02
+            yield from _begin(world, item, attempt)
+        world.node(item, "draft")
+        yield from _lost_call(world, item, world.keys[attempt % len(world.keys)], world.speed * 0.4)
+
+
+def _rounds(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Steps:
+    """Draft and review until the last verdict, or until the run stops."""
+    row = world.rows[item]
+    for review, verdict in enumerate(verdicts, 1):
+        world.node(item, "draft")
+        yield from _call(world, item, "draft", review * 2 - 1)
+        if ending == "paused":
+            world.node(item, "review")
+            yield world.speed
+            return
+        world.node(item, "gate")
+        yield 0.03
+        world.drafts.setdefault(item, []).append(_document(world, item, review))
+        file = f"{review * 2:03d}-draft.md"
+        world.audit(
+            item, kind="gate", draft=review, missing=[], notes=[], lineage=f"{item}-lld", file=file
+        )  # fmt: skip
+        world.node(item, "review")
+        yield from _call(world, item, "review", review * 2)
+        row.update(reviews=review, verdict=verdict)
+        world.node(item, "judge")
+        yield 0.03
+        asked = ["Is a wait of up to one hour acceptable to users?"] if verdict == "DISCUSS" else []
+        world.audit(
+            item,
+            kind="verdict",
+            review=review,
+            verdict=verdict,
+            reason="",
+            findings=_findings(world, item, review, verdict=verdict, stuck=ending == "needs_revision"),
+            questions=[world.text(one) for one in asked],
+            model="gemini-4-pro",
+        )
+        if ending == "interrupted":
+            return
+    world.node(item, "finalize" if ending == "approved" else "hold")
+    yield 0.08
 
 
 def _finish(world: World, item: str) -> None:
@@ -304,9 +314,9 @@ def _plan(count: int, chance: random.Random, *, every: bool) -> list[tuple[str, 
     plan: list[tuple[str, list[str]]] = []
     for number in range(count):
         roll = chance.random()
-        if every and number < 9:
-            ending = ("approved", "approved", "discuss", "needs_revision", "crashing", "timed_out", "failed",
-                      "interrupted", "skipped")[number]  # fmt: skip
+        if every and number < 11:
+            ending = ("approved", "approved", "discuss", "crashing", "needs_revision", "timed_out", "failed",
+                      "skipped", "interrupted", "paused", "pending")[number]  # fmt: skip
         else:
             ending = next(
                 name
@@ -317,7 +327,11 @@ def _plan(count: int, chance: random.Random, *, every: bool) -> list[tuple[str, 
                 if roll < part
             )  # fmt: skip
         rounds = 1 + (number % 3 == 1) + (chance.random() < 0.15)
-        verdicts = {"discuss": ["REVISE", "DISCUSS"], "needs_revision": ["REVISE"] * 3, "interrupted": ["REVISE"] * 2}
+        verdicts = {
+            "discuss": ["REVISE", "DISCUSS"],
+            "needs_revision": ["REVISE"] * 3,
+            "interrupted": ["REVISE"],
+        }
         plan.append((ending, verdicts.get(ending, ["REVISE"] * (rounds - 1) + ["APPROVED"])))
     return plan
 
@@ -330,7 +344,6 @@ def make_run(
     keys: int = 4,
     hostile: bool = False,
     every: bool = True,
-    stop: bool = True,
     cut_off: bool = False,
     seed: int = 7,
     speed: float = 9.0,
@@ -352,18 +365,18 @@ def make_run(
     world.event("run_started", run_id="made", items=count, parallel=parallel)
     world.rows = {
         item: {
-            "id": item, "label": f"LLD-{item}", "status": "pending", "verdict": None, "reviews": 0, "attempts": 0,
-            "seconds": 0.0, "waited_seconds": 0.0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "error": None,
-            "reason": None, "output": None, "log": f"/elsewhere/LLD-{item}.log", "checkpoint": None,
+            "id": item, "label": f"LLD-{item}", "status": "pending", "verdict": None, "reviews": 0,
+            "attempts": 0, "seconds": 0.0, "waited_seconds": 0.0, "tokens_in": 0, "tokens_out": 0,
+            "cost_usd": 0.0, "error": None, "reason": None, "output": None, "filing": None,
+            "log": f"/elsewhere/LLD-{item}.log", "checkpoint": None,
         }
         for item in ids
     }  # fmt: skip
     work = speed * 3.2 * count / parallel
-    world.strikes = [(work * part, key, speed * 2.5) for part, key in zip((0.2, 0.35, 0.38), world.keys, strict=False)]
+    struck = zip((0.2, 0.35, 0.38), world.keys, strict=False)
+    world.strikes = [(work * part, key, speed * 2.5) for part, key in struck]
     # Once all keys are refused together: the run pauses.
-    world.strikes += [(work * 0.5, key, speed * 3) for key in world.keys]
-    if stop:
-        world.stop_at = work * 0.75
+    world.strikes += [(work * 0.55, key, speed * 3) for key in world.keys]
     for item, (ending, _) in zip(ids, plan, strict=True):
         if ending == "skipped":
             world.rows[item].update(status="skipped", reason="approved before, and unchanged since", log=None)
@@ -372,13 +385,12 @@ def make_run(
     scripts = (
         (item, _life(world, item, ending, verdicts))
         for item, (ending, verdicts) in zip(ids, plan, strict=True)
-        if ending != "skipped"
+        if ending not in {"skipped", "pending"}
     )
     _simulate(world, scripts)
-    stopped = None
     pending = [row for row in world.rows.values() if row["status"] == "pending"]
-    if stop and pending:
-        stopped = "quota"
+    stopped = "quota" if pending else None
+    if stopped:
         world.event("stopping", reason=stopped)
     for row in pending:
         row["log"] = None
@@ -396,19 +408,28 @@ def _name(start: datetime) -> str:
 
 
 def _pauses(world: World) -> None:
-    """Tell where every key rested at once."""
+    """Tell where every key rested at once and no call was under way."""
     rests: dict[str, list[tuple[float, float]]] = {key: [] for key in world.keys}
     for event in world.events:
         if event["event"] == "rate_limited":
             at = (datetime.fromisoformat(event["time"]) - world.start).total_seconds()
             rests[event["key"]].append((at, at + event["seconds"]))
-    bounds = sorted({moment for some in rests.values() for one in some for moment in one})
+    calls: dict[int, list[float]] = {}
+    for event in world.events:
+        if "lease" in event:
+            at = (datetime.fromisoformat(event["time"]) - world.start).total_seconds()
+            calls.setdefault(event["lease"], []).append(at)
+    flights = [(some[0], some[-1]) for some in calls.values()]
+    bounds = sorted({at for some in [*rests.values(), flights] for one in some for at in one})
     told: list[tuple[float, str, dict[str, Any]]] = []
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         middle = (begin + end) / 2
-        if all(any(a <= middle < b for a, b in some) for some in rests.values()) and end - begin > 0.5:
-            told += [(begin, "paused", {"reason": "every key is rate limited", "seconds": round(end - begin, 3)}),
-                     (end, "resumed", {"seconds": round(end - begin, 3)})]  # fmt: skip
+        if all(any(a <= middle < b for a, b in some) for some in rests.values()) and not any(
+            a <= middle < b for a, b in flights
+        ):
+            seconds = round(end - begin, 3)
+            told.append((begin, "paused", {"reason": "every key is rate limited", "seconds": seconds}))
+            told.append((end, "resumed", {"seconds": seconds}))
     for world.now, name, fields in told:
         world.event(name, **fields)
     world.events.sort(key=lambda event: event["time"])
@@ -424,13 +445,14 @@ def _write(
     summary = {
         "run_id": _name(world.start), "workflow": "lld", "parallel": world.parallel,
         "started_at": world.start.isoformat().replace("+00:00", "Z"), "finished_at": world.time(),
-        "wall_seconds": round(wall, 3), "exit_code": 75 if stopped else 1, "stopped": stopped,
+        "wall_seconds": round(wall, 3), "exit_code": int(exit_code(map(Status, totals), stopped)), "stopped": stopped,
         "totals": dict(totals), "items": list(world.rows.values()),
         "keys": [{"id": key, "provider": "openai", "group": key, "state": "available", "calls": 0,
                   "rate_limited": 0, "tokens_in": 0, "tokens_out": 0} for key in world.keys],
         "coordination_overhead_percent": 4.2,
         "overlaps": [
-            {"items": ["LLD-41", "LLD-46", "LLD-51"], "files": ["src/part_1/service.py", world.text("src/part_1/limits.py")]},
+            {"items": ["LLD-41", "LLD-46", "LLD-51"],
+             "files": ["src/part_1/service.py", world.text("src/part_1/limits.py")]},
             {"items": ["LLD-42", "LLD-47"], "files": ["src/part_2/service.py"]},
         ] if len(world.rows) > 8 else [],
     }  # fmt: skip
@@ -466,7 +488,9 @@ def _write_earlier(root: Path, world: World, summary: dict[str, Any], number: in
     folder = _runs(root) / _name(before)
     folder.mkdir()
     part = 0.55 + 0.4 * world.chance.random()
-    rows = [row | {"cost_usd": row["cost_usd"] * part} for row in summary["items"] if row["status"] != "pending"]
+    begun = [row for row in summary["items"] if row["status"] != "pending"]
+    rows = [row | {"cost_usd": row["cost_usd"] * part} for row in begun]
     overhead = round(11 - 0.8 * number + world.chance.random() * 2, 2)
-    told = {"items": rows, "wall_seconds": summary["wall_seconds"] * part, "coordination_overhead_percent": overhead}
+    told = {"items": rows, "wall_seconds": summary["wall_seconds"] * part}
+    told["coordination_overhead_percent"] = overhead
     (folder / "summary.json").write_text(json.dumps(summary | told), "utf-8")

@@ -28,6 +28,10 @@ ITEM = Item(
 DOCUMENT = "# Dark mode\n\n## User Story\n\nAs a reader, I want less light.\n\n## Labels\n\nui, small\n"
 
 
+def unheard(name: str, /, **_fields: Any) -> None:
+    """Nobody listens to the events here."""
+
+
 def file_once(order: dict[str, Any]) -> dict[str, Any]:
     def at(step: str) -> None:
         if step == order["kill"]:
@@ -42,7 +46,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             github,
             records,
             say=lambda _line: None,
-            event=lambda _name, **_fields: None,
+            event=unheard,
             pause=0.02,
             settle=0.1,
             poll=0.05,

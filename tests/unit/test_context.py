@@ -31,6 +31,7 @@ HARMLESS = (
     'password = "short"',
     'PASSWORD_FIELD = "the password of the user"',
     'token = "<your token here>"',
+    'api_key = "example-1234-abcd-5678"',
     'token = "next_page_token_name"',
     "the ids start with AKIA or ghp_",
     "AKIA" + "IOSFODNN7EXAMPLE",

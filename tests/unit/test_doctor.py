@@ -437,8 +437,10 @@ class Deaf:
 
     def __init__(self) -> None:
         self.end = threading.Event()
+        self.daemon: list[bool] = []
 
     def call(self, *_request: Any, **_how: Any) -> Reply:
+        self.daemon.append(threading.current_thread().daemon)
         self.end.wait()
         return REPLY
 
@@ -453,6 +455,7 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
     monkeypatch.setattr(live, "GRACE_SECONDS", 0.05)
     checks = place.examine(live=True)
     deaf.end.set()
+    assert deaf.daemon == [True, True]  # else the command would not end before the call
     assert problems(checks) == {("live", "openai"), ("live", "anthropic")}
     assert "no answer within" in one(checks, "live", "openai").text
 

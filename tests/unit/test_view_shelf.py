@@ -142,6 +142,7 @@ def test_the_search_looks_at_items_and_states(runs: Path) -> None:
     assert [row["run_id"] for row in shelf.rows("needs revision")] == [RUN]
     assert [row["run_id"] for row in shelf.rows("2026-11-17")] == ["2026-11-17T00-00-00.000Z"]
     assert len(shelf.rows("LLD")) == 2
+    assert [row["run_id"] for row in shelf.rows("not started")] == ["2026-11-17T00-00-00.000Z"]
     assert shelf.rows("LLD-99") == []
 
 
@@ -225,6 +226,17 @@ def test_a_log_is_read_on_from_where_the_page_stands(runs: Path) -> None:
     more = shelf.log(RUN, "LLD-41", first["next"])
     assert (more["text"], more["next"]) == ("three\n", 15)
     assert shelf.log(RUN, "LLD-41", 10_000)["text"] == ""
+
+
+def test_an_item_at_work_that_has_said_nothing_has_an_empty_log(runs: Path, held: Any) -> None:
+    run = make_run(runs, events__jsonl=events(BEGUN, STARTED))
+    shelf = shelf_of(runs)
+    with pytest.raises(NotThere):
+        shelf.log(RUN, "LLD-41", None)
+    held(run)
+    assert shelf.log(RUN, "LLD-41", None) == {"text": "", "start": 0, "next": 0, "size": 0, "live": True}
+    with pytest.raises(NotThere):
+        shelf.log(RUN, "LLD-42", None)
 
 
 def test_of_a_long_log_the_end_comes_first_and_a_block_at_a_time(

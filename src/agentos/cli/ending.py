@@ -47,7 +47,8 @@ def show_summary(summary: Summary, project: Project, console: Console) -> None:
 
     line()
     totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
-    line(f"Run {summary.run_id}: {totals or 'nothing pending'}; {summary.wall_seconds:.1f} s{_cost(summary)}")
+    line(f"Run {summary.run_id}: {summary.wall_seconds:.1f} s{_cost(summary)}")
+    line(totals or "nothing pending")
     width = max((len(row.label) for row in summary.items), default=0)
     rows = _shown(summary)
     for row in rows:
@@ -66,7 +67,9 @@ def show_summary(summary: Summary, project: Project, console: Console) -> None:
     if commands := next_commands(summary, project.config):
         line("Next:")
         for command, why in commands:
-            line(f"  {command}    # {why}")
+            told = f"  {command}    # {why}"
+            # On a narrow terminal the command alone: it is what people copy.
+            line(told if console.width is None or len(told) <= console.width else f"  {command}")
     line(f"Logs: {_short(summary.folder, project)}")
     if path := project.config.environment.get("GITHUB_STEP_SUMMARY"):
         try:
@@ -100,8 +103,8 @@ def _short(path: str, project: Project) -> str:
 def _cost(summary: Summary) -> str:
     if not any(row.tokens_in for row in summary.items):
         return ""
-    pretend = ", pretended by the mock" if _mocked(summary) else ""
-    return f"; cost {shown(summary.cost_usd)}{pretend}"
+    pretend = " (pretended by the mock)" if _mocked(summary) else ""
+    return f", cost {shown(summary.cost_usd)}{pretend}"
 
 
 def _mocked(summary: Summary) -> bool:
@@ -125,7 +128,7 @@ def next_commands(summary: Summary, config: Config) -> list[tuple[str, str]]:
     if by_status.keys() & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
         commands.append((command("--all"), "go on where it stopped"))
     if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
-        commands.append((command("--retry-failed"), "try those again that did not get through"))
+        commands.append((command("--retry-failed"), "try again what did not get through"))
     if any(row.filing in {"wanted", "unknown"} for row in summary.items):
         commands.append((command("--all --yes"), "file what is approved"))
     if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):

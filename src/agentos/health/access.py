@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -171,7 +172,11 @@ def _no_key(name: str, text: str, fix: str) -> Check:
 def _find(config: Config, reference: KeyReference) -> Key | Check:
     """Get at a key as a run would, or say why that fails."""
     place = reference.env or reference.file
-    renew = f'export {place}="..."' if reference.env else f"put the key alone into {place}\nchmod 600 {place}"
+    renew = (
+        f'export {place}="..."'
+        if reference.env
+        else f"put the key alone into {place}\nchmod 600 {quote(str(place))}"
+    )
     try:
         secret = key_ring(replace(config, keys=(reference,)), [reference.provider]).secrets[reference.id]
     except AgentosError as exc:
@@ -199,7 +204,7 @@ def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: boo
         fix = "wait, or: agentos keys"
     elif reference.file is not None and _open_to_others(Path(reference.file).expanduser()):
         state, about = State.WARNING, f"{about}, which others on this machine can read"
-        fix = f"chmod 600 {reference.file}"
+        fix = f"chmod 600 {quote(reference.file)}"
     else:
         about += "; usable" if needed else "; not used by the models chosen"
     return Check(section="keys", name=reference.id, state=state, text=about, fix=fix)

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 
 from agentos import settings
 from agentos.config import Config, Origin
@@ -26,7 +27,7 @@ def failed(error: AgentosError, worktree: Path | None, user_file: Path | None) -
     elif named[0].exists():
         fix = f"edit {named[0]}"
     else:
-        fix = f"agentos --config {named[0]} init --user"
+        fix = f"agentos --config {quote(str(named[0]))} init --user"
     return Check(section="configuration", name="settings", state=State.PROBLEM, text=text, fix=fix)
 
 

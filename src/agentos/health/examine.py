@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 from agentos.config import load_config
 from agentos.errors import AgentosError
@@ -30,7 +31,7 @@ def examine(
         given = home or environment.get("AGENTOS_HOME") or None
         place = locate_home(worktree, None if given is None else Path(given))
     except AgentosError as exc:
-        fix = "agentos init" if worktree is None else f"rm {worktree / '.agentos'}"
+        fix = "agentos init" if worktree is None else f"rm {quote(str(worktree / '.agentos'))}"
         checks.append(Check(section="project", name="project", state=State.PROBLEM, text=str(exc), fix=fix))
     checks = [*check_git(worktree, environment), check_program(), *checks]
     try:
@@ -39,7 +40,8 @@ def examine(
         checks.append(failed(exc, worktree, user_file))
         return tuple(checks)
     if worktree is not None:
-        checks += check_project(worktree, place, config, environment)
+        home_from = "--home" if home else "AGENTOS_HOME" if environment.get("AGENTOS_HOME") else ""
+        checks += check_project(worktree, place, config, home_from)
     checks += check_configuration(config, worktree, user_file, environment)
     checks += check_models(config, user_file)
     told, keys = check_keys(config, place, user_file)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from agentos import __version__
 from agentos.config import Config
@@ -53,7 +54,7 @@ def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator
             name="repository",
             state=State.WARNING,
             text=f"git does not accept the repository of {worktree}.",
-            fix=f"git -C {worktree} status",
+            fix=f"git -C {quote(str(worktree))} status",
         )
     else:
         yield Check(section="git", name="repository", text=top)
@@ -76,14 +77,12 @@ def check_program() -> Check:
     return Check(section="project", name="program", text=told)
 
 
-def check_project(
-    worktree: Path, home: Home | None, config: Config, environment: Mapping[str, str]
-) -> Iterator[Check]:
+def check_project(worktree: Path, home: Home | None, config: Config, home_from: str) -> Iterator[Check]:
     """Look at the folders, the items that lie in them, the home and the files named by settings."""
     yield Check(section="project", name="worktree", text=str(worktree))
     settings = config.settings
     if home is not None:
-        yield _check_home(home, worktree, environment)
+        yield _check_home(home, worktree, home_from)
     yield from _check_items(worktree, home, settings)
     for kind in ("issue", "lld"):
         if (template := getattr(settings, f"{kind}_template")) is not None:
@@ -92,7 +91,7 @@ def check_project(
         yield _check_context(worktree, settings)
 
 
-def _check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> Check:
+def _check_home(home: Home, worktree: Path, home_from: str) -> Check:
     where = home.path
     if where.exists() and not where.is_dir():
         return Check(
@@ -100,7 +99,7 @@ def _check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> C
             name="home",
             state=State.PROBLEM,
             text=f"{where} is a file, and runs are kept in a folder.",
-            fix=f"mv {where} {where}.old",
+            fix=f"mv {quote(str(where))} {quote(str(where))}.old",
         )
     nearest = next(folder for folder in (where, *where.parents) if folder.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -109,9 +108,9 @@ def _check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> C
             name="home",
             state=State.PROBLEM,
             text=f"{nearest} cannot be written, and runs are kept in {where}.",
-            fix=f"chmod u+rwx {nearest}\nexport AGENTOS_HOME=DIR",
+            fix=f"chmod u+rwx {quote(str(nearest))}\nexport AGENTOS_HOME=DIR",
         )
-    why = " (AGENTOS_HOME)" if environment.get("AGENTOS_HOME") else ""
+    why = f" ({home_from})" if home_from else ""
     apart = "" if where.is_relative_to(worktree) else ", outside the project, as you set it"
     told = "" if where.exists() else ", made by the first run"
     return Check(section="project", name="home", text=f"{where}{why}{apart}{told}")
@@ -127,7 +126,7 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
             items = list_files(worktree, folder, workflow=workflow, prefix=prefix, id_of=id_of)
             pending = _pending(items, workflow, home)
         except AgentosError as exc:
-            fix = f"ls -la {worktree / folder}"
+            fix = f"ls -la {quote(str(worktree / folder))}"
             yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
             continue
         if not items:

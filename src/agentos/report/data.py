@@ -24,11 +24,11 @@ from agentos.report.timeline import (
     Timeline,
     count_of,
     mean_level,
-    moment,
     number_of,
     read_timeline,
     steps,
     text_of,
+    web_address,
 )
 from agentos.store.files import inside
 from agentos.store.runfolder import is_live, read_lines
@@ -145,6 +145,7 @@ def _rows(summary: Record, line: Timeline) -> list[dict[str, Any]]:
                 "error": text_of(told, "error"),
                 "reason": text_of(told, "reason"),
                 "output": text_of(told, "output", 500),
+                "filing": text_of(told, "filing", 40),
                 "log": _file_name(text_of(told, "log")),
                 "checkpoint": _file_name(text_of(told, "checkpoint")),
             }
@@ -170,6 +171,7 @@ def _row(item: ItemLine) -> dict[str, Any]:
         "error": item.error if item.status != Status.SKIPPED else None,
         "reason": None,
         "output": None,
+        "filing": None,
         "log": f"{item.label}.log" if lives else None,
         "checkpoint": None,
     }
@@ -219,7 +221,7 @@ def _item(
     return row | {
         "title": None if trail is None else title_of(trail),
         "node": timed.node if row["status"] == RUNNING else None,
-        "filed": timed.filed,
+        "filed": timed.filed or _filed(row),
         "spans": sorted(timed.spans, key=lambda span: float(span["start"])),
         "rounds": rounds,
         "gates": gates,
@@ -228,6 +230,13 @@ def _item(
         if trail is None or not drafts
         else [draft.as_dict() for draft in read_drafts(trail, gates)],
     }
+
+
+def _filed(row: Record) -> dict[str, Any] | None:
+    if row["filing"] != "filed" or (url := web_address(row, "output")) is None:
+        return None
+    number = url.rsplit("/", 1)[-1]
+    return {"number": int(number) if number.isdecimal() and len(number) < 12 else None, "url": url}
 
 
 def _cost(calls: Sequence[dict[str, Any]], row: Record) -> float | None:
@@ -302,6 +311,7 @@ def _run(
         "cost_usd": None if len(known) < len(costs) else round(sum(known), 6),
         "cost_known_usd": round(sum(known), 6),
         "coordination_overhead_percent": overhead,
+        "trace_id": text_of(summary, "trace_id", 80),
     }
 
 
@@ -405,6 +415,7 @@ def calm(item: Record) -> bool:
     return (
         item["status"] in _CALM
         and item["attempts"] <= 1
+        and item["filing"] not in {"wanted", "unknown"}
         and not any(span.get("error") or span["kind"] == "retry" for span in item["spans"])
     )
 

@@ -46,7 +46,8 @@ class Trail:
 
     def names(self) -> list[str]:
         try:
-            return sorted(os.listdir(inside(self.worktree, self.folder / "any").parent))
+            folder = inside(self.worktree, self.folder / "any").parent
+            return sorted(path.name for path in folder.iterdir())
         except (OSError, UsageError, ValueError):
             return []
 

@@ -1,4 +1,4 @@
-"""The report of a run as one self-contained HTML page: no network, no dependency, works from disk. Any process.
+"""The report of a run as one self-contained HTML page: no network, works from disk. Any process.
 
 The policy in the page allows exactly our style and our script; all text is data, shown as text alone.
 """

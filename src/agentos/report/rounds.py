@@ -1,4 +1,4 @@
-"""What the audit trail of an item says: the verdict of each round, its findings and what became of them. Pure."""
+"""The audit trail of an item: the verdict of each round, its findings and what became of them. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -98,7 +98,7 @@ def mark_findings(rounds: Sequence[dict[str, Any]], *, approved: bool) -> None:
 
 
 def add_costs(calls: Sequence[dict[str, Any]], records: Iterable[Record]) -> None:
-    """Give the calls of the timeline what only the audit trail knows: cost, trace, the model that served."""
+    """Give the calls of the timeline what only the audit trail knows: cost, and the model that served."""
     free = [call for call in calls if not call.get("error")]
     for record in records:
         if record.get("kind") != "call":
@@ -106,7 +106,7 @@ def add_costs(calls: Sequence[dict[str, Any]], records: Iterable[Record]) -> Non
         wanted = (record.get("key"), count_of(record, "tokens_in"), count_of(record, "tokens_out"))
         for call in free:
             if (call["key"], call.get("tokens_in", 0), call.get("tokens_out", 0)) == wanted:
-                call |= _told(record)
+                call.update(_told(record))
                 free.remove(call)
                 break
 
@@ -114,7 +114,6 @@ def add_costs(calls: Sequence[dict[str, Any]], records: Iterable[Record]) -> Non
 def _told(record: Record) -> dict[str, Any]:
     told = {
         "cost_usd": number_of(record, "cost_usd"),
-        "trace_id": text_of(record, "trace_id", 80),
         "served": text_of(record, "served", 100),
     }
     return {name: value for name, value in told.items() if value is not None}

@@ -5,7 +5,7 @@ other: what is open at its end is closed at `ends` and marked `open`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -123,8 +123,8 @@ class Timeline:
     parallel: int = 0
     exit_code: int | None = None
     stopped: str | None = None
-    _calls: dict[int, Span] = field(default_factory=dict)
-    _pause: Span | None = None
+    calls: dict[int, Span] = field(default_factory=dict)  # in flight, by lease
+    pause: Span | None = None
 
     def item(self, event: Record) -> ItemLine | None:
         name = text_of(event, "item", 80)
@@ -162,148 +162,176 @@ def read_timeline(events: Iterable[Record], *, ends: float | None = None) -> Tim
 
 
 def _item_event(line: Timeline, item: ItemLine, name: str, event: Record, at: float) -> None:
-    match name:
-        case "started":
-            item.end_life(at)
-            item.attempts = count_of(event, "attempt") or item.attempts + 1
-            item.status, item.node = RUNNING, None
-            item.life = {"kind": "life", "start": at, "end": at, "attempt": item.attempts}
-            item.spans.append(item.life)
-        case "ready" if item.life is not None:
-            item.life["ready"] = at
-            if event.get("resumed"):
-                item.life["resumed"] = True
-        case "node":
-            item.node, item.reviews = text_of(event, "node", 80), count_of(event, "reviews")
-            if item.at_node is not None:
-                item.at_node["end"] = at
-            item.at_node = {
-                "kind": "node",
-                "start": at,
-                "end": at,
-                "node": item.node,
-                # The verdict on a round comes after its review is counted.
-                "round": item.reviews + (item.node not in _AFTER_REVIEW) or 1,
-            }
-            item.spans.append(item.at_node)
-        case "leased":
-            item.end_retry(at)
-            _leased(line, item, event, at)
-        case "settled" | "returned" | "lease_expired":
-            _settled(line, name, event, at)
-        case "retrying":
-            item.end_retry(at)
-            seconds = number_of(event, "seconds") or 0.0
-            item.retry = {
-                "kind": "retry",
-                "start": at,
-                "end": round(at + max(0.0, seconds), 3),
-                "reason": text_of(event, "reason"),
-            }
-            item.spans.append(item.retry)
-        case "crashed":
-            item.end_life(at, ended="crashed", error=text_of(event, "error"))
-        case "filing":
-            item.filing = {"kind": "filing", "start": at, "end": at}
-            item.spans.append(item.filing)
-        case "filed":
-            if item.filing is not None:
-                item.filing["end"] = at
-                item.filing = None
-            number = event.get("number")
-            item.filed = {"number": number if isinstance(number, int) else None, "url": _url(event)}
-        case _ if event.get("status") in STATUSES:
-            item.status = str(event["status"])
-            item.verdict = text_of(event, "verdict", 40)
-            item.reviews = count_of(event, "reviews") or item.reviews
-            item.error = text_of(event, "error")
-            item.end_life(at, ended=item.status, error=item.error)
-        case "budget" | "refused":
-            line.marks.append(_mark(name, at, text_of(event, "reason") or name, item=item.label))
-        case _:
-            pass
+    if (handle := _OF_AN_ITEM.get(name)) is not None:
+        handle(line, item, event, at)
+    elif event.get("status") in STATUSES:
+        _ended(item, event, at)
+
+
+def _started(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    item.end_life(at)
+    item.attempts = count_of(event, "attempt") or item.attempts + 1
+    item.status, item.node = RUNNING, None
+    item.life = {"kind": "life", "start": at, "end": at, "attempt": item.attempts}
+    item.spans.append(item.life)
+
+
+def _ready(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    if item.life is not None:
+        item.life["ready"] = at
+        if event.get("resumed"):
+            item.life["resumed"] = True
+
+
+def _at_node(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    item.node, item.reviews = text_of(event, "node", 80), count_of(event, "reviews")
+    if item.at_node is not None:
+        item.at_node["end"] = at
+    # The verdict on a round comes after its review is counted.
+    number = item.reviews + (item.node not in _AFTER_REVIEW) or 1
+    item.at_node = {"kind": "node", "start": at, "end": at, "node": item.node, "round": number}
+    item.spans.append(item.at_node)
 
 
 def _leased(line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    item.end_retry(at)
     waited = number_of(event, "waited") or 0.0
     if waited >= _LEAST_WAIT:
         item.spans.append({"kind": "wait", "start": max(0.0, round(at - waited, 3)), "end": at})
     key = text_of(event, "key", 80) or "?"
-    call: Span = {
-        "kind": "call",
-        "start": at,
-        "end": at,
-        "node": item.node,
-        "key": key,
-        "model": text_of(event, "model", 100),
-        "open": True,
-    }
+    call: Span = {"kind": "call", "start": at, "end": at, "node": item.node, "key": key, "open": True}
+    call["model"] = text_of(event, "model", 100)
     item.spans.append(call)
-    line._calls[count_of(event, "lease")] = call  # noqa: SLF001 - the reader's own
-    found = line.key(key)
-    found.provider = text_of(event, "provider", 80) or found.provider
+    line.calls[count_of(event, "lease")] = call
+    line.key(key).provider = text_of(event, "provider", 80) or line.key(key).provider
 
 
-def _settled(line: Timeline, name: str, event: Record, at: float) -> None:
-    call = line._calls.pop(count_of(event, "lease"), None)  # noqa: SLF001
+def _settled(line: Timeline, _item: ItemLine, event: Record, at: float) -> None:
+    call = line.calls.pop(count_of(event, "lease"), None)
     if call is None:
         return
     call["end"] = at
     del call["open"]
-    error = {"returned": "worker gone", "lease_expired": "no answer in time"}.get(name)
-    if error := error or text_of(event, "error", 80):
+    error = _LOST.get(str(event["event"])) or text_of(event, "error", 80)
+    if error is not None:
         call["error"] = error
     for tokens in ("tokens_in", "tokens_out"):
         if event.get(tokens):
             call[tokens] = count_of(event, tokens)
 
 
+def _retrying(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    item.end_retry(at)
+    ends = round(at + max(0.0, number_of(event, "seconds") or 0.0), 3)
+    item.retry = {"kind": "retry", "start": at, "end": ends, "reason": text_of(event, "reason")}
+    item.spans.append(item.retry)
+
+
+def _crashed(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    item.end_life(at, ended="crashed", error=text_of(event, "error"))
+
+
+def _filing(_line: Timeline, item: ItemLine, _event: Record, at: float) -> None:
+    item.filing = {"kind": "filing", "start": at, "end": at}
+    item.spans.append(item.filing)
+
+
+def _filed(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    if item.filing is not None:
+        item.filing["end"] = at
+        item.filing = None
+    number = event.get("number")
+    item.filed = {"number": number if isinstance(number, int) else None, "url": web_address(event, "url")}
+
+
+def _ended(item: ItemLine, event: Record, at: float) -> None:
+    item.status = str(event["status"])
+    item.verdict = text_of(event, "verdict", 40)
+    item.reviews = count_of(event, "reviews") or item.reviews
+    item.error = text_of(event, "error")
+    item.end_life(at, ended=item.status, error=item.error)
+
+
+_LOST = {"returned": "worker gone", "lease_expired": "no answer in time"}
+_OF_AN_ITEM: dict[str, Callable[[Timeline, ItemLine, Record, float], None]] = {
+    "started": _started,
+    "ready": _ready,
+    "node": _at_node,
+    "leased": _leased,
+    "settled": _settled,
+    "returned": _settled,
+    "lease_expired": _settled,
+    "retrying": _retrying,
+    "crashed": _crashed,
+    "filing": _filing,
+    "filed": _filed,
+}
+
+
 def _run_event(line: Timeline, name: str, event: Record, at: float) -> None:
-    match name:
-        case "run_started":
-            line.expected, line.parallel = count_of(event, "items"), count_of(event, "parallel")
-            line.workflow = text_of(event, "workflow", 80)
-        case "rate_limited" | "quota_exhausted":
-            _refused(line, name, event, at)
-        case "key_recovered" | "key_enabled":
-            key = line.key(text_of(event, "key", 80) or "?")
-            key.end_rest(at)
-            key.state = "available"
-        case "key_disabled":
-            key = line.key(text_of(event, "key", 80) or "?")
-            key.end_rest(at)
-            key.state = "disabled"
-            key.rest = {"kind": "disabled", "start": at, "end": _HUGE, "reason": text_of(event, "reason")}
-            key.spans.append(key.rest)
-        case "paused":
-            line._pause = _mark("pause", at, text_of(event, "reason") or "no key can be used")  # noqa: SLF001
-            line._pause["open"] = True  # noqa: SLF001
-            line.marks.append(line._pause)  # noqa: SLF001
-        case "resumed" if line._pause is not None:  # noqa: SLF001
-            line._pause["end"] = at  # noqa: SLF001
-            del line._pause["open"]  # noqa: SLF001
-            line._pause = None  # noqa: SLF001
-        case "stopping":
-            line.stopped = text_of(event, "reason", 80)
-            line.marks.append(_mark("stopping", at, (line.stopped or "stopping").replace("_", " ")))
-        case "capacity":
-            told = f"{text_of(event, 'provider', 80)}:{text_of(event, 'model', 100)} is overloaded"
-            seconds = max(0.0, number_of(event, "seconds") or 0.0)
-            line.marks.append(_mark("capacity", at, told) | {"end": round(at + seconds, 3)})
-        case "parallel_changed":
-            line.marks.append(_mark("parallel", at, "") | {"allowed": count_of(event, "allowed")})
-        case "budget":
-            line.marks.append(_mark("budget", at, text_of(event, "reason") or "the budget is reached"))
-        case "run_finished":
-            code = number_of(event, "exit_code")
-            line.exit_code = None if code is None else int(code)
-            line.stopped = text_of(event, "stopped", 80) or line.stopped
-            line.finished = at
-        case _:
-            pass
+    if (handle := _OF_THE_RUN.get(name)) is not None:
+        handle(line, event, at)
 
 
-def _refused(line: Timeline, name: str, event: Record, at: float) -> None:
+def _run_started(line: Timeline, event: Record, _at: float) -> None:
+    line.expected, line.parallel = count_of(event, "items"), count_of(event, "parallel")
+    line.workflow = text_of(event, "workflow", 80)
+
+
+def _run_finished(line: Timeline, event: Record, at: float) -> None:
+    code = number_of(event, "exit_code")
+    line.exit_code = None if code is None else int(code)
+    line.stopped = text_of(event, "stopped", 80) or line.stopped
+    line.finished = at
+
+
+def _paused(line: Timeline, event: Record, at: float) -> None:
+    line.pause = _mark("pause", at, text_of(event, "reason") or "no key can be used") | {"open": True}
+    line.marks.append(line.pause)
+
+
+def _resumed(line: Timeline, _event: Record, at: float) -> None:
+    if line.pause is not None:
+        line.pause["end"] = at
+        del line.pause["open"]
+        line.pause = None
+
+
+def _stopping(line: Timeline, event: Record, at: float) -> None:
+    line.stopped = text_of(event, "reason", 80)
+    line.marks.append(_mark("stopping", at, (line.stopped or "stopping").replace("_", " ")))
+
+
+def _capacity(line: Timeline, event: Record, at: float) -> None:
+    told = f"{text_of(event, 'provider', 80)}:{text_of(event, 'model', 100)} is overloaded"
+    seconds = max(0.0, number_of(event, "seconds") or 0.0)
+    line.marks.append(_mark("capacity", at, told) | {"end": round(at + seconds, 3)})
+
+
+def _parallel_changed(line: Timeline, event: Record, at: float) -> None:
+    line.marks.append(_mark("parallel", at, "") | {"allowed": count_of(event, "allowed")})
+
+
+def _budget_reached(line: Timeline, _event: Record, at: float) -> None:
+    line.marks.append(_mark("budget", at, "the budget is reached"))
+
+
+def _recovered(line: Timeline, event: Record, at: float) -> None:
+    key = line.key(text_of(event, "key", 80) or "?")
+    key.end_rest(at)
+    key.state = "available"
+
+
+def _disabled(line: Timeline, event: Record, at: float) -> None:
+    _recovered(line, event, at)
+    key = line.key(text_of(event, "key", 80) or "?")
+    key.state = "disabled"
+    key.rest = {"kind": "disabled", "start": at, "end": _HUGE, "reason": text_of(event, "reason")}
+    key.spans.append(key.rest)
+
+
+def _refused(line: Timeline, event: Record, at: float) -> None:
+    name = str(event["event"])
     seconds = max(0.0, number_of(event, "seconds") or 0.0)
     told = event.get("keys")
     names = [one for one in told if isinstance(one, str)] if isinstance(told, list) else []
@@ -325,12 +353,29 @@ def _refused(line: Timeline, name: str, event: Record, at: float) -> None:
             key.spans.append({"kind": "limited", "start": at, "end": at, "reason": name})
 
 
-def _mark(kind: str, at: float, text: str, **more: Any) -> Span:
-    return {"kind": kind, "start": at, "end": at, "text": text, **more}
+_OF_THE_RUN: dict[str, Callable[[Timeline, Record, float], None]] = {
+    "run_started": _run_started,
+    "run_finished": _run_finished,
+    "paused": _paused,
+    "resumed": _resumed,
+    "stopping": _stopping,
+    "capacity": _capacity,
+    "parallel_changed": _parallel_changed,
+    "budget_reached": _budget_reached,
+    "rate_limited": _refused,
+    "quota_exhausted": _refused,
+    "key_recovered": _recovered,
+    "key_disabled": _disabled,
+}
 
 
-def _url(event: Record) -> str | None:
-    url = text_of(event, "url", 500)
+def _mark(kind: str, at: float, text: str) -> Span:
+    return {"kind": kind, "start": at, "end": at, "text": text}
+
+
+def web_address(record: Record, name: str) -> str | None:
+    """The address in a field, if it is one that a page may link to."""
+    url = text_of(record, name, 500)
     return url if url is not None and url.startswith(("https://", "http://")) else None
 
 
@@ -342,20 +387,21 @@ def _close(line: Timeline, over: float, *, live: bool) -> None:
                 if span is not None:
                     span["open"] = True
             item.end_life(over)
-            if not live:
-                item.status = CUT_OFF
+            item.status = RUNNING if live else CUT_OFF
         for span in item.spans:
-            if span["kind"] == "call" and span.get("open"):
-                span["end"] = over
-            span["end"] = min(span["end"], max(over, span["start"]))
+            _end(span, over)
     for key in line.keys.values():
         if key.rest is not None and key.rest["kind"] == "rest" and key.rest["end"] <= over:
             key.state = "available"
         for span in key.spans:
-            span["end"] = max(span["start"], min(span["end"], over))
+            _end(span, over)
     for mark in line.marks:
-        mark["end"] = max(mark["start"], over if mark.get("open") else min(mark["end"], over))
+        _end(mark, over)
     line.last = over
+
+
+def _end(span: Span, over: float) -> None:
+    span["end"] = max(span["start"], over if span.get("open") else min(span["end"], over))
 
 
 def steps(spans: Iterable[Span]) -> Steps:

@@ -91,6 +91,13 @@ class Shelf:
             rows = [(tally, tally.row(live=self.live(tally.run))) for tally in tallies]
             return [row for tally, row in rows if tally.has(words.casefold().split(), row)]
 
+    def _knows(self, run: Path, label: str) -> bool:
+        """Tell whether the item is at work in a live run, though it has not said anything yet."""
+        with self._rows_lock:
+            tally = self._tally(run)
+            tally.row(live=True)
+            return label in tally.labels
+
     def _tally(self, run: Path) -> "_Tally":
         if run.name not in self._tallies:
             self._tallies[run.name] = _Tally(run)
@@ -121,9 +128,11 @@ class Shelf:
         """A part of an item's log: what comes after that many bytes, or the end of it."""
         run = self.folder(run_id)
         name = f"{label}.log"
-        if name not in {entry[0] for entry in _entries(run)}:
-            raise NotThere(f"There is no log of {label!r} in run {run_id}.")
         live = self.live(run)  # asked first: what is written before the end is then read for certain
+        if name not in {entry[0] for entry in _entries(run)}:
+            if live and self._knows(run, label):
+                return {"text": "", "start": 0, "next": 0, "size": 0, "live": live}
+            raise NotThere(f"There is no log of {label!r} in run {run_id}.")
         data, start, size = _part(run / name, after)
         return {
             "text": data.decode("utf-8", errors="backslashreplace"),
@@ -144,14 +153,15 @@ class _Tally:
         self._begun: dict[str, Any] = {}
         self._statuses: dict[str, str] = {}
         self._workflow: str | None = None
-        self._labels: dict[str, None] = {}
+        self.labels: dict[str, None] = {}
 
     def has(self, words: Sequence[str], row: dict[str, Any]) -> bool:
         if not words:
             return True
         state = "live" if row["live"] else "over"
         facts = [row["run_id"], row["workflow"] or "", state, f"exit {row['exit_code']}"]
-        text = " ".join([*facts, *row["totals"], *self._labels]).replace("_", " ").casefold()
+        facts += ["not started"] if "pending" in row["totals"] else []
+        text = " ".join([*facts, *row["totals"], *self.labels]).replace("_", " ").casefold()
         return all(word in text for word in words)
 
     def row(self, *, live: bool) -> dict[str, Any]:
@@ -186,7 +196,7 @@ class _Tally:
             with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
                 summary = json.loads(read_file(path, MAX_SUMMARY))
                 self._summary = (mark, _summary_row(self.run.name, summary))
-                self._labels = dict.fromkeys(str(row.get("label", "")) for row in summary["items"])
+                self.labels = dict.fromkeys(str(row.get("label", "")) for row in summary["items"])
         return None if self._summary is None else self._summary[1]
 
     def _read_events(self) -> None:
@@ -212,7 +222,7 @@ class _Tally:
         elif item is not None:
             label = str(event.get("label", ""))
             if label:
-                self._labels[label] = None
+                self.labels[label] = None
             if self._workflow is None and label.endswith(f"-{item}"):
                 self._workflow = label.removesuffix(f"-{item}").lower()
             if "status" in event:

@@ -32,6 +32,7 @@ const TIERS = { 1: "Tier 1 · blocking", 2: "Tier 2 · high priority", 3: "Tier 
 const STATES = {
   resolved: { word: "resolved", path: "M3 8.5l3.2 3.2L13 4.8" },
   open: { word: "open", path: "M8 3a5 5 0 1 0 .01 0" },
+  again: { word: "came back", path: "M12.7 6A5.2 5.2 0 1 0 13.2 9M13.2 2.6V6H9.8" },
   accepted: { word: "accepted", path: "M3 8h10" },
 };
 const KEY_STATES = {
@@ -42,6 +43,7 @@ const ERRORS = {
   rate_limited: "429: rate limited", quota_exhausted: "quota exhausted", capacity: "provider overloaded",
   key_rejected: "key rejected", bad_request: "request refused", transient: "passing error",
 };
+const FILINGS = { wanted: "not yet", unknown: "not known; look on GitHub" };
 const GROUP_FROM = 40; // rows from which calm ones are drawn together
 const TIGHT_FROM = 24; // rows from which rows are drawn thin
 
@@ -62,6 +64,7 @@ function seconds(value) {
 }
 
 function clock(value, step) {
+  if (value === 0) return "0";
   if (step < 1) return value.toFixed(step < 0.1 ? 2 : 1) + " s";
   const whole = Math.round(value);
   if (whole < 60 && step < 60) return whole + " s";
@@ -183,7 +186,7 @@ function Scale(from, to, width) {
 // ---- What is calm ----------------------------------------------------------------------------------------
 
 function calm(item) {
-  return ["approved", "skipped", "pending"].includes(item.status) && item.attempts <= 1 &&
+  return ["approved", "skipped", "pending"].includes(item.status) && item.attempts <= 1 && !["wanted", "unknown"].includes(item.filing) &&
     !item.spans.some((span) => span.error || span.kind === "retry");
 }
 
@@ -418,17 +421,17 @@ class Page {
       for (const key of this.data.keys) {
         const lanes = packed(key.spans.filter((span) => span.kind === "call"));
         const lane = this.tight ? 6 : 12;
-        add({ type: "key", id: key.id, key, lanes, lane, shown: all ? null : shown }, Math.max(this.tight ? 30 : 44, lanes.length * lane + 16));
+        add({ type: "key", id: key.id, key, lanes, lane, shown: all ? null : shown }, Math.max(this.tight ? 40 : 48, lanes.length * lane + 16));
       }
     } else {
       const height = this.tight ? 20 : 34;
       const items = this.grouping ? this.visible.filter((item) => !item.calm) : this.visible;
-      for (const item of items) add({ type: "item", id: item.label, item }, height);
       const quiet = this.grouping ? this.visible.filter((item) => item.calm) : [];
       if (quiet.length) {
         add({ type: "group", id: "\u0000calm", items: quiet }, 44);
         if (this.state.expanded) for (const item of quiet) add({ type: "item", id: item.label, item }, height);
       }
+      for (const item of items) add({ type: "item", id: item.label, item }, height);
     }
     this.total = y;
     return rows;
@@ -591,7 +594,7 @@ class Page {
     if (px < -4) return null;
     const pause = this.data.marks.find((one) => ["pause", "stopping"].includes(one.kind) && near(one, px, this.x) < 3);
     if (row.type === "group") return pause || null;
-    const lane = row.type === "key" ? Math.floor((clientY - box.top - row.y - 8) / row.lane) : -1;
+    const lane = row.type === "key" ? Math.floor((clientY - box.top - row.y - laneTop(row)) / row.lane) : -1;
     const rank = { limited: 0, filing: 1, call: 1, wait: 2, retry: 2, rest: 3, disabled: 3, node: 4, life: 5 };
     let best = null, least = Infinity;
     const spans = row.type === "key" ? row.key.spans : row.item.spans;
@@ -856,8 +859,8 @@ class Page {
         fact("Reviews", item.reviews || null), fact("Starts", item.attempts || null),
         fact("Tokens", item.tokens_in + item.tokens_out ? tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out" : null),
         fact("Cost", wholeCost),
-        fact("Output", item.output ? h("code", {}, item.output) : null),
-        fact("Filed", item.filed ? filedLink(item.filed) : null),
+        fact("Output", item.output && !item.filed ? h("code", {}, item.output) : null),
+        fact("Filed", item.filed ? filedLink(item.filed) : item.filing ? FILINGS[item.filing] || item.filing : null),
         fact("Log", item.log ? this.fileLink(item.log) || h("code", {}, item.log) : null),
         fact("Checkpoint", item.checkpoint ? h("code", {}, item.checkpoint) : null),
         fact("Lineage", item.trail ? h("code", {}, item.trail) : null)),
@@ -895,7 +898,7 @@ class Page {
     const numbers = [...new Set([...drafts.keys(), ...gates.keys()])].sort((a, b) => a - b);
     for (const round of item.rounds) {
       for (const number of numbers) if (round.draft !== null && number <= round.draft) draftPart(number);
-      parts.push(this.roundPart(round));
+      parts.push(this.roundPart(round, round !== item.rounds.at(-1)));
     }
     for (const number of numbers) draftPart(number);
     return parts.length ? h("section", { class: "ar-history" }, h("h3", {}, "Drafts and reviews"), h("ol", {}, parts)) : null;
@@ -916,7 +919,7 @@ class Page {
       h("h4", {}, "Draft " + number, draft ? h("span", { class: "ar-muted" }, " " + counted(draft.lines, "line") + " · " + draft.file) : null), missing, notes, change);
   }
 
-  roundPart(round) {
+  roundPart(round, followed) {
     const findings = round.findings || [];
     const state = VERDICTS[round.verdict] || "pending";
     const facts = [round.model, round.key, round.seconds ? seconds(round.seconds) : null,
@@ -928,7 +931,7 @@ class Page {
       round.verdict ? h("h4", {}, "Review " + round.review + " ", badge(state, round.verdict)) : null,
       facts ? h("p", { class: "ar-muted" }, facts) : null,
       round.reason ? h("p", { class: "ar-callout ar-s-failed" }, round.reason) : null,
-      tiers.map(([tier, some]) => h("div", { class: "ar-tier ar-tier-" + tier }, h("h5", {}, TIERS[tier]), h("ul", {}, some.map(findingPart)))),
+      tiers.map(([tier, some]) => h("div", { class: "ar-tier ar-tier-" + tier }, h("h5", {}, TIERS[tier]), h("ul", {}, some.map((one) => findingPart(one, followed))))),
       (round.questions || []).length ? h("div", { class: "ar-tier" }, h("h5", {}, "Questions"), h("ul", {}, round.questions.map((one) => h("li", { class: "ar-question" }, one)))) : null,
       round.decision ? h("p", { class: "ar-callout ar-s-discuss" }, h("b", {}, "Decided: " + round.decision.answer), round.decision.by ? " by " + round.decision.by : "", round.decision.at ? ", " + (date(round.decision.at) || round.decision.at) : "", round.decision.note ? h("span", { class: "ar-said" }, round.decision.note) : null) : null);
   }
@@ -981,6 +984,7 @@ class Page {
     this.foot.replaceChildren(...[
       out.diffs ? h("p", {}, counted(out.diffs, "diff") + " left out to keep the page small; the drafts are in the lineage.") : null,
       out.texts ? h("p", {}, counted(out.texts, "text") + " of findings cut to keep the page small; the audit trails have them whole.") : null,
+      this.data.run.trace_id ? h("p", {}, "Trace: ", h("code", {}, this.data.run.trace_id)) : null,
       links.length && !this.data.run.live ? h("p", {}, "Files of this run: ", links.map((link, n) => [n ? ", " : "", link])) : null,
     ].filter(Boolean));
   }
@@ -1007,8 +1011,8 @@ function filedLink(filed) {
   return filed.url && /^https?:\/\//.test(filed.url) ? h("a", { href: filed.url, rel: "noopener noreferrer", target: "_blank" }, name) : h("span", {}, name);
 }
 
-function findingPart(finding) {
-  const state = STATES[finding.state] || STATES.open;
+function findingPart(finding, followed) {
+  const state = followed && finding.state === "open" ? STATES.again : STATES[finding.state] || STATES.open;
   return h("li", { class: "ar-finding ar-f-" + finding.state },
     h("p", { class: "ar-finding-head" }, h("span", { class: "ar-mark" }, icon(state), state.word),
       finding.category && finding.category !== "Suggestion" ? h("span", { class: "ar-tag" }, finding.category) : null, finding.title ? h("b", {}, finding.title) : null),
@@ -1138,6 +1142,10 @@ function packed(calls) {
   return lanes;
 }
 
+function laneTop(row) {
+  return Math.max(8, (row.height - row.lanes.length * row.lane) / 2);
+}
+
 function drawKey(plot, row, x, height) {
   const { key, lanes, lane, shown } = row;
   const parts = [];
@@ -1145,7 +1153,7 @@ function drawKey(plot, row, x, height) {
     if (span.kind === "rest") parts.push(box(span, x, 3, height - 6, "ar-rest"));
     else if (span.kind === "disabled") parts.push(box(span, x, 3, height - 6, "ar-disabled"));
   }
-  const top = Math.max(8, (height - lanes.length * lane) / 2);
+  const top = laneTop(row);
   lanes.forEach((calls, n) => {
     // Calls that touch on the screen become one shape: a page need not draw what no eye can tell apart.
     let run = null;
@@ -1196,7 +1204,7 @@ function told(span, row) {
     case "call":
       return [(span.node || "model") + " call" + (span.open ? ", in flight" : ""), ...of, when, ...long, ["key", span.key || row.id], ["model", span.served || span.model || "?"],
         ...(span.tokens_in || span.tokens_out ? [["tokens", (span.tokens_in || 0) + " in, " + (span.tokens_out || 0) + " out"]] : []),
-        ...(span.cost_usd !== undefined ? [["cost", money(span.cost_usd)]] : []), ...(span.error ? [["error", ERRORS[span.error] || span.error]] : []), ...(span.trace_id ? [["trace", span.trace_id]] : [])];
+        ...(span.cost_usd !== undefined ? [["cost", money(span.cost_usd)]] : []), ...(span.error ? [["error", ERRORS[span.error] || span.error]] : [])];
     case "life":
       return ["Worker, start " + span.attempt, ...of, when, ...long, ...(span.ready !== undefined ? [["ready after", seconds(span.ready - span.start)]] : []), ...(span.resumed ? [["began", "from its checkpoint"]] : []),
         ...(span.ended ? [["ended", span.ended === "crashed" ? "worker died" : statusOf(span.ended).word]] : []), ...(span.error ? [["reason", clipped(span.error)]] : [])];

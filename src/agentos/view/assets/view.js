@@ -33,7 +33,7 @@
     return made;
   }
 
-  const words = (status) => String(status).replaceAll("_", " ");
+  const words = (status) => (status === "pending" ? "not started" : String(status).replaceAll("_", " "));
   const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
   function moment(text) {

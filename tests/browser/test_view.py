@@ -1,0 +1,307 @@
+"""The live page in a real browser: a run as it goes on, an answer that counts, hostile text, any screen."""
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import HOSTILE, make_run
+from playwright.sync_api import Page, expect
+
+ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=\S+")
+FOREIGN = (
+    "# <script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'> ![p](http://127.0.0.1:9/p.png)"
+)
+PATIENCE = 60_000  # milliseconds; a run has to start and the machine may be busy
+
+View = Callable[[Any], str]
+
+
+@pytest.fixture
+def view() -> Iterator[View]:
+    """Start the command in a project; gives the address it prints. It must end well."""
+    started: list[tuple[Any, Any]] = []
+
+    def start(project: Any) -> str:
+        process = project.start("view", "--no-open")
+        started.append((project, process))
+        found = ADDRESS.search(process.stdout.readline())
+        assert found is not None
+        return found[0]
+
+    yield start
+    for project, process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        result = project.finish(process, timeout=20)
+        assert (result.code, result.err) == (0, "")
+
+
+def arrive(shown: Any, address: str, place: str = "") -> Page:
+    page: Page = shown.page
+    page.goto(address)
+    expect(page.locator("#connection")).to_have_text("live")
+    assert "token" not in page.url
+    if place:
+        page.evaluate("place => { location.hash = place }", place)
+    return page
+
+
+def clean(shown: Any, address: str) -> None:
+    """Nothing went wrong, nothing foreign was run, asked for or made."""
+    assert shown.errors == []
+    assert [text for text in shown.said if "server gone" not in text] == []
+    ours = address.partition("?")[0]
+    assert [url for url in shown.requests if not url.startswith((ours, "data:"))] == []
+    assert shown.evaluate("window.pwned") is None
+    made = shown.evaluate(
+        "[...document.querySelectorAll('script, img, iframe, object, embed, link, style, form')]"
+        ".map((one) => one.outerHTML)"
+    )
+    assert sorted(made) == [
+        '<link rel="icon" href="data:,">',
+        '<link rel="stylesheet" href="/assets/run.css">',
+        '<link rel="stylesheet" href="/assets/view.css">',
+        '<script src="/assets/run.js" defer=""></script>',
+        '<script src="/assets/view.js" defer=""></script>',
+    ]
+
+
+def test_a_run_shows_up_and_moves_on_by_itself(project: Any, view: View, page_at: Callable[..., Any]) -> None:
+    for number in (1, 2):
+        project.issue(number, mock="latency=1 verdicts=REVISE,APPROVED")
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing was run here yet")
+    running = project.start("lld", "--all", "--mock", "-j2")
+    row = page.locator("#side-list a")
+    expect(row).to_contain_text("2 running", timeout=PATIENCE)
+    expect(row.locator(".v-tag")).to_have_text("live")
+    expect(page.locator("#run h1")).to_have_text("0 of 2 items approved")
+    assert running.poll() is None  # it was seen while it went on
+    page.locator("#run input[type=search]").fill("LLD-1")  # what the user does is kept
+    expect(row).to_contain_text("2 approved", timeout=PATIENCE)
+    expect(page.locator("#run h1")).to_have_text("2 of 2 items approved")
+    expect(page.locator("#run input[type=search]")).to_have_value("LLD-1")
+    assert project.finish(running).code == 0
+    expect(page.locator("#news")).to_contain_text("The run is over: 2 approved", timeout=PATIENCE)
+    clean(shown, address)
+
+
+def test_an_answer_given_by_keyboard_makes_the_next_run_go_on(
+    project: Any, view: View, page_at: Callable[..., Any]
+) -> None:
+    project.issue(43, mock="verdicts=DISCUSS,APPROVED")
+    project.issue(44, mock="verdicts=DISCUSS")
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address)
+    assert project.lld("--all").code == 3
+    expect(page.locator("#inbox-count")).to_have_text("2", timeout=PATIENCE)  # by itself
+
+    def tab_to(name: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(
+                "(document.activeElement.labels?.[0] || document.activeElement).textContent.trim()"
+            )
+            if focused.startswith(name):
+                return
+        pytest.fail(f"the keyboard does not get to {name!r}")
+
+    tab_to("Skip to the content")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    page.locator("#tab-inbox").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Title of 43")
+    expect(page.locator(".v-pane-findings")).to_contain_text("Waiting or stopping is undecided")
+    expect(page.locator(".v-pane-draft pre")).to_have_text(
+        project.read("docs/lineage/active/43-lld/002-draft.md"), use_inner_text=False
+    )
+    beside = page.evaluate(
+        "[...document.querySelectorAll('.v-pane')].map((one) => one.getBoundingClientRect().left)"
+    )
+    assert beside[0] < beside[1]
+    tab_to("Note")
+    page.keyboard.type("Stop at once.")
+    tab_to("Send back")
+    page.keyboard.press("Enter")
+    decided = page.locator("#decided-title")
+    expect(decided).to_have_text("Decided: revise; the next run goes on")
+    expect(decided).to_be_focused()
+    expect(page.locator("#inbox-count")).to_have_text("1")
+    expect(page.locator(".v-decided code")).to_have_text("agentos lld 43 --mock")
+    expect(page.locator("#news")).to_contain_text("LLD-43: decided, revise")
+
+    # A slip can be put right until the next run, and the other item is one key away.
+    tab_to("Change the answer")
+    page.keyboard.press("Enter")
+    expect(page.locator("#note")).to_be_focused()
+    expect(page.locator("#note")).to_have_value("Stop at once.")
+    page.get_by_role("button", name="Approve").press("Enter")
+    expect(decided).to_have_text("Decided: approve; the next run goes on")
+    tab_to("Next: LLD-44")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Title of 44")
+
+    assert project.run("lld", "43", "--mock").code == 0
+    assert project.statuses() == {"43": "approved"}
+    assert "Stop at once." in project.read("docs/lld/active/LLD-43.md")
+    expect(page.locator("#side-list li")).to_have_count(1, timeout=PATIENCE)
+    clean(shown, address)
+
+
+def test_hostile_text_is_text_everywhere(project: Any, view: View, page_at: Callable[..., Any]) -> None:
+    issue = f"{FOREIGN}\n\n{HOSTILE}\n"
+    project.issue(43, text=issue, mock='verdicts=DISCUSS say="<img src=x onerror=alert(1)>"')
+    assert project.lld("43").code == 3
+    run = project.runs()[-1]
+    audit = run / "workflow-audit-43.jsonl"
+    records = [json.loads(line) for line in audit.read_text("utf-8").splitlines()]
+    for record in records:
+        if record["kind"] == "verdict":
+            for finding in record["findings"]:
+                finding |= {"title": HOSTILE, "text": HOSTILE, "recommendation": HOSTILE, "category": HOSTILE}
+            record["questions"] = [HOSTILE]
+    audit.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    trail = project.root / "docs/lineage/active/43-lld"
+    for name in ("002-draft.md", "003-verdict.md"):
+        (trail / name).write_text((trail / name).read_text("utf-8") + FOREIGN + HOSTILE, "utf-8")
+    address = view(project)
+    shown = page_at()
+    dialogs: list[str] = []
+    shown.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page = arrive(shown, address, "#/inbox/LLD-43")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("<script>window.pwned = 1</script>")
+    page.locator(".v-verdict summary").click()
+    for pane in (".v-asked", ".v-finding >> nth=0", ".v-pane-draft pre", ".v-verdict pre", "#side-list"):
+        expect(page.locator(pane)).to_contain_text("<img src=x onerror=")
+    clean(shown, address)
+    page.get_by_role("link", name="its log").click()
+    expect(page.locator("#log-text")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(page.locator("#run")).to_contain_text("<script>window.pwned = 1</script>")
+    page.locator("#run").get_by_role("button", name="LLD-43").first.click()
+    expect(page.locator(".ar-detail")).to_contain_text("<script>window.pwned = 1</script>")
+    clean(shown, address)
+    assert dialogs == []
+
+
+def test_the_log_of_an_item_is_followed(project: Any, view: View, page_at: Callable[..., Any]) -> None:
+    project.issue(7, mock="latency=1.5 verdicts=REVISE,APPROVED")
+    running = project.start("lld", "7", "--mock")
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address)
+    expect(page.locator("#side-list a")).to_contain_text("1 running", timeout=PATIENCE)
+    name = page.locator("#side-list li").get_attribute("data-key")
+    page.evaluate("place => { location.hash = place }", f"#/runs/{name}/log/LLD-7")
+    expect(page.locator("#log-title")).to_be_focused()
+    expect(page.locator("#log-text")).to_contain_text("review 1: REVISE", timeout=PATIENCE)
+    expect(page.locator("#log-note")).to_contain_text("the run goes on")
+    expect(page.locator("#log-text")).to_contain_text("run approved", timeout=PATIENCE)
+    expect(page.locator("#log-note")).to_contain_text("the run is over", timeout=PATIENCE)
+    assert project.finish(running).code == 0
+    text = (project.runs()[-1] / "LLD-7.log").read_text("utf-8")
+    assert page.locator("#log-text").text_content() == text  # nothing twice, nothing lost
+    page.locator("#log-text").press("Escape")
+    expect(page.locator("#log-pane")).to_be_hidden()
+    clean(shown, address)
+
+
+def test_a_server_that_ended_is_told(project: Any, view: View, page_at: Callable[..., Any]) -> None:
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address)
+    [process] = project._started
+    process.send_signal(signal.SIGINT)
+    expect(page.locator("#connection")).to_have_text("server gone")
+    expect(page.locator("#connection")).to_have_attribute("role", "status")
+    assert shown.errors == []
+
+
+def endings(project: Any) -> None:
+    """A real run of the demo's items: every ending that a run can have by itself."""
+    project.issue(41, text="# Export search results as CSV\n\nText.\n")
+    project.issue(42, text="# Retry failed webhooks\n\nText.\n", mock="verdicts=REVISE,APPROVED")
+    project.issue(43, text="# Keep deleted accounts for 30 days\n\nText.\n", mock="verdicts=DISCUSS")
+    project.issue(44, text="# Rewrite billing\n\nText.\n", mock="verdicts=REVISE stuck")
+    project.issue(45, text="# Import the legacy data\n\nText.\n", mock='fail="no such table: customers"')
+    project.issue(46, text="# A live dashboard\n\nText.\n", mock="hang=60")
+    project.issue(47, text="# Speed up parsing\n\nText.\n", mock="crash=SIGKILL")
+    project.issue(48, text="# Sync calendars\n\nText.\n", mock="429=1")
+    assert project.lld("--all", "-j4", "--timeout", "4").code == 1
+
+
+@pytest.fixture
+def many(tmp_path: Path, make_project: Callable[[str], Any]) -> Any:
+    """A project with a run of 300 items that never took place, and some before it."""
+    made = make_project("many")
+    made.write("agentos.toml", "")
+    run = make_run(tmp_path / "made", 300, parallel=10, hostile=True, earlier=6)
+    made.home.joinpath("logs").mkdir(parents=True)
+    run.parent.rename(made.home / "logs" / "parallel")
+    return made
+
+
+def check_looks(
+    project: Any, address: str, page_at: Callable[..., Any], name: str, places: dict[str, str]
+) -> None:
+    for width in (1280, 390):
+        for scheme in ("light", "dark"):
+            shown = page_at(width, scheme, height=900 if width == 1280 else 844)
+            page = arrive(shown, address)
+            for what, place in places.items():
+                page.evaluate("place => { location.hash = place }", place)
+                expect(page.locator("main h1:visible, #log-title:visible").first).to_be_visible()
+                if "/log/" in place:
+                    expect(page.locator("#log-text")).not_to_be_empty()
+                assert shown.overflow() == 0, (what, width)
+                shown.shoot(f"view-{name}-{what}-{width}-{scheme}", whole="/log/" not in place)
+                assert shown.evaluate(_TOO_SMALL) == [] or width == 1280
+            clean(shown, address)
+
+
+_TOO_SMALL = (
+    "[...document.querySelectorAll('.v-top a, .v-side button, .v-item button, .v-log button')]"
+    ".filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 40)"
+    ".map((one) => one.textContent)"
+)
+
+
+def test_eight_items_with_every_ending_on_every_screen(
+    project: Any, view: View, page_at: Callable[..., Any]
+) -> None:
+    endings(project)
+    address = view(project)
+    name = project.runs()[-1].name
+    places = {"run": "#/runs", "inbox": "#/inbox", "log": f"#/runs/{name}/log/LLD-45"}
+    check_looks(project, address, page_at, "8", places)
+
+
+def test_three_hundred_items_on_every_screen_and_found_by_search(
+    many: Any, view: View, page_at: Callable[..., Any]
+) -> None:
+    address = view(many)
+    check_looks(many, address, page_at, "300", {"run": "#/runs"})
+    shown = page_at()
+    page = arrive(shown, address)
+    rows = page.locator("#side-list a")
+    expect(rows).to_have_count(7)
+    first, last = ({row["label"] for row in many.summary(run)["items"]} for run in (0, -1))
+    page.locator("#search").fill(min(last - first))
+    expect(rows).to_have_count(1)
+    page.locator("#search").fill("no such thing")
+    expect(page.locator("#side-note")).to_have_text("Nothing is found.")
+    page.locator("#search").fill("")
+    expect(rows).to_have_count(7)
+    rows.nth(6).click()
+    expect(rows.nth(6)).to_have_attribute("aria-current", "true")
+    expect(page.locator("#run .ar-over")).to_contain_text(many.runs()[0].name)
+    page.go_back()
+    expect(page.locator("#run .ar-over")).to_contain_text(many.runs()[-1].name)
+    clean(shown, address)
