@@ -40,12 +40,18 @@ step "A run that is out of time stops resumable; the same command goes on"
 run 75 agentos issue --all --mock --parallel 2 --run-timeout 1s
 run 0 agentos issue --all --mock --parallel 2
 
+step "A budget stops a run in time; with more of it the same command goes on"
+printf '\nNow with a limit.\n' >> issues/active/48-quota-friendly-sync.md
+printf '\nNow with a limit.\n' >> issues/active/49-single-sign-on.md
+run 5 agentos lld 48 49 --mock --parallel 2 --budget 0.005
+run 0 agentos lld 48 49 --mock --parallel 2 --budget 1
+
 step "What the exit codes mean"
 cat <<'TEXT'
   0        all approved (or filed), or nothing pending
   1        an item failed or timed out
   2        usage or configuration; no project here
-  3        finished, but some items need revision or a decision
+  3        finished, but some items need revision, a decision, or filing
   4        no usable key
   5        budget reached
   75       stopped early; the same command resumes

@@ -7,7 +7,7 @@ import signal
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([A-Za-z0-9_-]{43})\n")
 class Served:
     """The command at work, and asking it."""
 
-    def __init__(self, project: Project, *args: str) -> None:
+    def __init__(self, project: Project, *args: str, env: Mapping[str, str] | None = None) -> None:
         self.project = project
-        self.process = project.start("view", *args)
+        self.process = project.start("view", *args, env=env)
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline()
         found = ADDRESS.search(self.line)
@@ -111,6 +111,31 @@ def test_a_taken_port_is_told_in_one_line(project: Project) -> None:
     assert refused.code == 2
     assert (refused.out, len(refused.err.splitlines())) == ("", 1)
     assert f"port {port}" in refused.err
+
+
+def test_the_browser_is_started_with_an_address_that_opens_the_page_once(project: Project) -> None:
+    script = project.write("browser", '#!/bin/sh\nprintf "%s\\n" "$1" >> "$(dirname "$0")/opened"\n')
+    script.chmod(0o700)
+    served = Served(project, "--open", env={"BROWSER": f"{script} %s"})
+    address = wait_until(
+        lambda: (project.root / "opened").is_file() and project.read("opened"), "the browser"
+    )
+    found = ADDRESS.fullmatch(address)
+    assert found is not None
+    assert int(found[1]) == served.port
+    assert found[2] != served.token  # every user can read what a program is started with
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
+    statuses = []
+    for _ in range(2):
+        connection.request("GET", f"/?token={found[2]}")
+        with connection.getresponse() as answer:
+            answer.read()
+            statuses.append(answer.status)
+    connection.close()
+    assert statuses == [303, 403]
+    served.end()
+    Served(project, env={"BROWSER": f"{script} %s"}).end()  # no terminal, no browser
+    assert project.read("opened") == address
 
 
 def test_a_run_is_followed_and_an_answer_makes_the_next_run_go_on(project: Project) -> None:

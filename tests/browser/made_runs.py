@@ -445,7 +445,8 @@ def _write(
     summary = {
         "run_id": _name(world.start), "workflow": "lld", "parallel": world.parallel,
         "started_at": world.start.isoformat().replace("+00:00", "Z"), "finished_at": world.time(),
-        "wall_seconds": round(wall, 3), "exit_code": int(exit_code(map(Status, totals), stopped)), "stopped": stopped,
+        "wall_seconds": round(wall, 3), "stopped": stopped,
+        "exit_code": int(exit_code(map(Status, totals), stopped)),
         "totals": dict(totals), "items": list(world.rows.values()),
         "keys": [{"id": key, "provider": "openai", "group": key, "state": "available", "calls": 0,
                   "rate_limited": 0, "tokens_in": 0, "tokens_out": 0} for key in world.keys],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import HOSTILE, make_run
+from browser.made_runs import HOSTILE, make_run
 from playwright.sync_api import Page, expect
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=\S+")
@@ -175,7 +175,12 @@ def test_hostile_text_is_text_everywhere(project: Any, view: View, page_at: Call
     address = view(project)
     shown = page_at()
     dialogs: list[str] = []
-    shown.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+    def refuse(dialog: Any) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    shown.page.on("dialog", refuse)
     page = arrive(shown, address, "#/inbox/LLD-43")
     expect(page.get_by_role("heading", level=1)).to_contain_text("<script>window.pwned = 1</script>")
     page.locator(".v-verdict summary").click()

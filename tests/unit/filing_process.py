@@ -48,7 +48,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             say=lambda _line: None,
             event=unheard,
             pause=0.02,
-            settle=0.1,
+            settle=order["settle"],
             poll=0.05,
             at=at,
         )

@@ -40,24 +40,35 @@ def test_the_list_under_the_heading_is_read_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "heading",
-    ["# Files changed", "###### files Changed", "## 2.1 Files Changed", "### **Files changed**:", "## Files changed ##"],
+    [
+        "# Files changed",
+        "###### files Changed",
+        "## 2.1 Files Changed",
+        "### **Files changed**:",
+        "## Files changed ##",
+    ],
 )
 def test_the_heading_may_stand_at_any_level(heading: str) -> None:
     assert changed("- `a/b.py`", heading) == ("a/b.py",)
 
 
-@pytest.mark.parametrize("heading", ["## Files", "## Why files changed hands", "Files changed", "#Files changed"])
+@pytest.mark.parametrize(
+    "heading", ["## Files", "## Why files changed hands", "Files changed", "#Files changed"]
+)
 def test_another_heading_is_not_it(heading: str) -> None:
     assert changed("- `a/b.py`", heading) == ()
 
 
 def test_a_table_gives_the_first_path_of_each_row() -> None:
-    table = "| # | file | why |\n| --- | --- | --- |\n| 1 | `src/a.py` | reads `src/b.py` |\n| 2 | src/c.py | new |"
-    assert changed(table) == ("src/a.py", "src/c.py")
+    rows = "| 1 | `src/a.py` | reads `src/b.py` |\n| 2 | src/c.py | new |"
+    assert changed(f"| # | file | why |\n| --- | --- | --- |\n{rows}") == ("src/a.py", "src/c.py")
 
 
 def test_sub_headings_belong_to_it_and_the_next_of_its_level_ends_it() -> None:
-    assert changed("### Added\n- `a/b.py`\n### Removed\n- `a/c.py`\n## Files read\n- `a/d.py`") == ("a/b.py", "a/c.py")
+    assert changed("### Added\n- `a/b.py`\n### Removed\n- `a/c.py`\n## Files read\n- `a/d.py`") == (
+        "a/b.py",
+        "a/c.py",
+    )
 
 
 def test_each_file_is_named_once_in_one_spelling() -> None:
@@ -87,7 +98,9 @@ def test_what_is_no_path_is_passed_over(line: str) -> None:
     assert changed(line) == ()
 
 
-@pytest.mark.parametrize("name", ["Makefile", "README.md", ".gitignore", "pyproject.toml", "src/[id]/page.tsx"])
+@pytest.mark.parametrize(
+    "name", ["Makefile", "README.md", ".gitignore", "pyproject.toml", "src/[id]/page.tsx"]
+)
 def test_files_without_a_folder_or_with_odd_names(name: str) -> None:
     assert changed(f"- `{name}`: changed") == (name,)
 

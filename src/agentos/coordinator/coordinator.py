@@ -57,6 +57,7 @@ class Running:
     node_since: float | None = None
     reviews: int = 0
     detail: str = ""  # the key in use, or what it waits for
+    until: float | None = None  # when that wait ends, if somebody knows
     waiting_since: float | None = None
     muted: bool = False  # its output goes to the log alone: what is left of it are stacks
     over_budget: str | None = None  # why it may make no more calls in this run
@@ -231,7 +232,7 @@ class ParallelCoordinator:
         except StartFailed as exc:
             self._act(self._scheduler.gone(running.label, time.monotonic(), status=None, error=str(exc)))
             return
-        running.ended, running.node, running.detail = None, "", ""
+        running.ended, running.node, running.detail, running.until = None, "", "", None
         running.streams = {worker.out: OutputPrefixer(), worker.err: OutputPrefixer()}
         self._selector.register(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
         self._selector.register(
@@ -319,7 +320,7 @@ class ParallelCoordinator:
                 running.node_since = None
                 self._trace.node_ended(running.label, node, seconds=seconds)
             case wire.LeaseWanted():
-                running.waiting_since = now
+                running.waiting_since, running.until = now, None
                 self._scheduler.waiting(running.label, now)
                 self._ask(running, message, now)
             case wire.Settled():
@@ -339,9 +340,9 @@ class ParallelCoordinator:
                 self._take(self._keys.settle(running.label, message, now))
                 self._ask_again(now)
             case wire.Waiting(seconds=seconds, reason=reason):
-                running.detail = f"tries again in {seconds:.0f} s: {reason}"
+                running.detail, running.until = f"tries again, {reason}", now + seconds
                 self._book.event("retrying", item=entry.item.id, seconds=round(seconds, 3), reason=reason)
-                self._book.say(f"{running.label}: {running.detail}")
+                self._book.say(f"{running.label}: tries again in {seconds:.0f} s: {reason}")
             case wire.Audit(record=record) | wire.PaidBefore(record=record):
                 self._audit(running, record, again=isinstance(message, wire.PaidBefore))
             case wire.Ended():
@@ -408,10 +409,10 @@ class ParallelCoordinator:
                         waited=event.waited,
                     )
                     self._stop_waiting(running, event.at)
-                    running.detail = event.key
+                    running.detail, running.until = event.key, None
                     self._send(running, self._keys.answer(event))
-                case pool.Waiting(reason=reason):
-                    running.detail = f"waits: {reason}"
+                case pool.Waiting(reason=reason, until=until):
+                    running.detail, running.until = f"waits: {reason}", until
                 case pool.Refused():
                     self._send(running, wire.LeaseRefused(number=event.number, reason=event.reason))
                     self._stop(Stop.NO_KEY)

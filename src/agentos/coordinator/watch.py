@@ -91,7 +91,11 @@ class PoolWatch:
     def notice(self, now: float) -> str:
         if self._paused_since is None or self._until is None:
             return ""
-        return f"paused: {self.reason}; goes on in {_span(max(0.0, self._until - now))}"
+        return f"paused: {self.reason}; goes on in {_left(self._until, now)}"
+
+
+def _left(until: float, now: float) -> str:
+    return _span(max(0.0, until - now))
 
 
 def _span(seconds: float) -> str:
@@ -109,7 +113,7 @@ def view(book: RunBook, items: "Iterable[Running]", *, total: int, notice: str, 
             node=one.node,
             round=one.reviews + (one.node in {"load", "draft", "gate", "review"}),
             seconds=now - (one.tally.began or now),
-            detail=one.detail,
+            detail=one.detail if one.until is None else f"{one.detail}; {_left(one.until, now)}",
         )
         for one in items
         if one.worker is not None

@@ -127,7 +127,7 @@ def _rows(summary: Record, line: Timeline) -> list[dict[str, Any]]:
     rows = []
     for told in _dicts(summary, "items"):
         name, label = text_of(told, "id", 80), text_of(told, "label", 100)
-        if name is None or told.get("status") not in STATUSES:
+        if name is None or text_of(told, "status", 40) not in STATUSES:
             continue
         rows.append(
             {

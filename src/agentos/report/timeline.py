@@ -164,7 +164,7 @@ def read_timeline(events: Iterable[Record], *, ends: float | None = None) -> Tim
 def _item_event(line: Timeline, item: ItemLine, name: str, event: Record, at: float) -> None:
     if (handle := _OF_AN_ITEM.get(name)) is not None:
         handle(line, item, event, at)
-    elif event.get("status") in STATUSES:
+    elif text_of(event, "status", 40) in STATUSES:
         _ended(item, event, at)
 
 

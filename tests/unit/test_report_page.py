@@ -1,0 +1,100 @@
+"""The page of a run: what a browser is told to trust, and that data cannot become markup."""
+
+import json
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentos.report.data import run_data
+from agentos.report.page import asset, content_hash, embedded, report_html, write_report
+
+HOSTILE = "</script><script>alert(1)</script><!-- <img onerror=alert(1)> & \u2028\u2029 {{script}} {{data}} \x00"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> dict[str, Any]:
+    return run_data(tmp_path / "2026-11-16T10-00-00.000Z", worktree=tmp_path)
+
+
+def test_the_policy_allows_our_script_and_style_and_nothing_else(data: dict[str, Any]) -> None:
+    page = report_html(data)
+    found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    assert found is not None
+    policy = dict(part.split(" ", 1) for part in found[1].split("; "))
+    assert policy["default-src"] == "'none'"
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert policy["script-src"] == content_hash(scripts[0])
+    assert policy["style-src"] == content_hash(styles[0])
+    assert (len(scripts), len(styles)) == (1, 1)
+    assert "unsafe" not in found[1]
+
+
+def test_the_policy_stands_before_anything_it_governs(data: dict[str, Any]) -> None:
+    page = report_html(data)
+    assert page.index("Content-Security-Policy") < min(page.index("<style"), page.index("<script"))
+
+
+def test_the_page_asks_for_nothing_outside_itself() -> None:
+    for name in ("run.js", "run.css", "report.html"):
+        text = asset(name).replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://(?!\S*test)[\w.]", text.replace("/^https?:\\/\\//", "")), name
+        assert "@import" not in text
+    assert not re.search(r"url\((?!#)", asset("run.css"))
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "fetch(",
+        "XMLHttp",
+    ):
+        assert forbidden not in asset("run.js")
+    assert not re.search(r"""setAttribute\(\s*["'](style|on)""", asset("run.js"))
+    assert "</" not in asset("run.js")
+
+
+def test_data_cannot_become_markup(data: dict[str, Any]) -> None:
+    data["run"]["workflow"] = HOSTILE
+    data["items"] = [{"label": HOSTILE, "error": HOSTILE}]
+    page = report_html(data)
+    assert page.count("<script") == 2
+    assert page.count("</script") == 2
+    assert "alert(1)>" not in page
+    assert "\u2028" not in page
+    block = re.search(
+        r'<script type="application/json" id="agentos-run-data">(.*?)</script>', page, re.DOTALL
+    )
+    assert block is not None
+    assert not set("<>&\u2028\u2029") & set(block[1])
+    assert json.loads(block[1])["items"][0]["label"] == HOSTILE
+
+
+def test_the_name_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
+    found = run_data(tmp_path / "a<b>&\"'{{script}}", worktree=tmp_path)
+    page = report_html(found)
+    assert "<title>agentos run a_b______script__</title>" in page
+
+
+def test_what_json_does_not_know_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded({"cost": float("nan")})
+
+
+def test_the_report_is_the_owners_alone_and_replaced_as_a_whole(tmp_path: Path, data: dict[str, Any]) -> None:
+    write_report(tmp_path, data)
+    write_report(tmp_path, data)
+    path = tmp_path / "report.html"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text("utf-8") == report_html(data)
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_half_a_character_in_the_data_is_no_error(tmp_path: Path, data: dict[str, Any]) -> None:
+    data["run"]["workflow"] = "half \ud800 of one"
+    write_report(tmp_path, data)
+    assert "half ? of one" in (tmp_path / "report.html").read_text("utf-8")
