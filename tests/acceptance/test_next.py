@@ -1,0 +1,58 @@
+"""The commands a run ends with are the right ones: each is run as it stands, and gets the work further."""
+
+import re
+import shlex
+
+from agentos.errors import Exit
+from conftest import Project, Result
+
+
+def commands(result: Result) -> list[list[str]]:
+    """What stands below `Next:`, without the remarks."""
+    block = re.search(r"^Next:\n((?:  .*\n)+)", result.out, re.MULTILINE)
+    assert block, result.text
+    return [shlex.split(line, comments=True) for line in block[1].splitlines()]
+
+
+def carry_out(project: Project, command: list[str]) -> Result:
+    assert command[0] == "agentos"
+    return project.run(*command[1:], env={"BROWSER": "true"})
+
+
+def test_after_every_ending_the_next_commands_get_the_run_further(project: Project) -> None:
+    project.issue(1)
+    project.issue(2, mock="verdicts=DISCUSS,APPROVED")
+    project.issue(3, mock="verdicts=REVISE stuck")
+    project.issue(4, mock='fail="no schema"')
+    ended = project.lld("--all", "-j4")
+    by_verb = {
+        command[1] + (command[3] if command[1] == "decide" else ""): command for command in commands(ended)
+    }
+    assert list(by_verb) == ["decide", "lld", "logs", "report"]
+    assert carry_out(project, by_verb["decide"]).code == Exit.OK
+    assert "no schema" in carry_out(project, by_verb["logs"]).out
+    shown = carry_out(project, by_verb["report"])
+    assert shown.code == Exit.OK
+    assert "report.html" in shown.out
+    project.issue(4)
+    assert by_verb["lld"] == ["agentos", "lld", "--retry-failed", "--mock"]
+    assert carry_out(project, by_verb["lld"]).code == Exit.ATTENTION
+    assert project.lld("--all").code == Exit.ATTENTION
+    assert project.row("2")["status"] == "approved"
+
+
+def test_after_a_stop_the_next_command_goes_on_with_the_same_flags(project: Project) -> None:
+    for number in range(1, 4):
+        project.issue(number, mock="latency=0.3")
+    stopped = project.lld("--all", "--source", "local", "--run-timeout", "1s")
+    assert stopped.code == Exit.STOPPED
+    resume = commands(stopped)[0]
+    assert resume == ["agentos", "lld", "--all", "--mock", "--source", "local"]
+    assert carry_out(project, resume).code == Exit.OK
+
+
+def test_after_a_budget_the_next_command_has_more_of_it(project: Project) -> None:
+    project.issue(1)
+    stopped = project.lld("1", "--budget", "0.005")
+    assert stopped.code == Exit.BUDGET
+    assert carry_out(project, commands(stopped)[0]).code == Exit.OK
