@@ -143,7 +143,11 @@ def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) ->
     mine = {name: raw for name, raw in table.items() if name not in USER_TABLES}
     _refuse_unknown(mine, str(where))
     for name, raw in table.items():
-        if name in mine and settings.about(name).repo:
+        if name in {"drafter", "reviewer"} and settings.runs_command(raw):
+            warnings.append(
+                f"{where} sets {name} to {raw!r}, which runs a command; a repo may not, so it is ignored."
+            )
+        elif name in mine and settings.about(name).repo:
             allowed[name] = raw
         else:
             warnings.append(

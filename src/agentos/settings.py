@@ -125,6 +125,11 @@ def model(value: Any) -> str:
     return value
 
 
+def runs_command(value: Any) -> bool:
+    """Tell whether a model is a program on this machine, which only the user may choose."""
+    return isinstance(value, str) and value.partition(":")[0].endswith("-cli")
+
+
 class OutsideRepo(Rejected):
     """A path leads out of the repo."""
 

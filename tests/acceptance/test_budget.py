@@ -2,6 +2,7 @@
 
 import json
 import signal
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,10 @@ from conftest import Project, wait_until
 
 def spent(project: Project) -> float:
     """What all calls of all runs cost, by the audit trails."""
-    return sum(call["cost_usd"] for call in calls(project))
+    return float(sum(call["cost_usd"] for call in calls(project)))
 
 
-def calls(project: Project) -> list[dict]:
+def calls(project: Project) -> list[dict[str, Any]]:
     lines = [
         json.loads(line)
         for run in project.runs()

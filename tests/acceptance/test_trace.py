@@ -3,6 +3,7 @@
 import json
 import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from conftest import Project, wait_until
 from otlp_receiver import OtlpReceiver, orphans, roots
 
 
-def lines(project: Project) -> list[dict]:
+def lines(project: Project) -> list[dict[str, Any]]:
     path = project.runs()[-1] / "trace.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 

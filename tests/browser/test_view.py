@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser.made_runs import HOSTILE, make_run
 from playwright.sync_api import Page, expect
+
+from browser.made_runs import HOSTILE, make_run
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=\S+")
 FOREIGN = (

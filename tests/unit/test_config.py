@@ -418,3 +418,13 @@ def test_each_usual_variable_has_an_id_of_its_own() -> None:
     names = ["OPENAI_API_KEY", "OPENAI_API_KEY_0", "OPENAI_API_KEY_1", "OPENAI_API_KEY_01"]
     found = usual_keys(dict.fromkeys(names, "secret"))
     assert len({key.id for key in found}) == len(found)
+
+
+@pytest.mark.parametrize("role", ["drafter", "reviewer"])
+def test_a_repo_may_not_choose_a_model_that_is_a_command(tmp_path: Path, role: str) -> None:
+    (tmp_path / "agentos.toml").write_text(f'{role} = "claude-cli:opus"\n')
+    config = load_config(flags={}, worktree=tmp_path, environment={})
+    assert getattr(config.settings, role) is None
+    assert "runs a command" in config.warnings[0]
+    mine = load_config(flags={role: "claude-cli:opus"}, worktree=tmp_path, environment={})
+    assert getattr(mine.settings, role) == "claude-cli:opus"

@@ -1,10 +1,12 @@
 """`agentos report`: which run, where the page goes, what is printed."""
 
+import fcntl
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+
 from conftest import Project
 
 
@@ -53,6 +55,17 @@ def test_json_prints_the_data_and_writes_nothing(ran: Project) -> None:
         "2026-11-12T10-00-00.000Z",
     ]
     assert ran.snapshot() == before
+
+
+def test_a_run_at_work_is_written_as_it_stands(ran: Project) -> None:
+    run = ran.home / "logs" / "parallel" / "2026-11-13T10-00-00.000Z"
+    run.mkdir()
+    with (run / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = ran.run("report")
+    assert result.code == 0
+    assert result.out.strip().endswith("2026-11-13T10-00-00.000Z/report.html")
+    assert "is at work" in result.err
 
 
 def test_an_unknown_run_is_refused_with_those_there_are(ran: Project) -> None:

@@ -628,7 +628,8 @@ def test_the_keys_of_the_data(write: Write) -> None:
     assert set(found) == {"run", "items", "keys", "marks", "parallelism", "overlaps", "trend", "left_out"}
     assert set(found["run"]) >= {
         "run_id", "workflow", "parallel", "started_at", "finished_at", "live", "cut_off", "wall_seconds",
-        "exit_code", "stopped", "totals", "tokens_in", "tokens_out", "cost_usd", "coordination_overhead_percent",
+        "exit_code", "stopped", "totals", "tokens_in", "tokens_out", "cost_usd",
+        "coordination_overhead_percent",
     }  # fmt: skip
     assert set(found["items"][0]) >= {
         "id", "label", "status", "verdict", "reviews", "attempts", "seconds", "waited_seconds",

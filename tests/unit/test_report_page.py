@@ -11,7 +11,7 @@ import pytest
 from agentos.report.data import run_data
 from agentos.report.page import asset, content_hash, embedded, report_html, write_report
 
-HOSTILE = "</script><script>alert(1)</script><!-- <img onerror=alert(1)> & \u2028\u2029 {{script}} {{data}} \x00"
+HOSTILE = "</script><script>alert(1)</script><!-- <img onerror=alert(1)> &\u2028\u2029 {{script}} \x00"
 
 
 @pytest.fixture

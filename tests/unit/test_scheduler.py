@@ -13,6 +13,7 @@ from agentos.coordinator.scheduler import (
     MAX_ATTEMPTS,
     SILENCE_SECONDS,
     STACKS_SECONDS,
+    START_SECONDS,
     TERMINATE_SECONDS,
     Action,
     Again,
@@ -558,3 +559,15 @@ TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(
     max_examples=200, stateful_step_count=40, derandomize=True, database=None, deadline=None
 )
+
+
+def test_a_slow_start_is_not_counted_as_a_hang_of_the_item() -> None:
+    run = scheduler("a", timeout=5.0)
+    run.fill(0.0)
+    assert run.tick(START_SECONDS - 1) == []
+    run.ready("a", START_SECONDS - 1)
+    assert run.tick(START_SECONDS + 3) == []
+    assert told(run.tick(START_SECONDS + 4)) == "printstacks a"
+    never = scheduler("a", timeout=5.0)
+    never.fill(0.0)
+    assert told(never.tick(START_SECONDS)) == "printstacks a"

@@ -11,6 +11,7 @@ MAX_ATTEMPTS = 3  # a worker that dies is started again from its checkpoint, thi
 DRAIN_SECONDS = 2.0  # from the request to stop to SIGTERM
 STACKS_SECONDS = 0.3  # from the printing of stacks to SIGTERM
 SILENCE_SECONDS = 20.0  # a worker that was up and says nothing for so long is frozen; workers beat every 5 s
+START_SECONDS = 60.0  # for a new process to say its first word, however short --timeout is
 TERMINATE_SECONDS = 1.0  # from SIGTERM to SIGKILL
 
 
@@ -128,7 +129,7 @@ class Scheduler:
         actions: list[Action] = []
         while self.stopping is None and self._pending and len(self._running) < slots:
             item = self._pending.popleft()
-            self._running[item] = _Running(time_left=self.timeout, since=now)
+            self._running[item] = _Running(time_left=max(self.timeout, START_SECONDS), since=now)
             self.attempts[item] = self.attempts.get(item, 0) + 1
             actions.append(Start(item=item))
         return actions
