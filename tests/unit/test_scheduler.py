@@ -562,12 +562,12 @@ TestAnyHistory.settings = settings(
 
 
 def test_a_slow_start_is_not_counted_as_a_hang_of_the_item() -> None:
-    run = scheduler("a", timeout=5.0)
+    run = Scheduler(items=["a"], parallel=1, timeout=5.0)
     run.fill(0.0)
     assert run.tick(START_SECONDS - 1) == []
     run.ready("a", START_SECONDS - 1)
     assert run.tick(START_SECONDS + 3) == []
     assert told(run.tick(START_SECONDS + 4)) == "printstacks a"
-    never = scheduler("a", timeout=5.0)
+    never = Scheduler(items=["a"], parallel=1, timeout=5.0)
     never.fill(0.0)
     assert told(never.tick(START_SECONDS)) == "printstacks a"
