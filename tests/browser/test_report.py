@@ -12,7 +12,8 @@ from playwright.sync_api import Page, expect
 from agentos.report.data import history_of, run_data
 from agentos.report.page import write_report
 from browser.conftest import PageAt, Shown
-from browser.made_runs import ENDINGS, make_run
+from browser.made_runs import ENDINGS, HOSTILE, make_run
+from conftest import Project
 
 Report = Callable[..., Path]
 SCREENS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
@@ -218,6 +219,31 @@ def test_a_run_that_was_cut_off(report: Report, page_at: PageAt) -> None:
     page = shown.open(report(cut_off=True))
     expect(page.locator(".ar-ended")).to_contain_text("cut off")
     expect(page.locator(".ar-chips")).to_contain_text("cut off")
+    calm_and_whole(shown)
+
+
+def test_a_real_run_leaves_its_report(project: Project, page_at: PageAt) -> None:
+    project.issue(41, mock="latency=0.05")
+    project.issue(42, text=f"# {HOSTILE}\n\nText.\n", mock="verdicts=REVISE,APPROVED latency=0.05")
+    project.issue(43, mock="verdicts=DISCUSS latency=0.05")
+    project.issue(45, mock='fail="the legacy schema is not described"')
+    project.issue(47, mock="crash=SIGKILL")
+    project.issue(48, mock="429=2 latency=0.05")
+    assert project.lld("--all", "--parallel", "3").code == 1
+    shown = page_at()
+    page = shown.open(project.runs()[-1] / "report.html")
+    words = [row["status"] for row in project.summary()["items"]]
+    assert page.locator(".ar-items tbody .ar-badge").all_inner_texts() == words
+    expect(page.get_by_role("heading", level=1)).to_have_text("3 of 6 items approved")
+    expect(page.locator(".ar-crash").first).to_be_visible()
+    page.get_by_role("button", name="LLD-42", exact=True).first.click()
+    expect(detail(page).locator(".ar-part-draft")).to_have_count(2)
+    expect(detail(page).locator(".ar-part-round").first).to_contain_text("resolved")
+    expect(detail(page)).to_contain_text("<script>window.pwned = 1</script>")
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="By key").click()
+    expect(page.locator(".ar-rows .ar-limited")).to_have_count(2)
+    assert shown.evaluate("window.pwned") is None
     calm_and_whole(shown)
 
 

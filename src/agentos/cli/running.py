@@ -6,26 +6,24 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from agentos.cli.order import Order, check_budget, models_of, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
 from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
 from agentos.errors import ConfigError, NoUsableKey, UsageError
-from agentos.llm.providers import MODULES, check_provider
-from agentos.model import Item, Status, check_distinct, check_id
+from agentos.llm.providers import MODULES
+from agentos.model import Status
 from agentos.money import PriceTable
 from agentos.settings import Settings
 from agentos.store.files import inside
 from agentos.store.keyhealth import HealthFile
-from agentos.store.records import FilingState, Records
+from agentos.store.records import Records
 from agentos.store.runfolder import RunFolder, create_run, is_live
-from agentos.workflows.context import read_context
-from agentos.workflows.registry import Workflow, registered, workflow
+from agentos.workflows.registry import registered
 
 if TYPE_CHECKING:
     from agentos.console.console import Console
@@ -33,140 +31,20 @@ if TYPE_CHECKING:
     from agentos.coordinator.purse import Purse
     from agentos.coordinator.signals import StopSignals
     from agentos.coordinator.supervisor import Supervisor
-    from agentos.github.client import GitHub
     from agentos.report.overlaps import Overlap
     from agentos.report.summary import ItemRow
-
-MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What was asked for, checked."""
-
-    project: Project
-    flow: Workflow
-    settings: Settings
-    ids: tuple[str, ...]
-    items: tuple[Item, ...]
-    github: "GitHub | None" = None
-
-    @property
-    def filing(self) -> FilingState | None:
-        """What is to become of documents approved in this run; the mock's are never filed."""
-        if not self.flow.filed or self.settings.mock:
-            return None
-        return FilingState.WANTED if self.github is not None and self.settings.file else FilingState.KEPT
-
-    @property
-    def files(self) -> bool:
-        return self.filing is FilingState.WANTED
 
 
 def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> int:
     """Carry out `agentos lld`, `agentos issue` or `agentos run`."""
-    project = open_project(flags)
-    settings = _checked(project, ids)
-    flow = workflow(name)
-    github = _github(project, flow, settings)
-    items = flow.discover(project.worktree, settings, ids, github=github)
-    check_distinct(item.id for item in items)
-    order = Order(project=project, flow=flow, settings=settings, ids=ids, items=items, github=github)
+    order = take_order(name, ids, open_project(flags))
+    project, settings = order.project, order.settings
     if settings.dry_run:
         from agentos.cli.dryrun import show_plan  # noqa: PLC0415
 
         with Records(project.home.records, write=False) as records:
             return show_plan(name, project, _plan(order, records), settings, records.tokens_of_items(name))
     return _really_run(order)
-
-
-def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
-    """Refuse what cannot be meant; cap what is too much."""
-    settings = project.config.settings
-    for one in ids:
-        if not one.endswith(".md"):
-            check_id(one)
-    check_distinct(ids)
-    _check_choice(project, settings, ids)
-    if settings.engine != "local":
-        raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
-    if settings.parallel > settings.max_parallel:
-        click.echo(
-            f"agentos: warning: --parallel {settings.parallel} is capped at {settings.max_parallel}; "
-            "max_parallel in your configuration file raises the cap.",
-            err=True,
-        )
-        settings = replace(settings, parallel=settings.max_parallel)
-    return settings
-
-
-def _github(project: Project, flow: Workflow, settings: Settings) -> "GitHub | None":
-    """Open GitHub where issues are to come from there or go there, and it can be found."""
-    wanted = settings.source == "github"
-    asked_to_file = (
-        flow.filed and settings.file and project.config.sources["file"].origin is not Origin.DEFAULT
-    )
-    # The mock works without a network, unless the user names GitHub as the source.
-    if not wanted and (settings.mock or (settings.source == "local" and not asked_to_file)):
-        return None
-    from agentos.github.repository import find_repository, find_token  # noqa: PLC0415
-
-    environment = project.config.environment
-    repository = find_repository(project.worktree, environment)
-    token = None if repository is None else find_token(environment)
-    if repository is not None and token is not None:
-        from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
-
-        return GitHub(repository, token)
-    if wanted or (asked_to_file and not settings.mock):
-        why = "--source github" if wanted else "--file"
-        if repository is None:
-            raise ConfigError(f"{why} needs a repository on GitHub; 'git remote get-url origin' names none.")
-        raise ConfigError(f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'.")
-    return None
-
-
-def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) -> None:
-    """Items must be named or all be meant; a number after --parallel is easily meant as an item."""
-    number = settings.parallel
-    typed = project.config.sources["parallel"].origin is Origin.FLAG
-    if ids and settings.all:
-        raise UsageError("Name items or use --all, not both.")
-    if ids and typed and number > settings.max_parallel:
-        raise UsageError(
-            f"--parallel {number} is above the cap of {settings.max_parallel}. "
-            f"Was {number} meant as an item? Then put it before --parallel."
-        )
-    if not ids and not settings.all and not settings.retry_failed and not settings.dry_run:
-        meant = f" Was {number} meant as an item? Then type '{number} --parallel'." if typed else ""
-        raise UsageError(f"Name the items to process, or use --all for every pending one.{meant}")
-
-
-def _models(settings: Settings) -> dict[str, str]:
-    if settings.mock:
-        return MOCK_MODELS
-    chosen = {"drafter": settings.drafter, "reviewer": settings.reviewer}
-    for role, model in chosen.items():
-        if model is None:
-            raise ConfigError(
-                f'No {role} is set. Put {role} = "provider:model" into your configuration file, '
-                f"use --{role}, or use --mock to work offline."
-            )
-        check_provider(model)
-    return {role: str(model) for role, model in chosen.items()}
-
-
-def _check_budget(order: Order, models: Mapping[str, str]) -> None:
-    settings = order.settings
-    if settings.budget is None and settings.item_budget is None:
-        return
-    prices = PriceTable(own=order.project.config.prices)
-    for model in models.values():
-        if not prices.knows(model):
-            raise ConfigError(
-                f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
-                f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
-            )
 
 
 def _purse(order: Order, records: Records, run_id: str) -> "Purse":
@@ -216,8 +94,8 @@ def _really_run(order: Order) -> int:
     from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
     environment = order.project.config.environment
-    models = _models(order.settings)
-    _check_budget(order, models)
+    models = models_of(order.settings)
+    check_budget(order, models)
     providers = sorted({model.partition(":")[0] for model in models.values()})
     method = start_method(environment.get("AGENTOS_START_METHOD"))
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
@@ -364,7 +242,7 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,
-        context=read_context(order.project.worktree, settings.context),
+        context=dict(order.context),
         folders={
             "issues": settings.issues_folder,
             "lld": settings.lld_folder,

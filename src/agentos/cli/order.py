@@ -1,0 +1,149 @@
+"""What a workflow command asks for, checked: settings, where items come from, models, budget."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from agentos.cli.project import Project
+from agentos.config import Origin
+from agentos.errors import ConfigError, UsageError
+from agentos.llm.providers import check_provider
+from agentos.model import Item, check_distinct, check_id
+from agentos.money import PriceTable
+from agentos.settings import Settings
+from agentos.store.records import FilingState
+from agentos.workflows.context import read_context
+from agentos.workflows.registry import Workflow, workflow
+
+if TYPE_CHECKING:
+    from agentos.github.client import GitHub
+
+MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What was asked for, checked."""
+
+    project: Project
+    flow: Workflow
+    settings: Settings
+    ids: tuple[str, ...]
+    items: tuple[Item, ...]
+    context: Mapping[str, str]  # files of the repo for the drafter
+    github: "GitHub | None"
+
+    @property
+    def filing(self) -> FilingState | None:
+        """What is to become of documents approved in this run; the mock's are never filed."""
+        if not self.flow.filed or self.settings.mock:
+            return None
+        return FilingState.WANTED if self.github is not None and self.settings.file else FilingState.KEPT
+
+    @property
+    def files(self) -> bool:
+        return self.filing is FilingState.WANTED
+
+
+def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
+    """Check what was asked for and list its items."""
+    settings = _checked(project, ids)
+    flow = workflow(name)
+    context = read_context(project.worktree, settings.context)
+    github = _github(project, flow, settings)
+    items = flow.discover(project.worktree, settings, ids, github=github)
+    check_distinct(item.id for item in items)
+    return Order(
+        project=project, flow=flow, settings=settings, ids=ids, items=items, context=context, github=github
+    )
+
+
+def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
+    """Refuse what cannot be meant; cap what is too much."""
+    settings = project.config.settings
+    for one in ids:
+        if not one.endswith(".md"):
+            check_id(one)
+    check_distinct(ids)
+    _check_choice(project, settings, ids)
+    if settings.engine != "local":
+        raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
+    if settings.parallel > settings.max_parallel:
+        click.echo(
+            f"agentos: warning: --parallel {settings.parallel} is capped at {settings.max_parallel}; "
+            "max_parallel in your configuration file raises the cap.",
+            err=True,
+        )
+        settings = replace(settings, parallel=settings.max_parallel)
+    return settings
+
+
+def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) -> None:
+    """Items must be named or all be meant; a number after --parallel is easily meant as an item."""
+    number = settings.parallel
+    typed = project.config.sources["parallel"].origin is Origin.FLAG
+    if ids and settings.all:
+        raise UsageError("Name items or use --all, not both.")
+    if ids and typed and number > settings.max_parallel:
+        raise UsageError(
+            f"--parallel {number} is above the cap of {settings.max_parallel}. "
+            f"Was {number} meant as an item? Then put it before --parallel."
+        )
+    if not ids and not settings.all and not settings.retry_failed and not settings.dry_run:
+        meant = f" Was {number} meant as an item? Then type '{number} --parallel'." if typed else ""
+        raise UsageError(f"Name the items to process, or use --all for every pending one.{meant}")
+
+
+def _github(project: Project, flow: Workflow, settings: Settings) -> "GitHub | None":
+    """Open GitHub where issues are to come from there or go there, and it can be found."""
+    wanted = settings.source == "github"
+    asked_to_file = (
+        flow.filed and settings.file and project.config.sources["file"].origin is not Origin.DEFAULT
+    )
+    # The mock works without a network, unless the user names GitHub as the source.
+    if not wanted and (settings.mock or (settings.source == "local" and not asked_to_file)):
+        return None
+    from agentos.github.repository import find_repository, find_token  # noqa: PLC0415
+
+    environment = project.config.environment
+    repository = find_repository(project.worktree, environment)
+    token = None if repository is None else find_token(environment)
+    if repository is not None and token is not None:
+        from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
+
+        return GitHub(repository, token)
+    if wanted or (asked_to_file and not settings.mock):
+        why = "--source github" if wanted else "--file"
+        if repository is None:
+            raise ConfigError(f"{why} needs a repository on GitHub; 'git remote get-url origin' names none.")
+        raise ConfigError(f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'.")
+    return None
+
+
+def models_of(settings: Settings) -> dict[str, str]:
+    if settings.mock:
+        return MOCK_MODELS
+    chosen = {"drafter": settings.drafter, "reviewer": settings.reviewer}
+    for role, model in chosen.items():
+        if model is None:
+            raise ConfigError(
+                f'No {role} is set. Put {role} = "provider:model" into your configuration file, '
+                f"use --{role}, or use --mock to work offline."
+            )
+        check_provider(model)
+    return {role: str(model) for role, model in chosen.items()}
+
+
+def check_budget(order: Order, models: Mapping[str, str]) -> None:
+    settings = order.settings
+    if settings.budget is None and settings.item_budget is None:
+        return
+    prices = PriceTable(own=order.project.config.prices)
+    for model in models.values():
+        if not prices.knows(model):
+            raise ConfigError(
+                f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
+                f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
+            )
