@@ -395,7 +395,7 @@ def make_run(
     for row in pending:
         row["log"] = None
         _finish(world, row["id"])
-    _write(root, world, stopped=stopped, cut_off=cut_off, earlier=earlier, hostile=hostile)
+    _write(root, world, stopped=stopped, cut_off=cut_off, earlier=earlier)
     return _runs(root) / _name(start)
 
 
@@ -435,9 +435,7 @@ def _pauses(world: World) -> None:
     world.events.sort(key=lambda event: event["time"])
 
 
-def _write(
-    root: Path, world: World, *, stopped: str | None, cut_off: bool, earlier: int, hostile: bool
-) -> None:
+def _write(root: Path, world: World, *, stopped: str | None, cut_off: bool, earlier: int) -> None:
     wall = world.now
     _pauses(world)
     world.now = wall
@@ -470,9 +468,9 @@ def _write(
             (run / f"workflow-audit-{item}.jsonl").write_text(lines, "utf-8")
         if row["log"]:
             (run / f"{row['label']}.log").write_text("a log\n", "utf-8")
-        place = "done" if row["status"] == "approved" else "active"
+        place = "done" if row["status"] in {"approved", "skipped"} else "active"
         trail = root / "docs" / "lineage" / place / f"{item}-lld"
-        if item in world.audits or hostile:
+        if row["status"] != "pending":
             trail.mkdir(parents=True)
             title = world.text(TITLES[int(item) % len(TITLES)])
             (trail / "001-issue.md").write_text(f"# {title}\n\nText.\n", "utf-8")

@@ -404,7 +404,8 @@ class Page {
   // ---- Timeline ------------------------------------------------------------------------------------------
 
   get tight() {
-    return (this.state.density || (this.visible.length > TIGHT_FROM ? "tight" : "roomy")) === "tight";
+    const rows = this.state.view === "keys" ? this.data.keys.length : this.visible.length;
+    return (this.state.density || (rows > TIGHT_FROM ? "tight" : "roomy")) === "tight";
   }
 
   get grouping() {
