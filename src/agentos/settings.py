@@ -253,7 +253,7 @@ class Settings:
     trace: bool = setting(
         True,
         yes_no,
-        "Keep the run's spans in trace.jsonl; they leave the machine only where OTEL_EXPORTER_OTLP_ENDPOINT is set.",
+        "Keep the run's spans in trace.jsonl; sent only where OTEL_EXPORTER_OTLP_ENDPOINT is set.",
         "Files only",
     )
     langsmith: bool = setting(

@@ -112,8 +112,5 @@ def add_costs(calls: Sequence[dict[str, Any]], records: Iterable[Record]) -> Non
 
 
 def _told(record: Record) -> dict[str, Any]:
-    told = {
-        "cost_usd": number_of(record, "cost_usd"),
-        "served": text_of(record, "served", 100),
-    }
+    told = {"cost_usd": number_of(record, "cost_usd"), "served": text_of(record, "served", 100)}
     return {name: value for name, value in told.items() if value is not None}

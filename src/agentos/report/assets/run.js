@@ -353,7 +353,7 @@ class Page {
   drawHead() {
     const run = this.data.run;
     const total = run.expected || this.data.items.length;
-    const good = run.totals.approved || 0;
+    const good = run.totals.approved || 0, skipped = run.totals.skipped || 0;
     const ended = run.live ? badge("running", "live")
       : run.cut_off ? badge("cut_off", "cut off: the run was killed; the same command goes on")
       : badge(run.exit_code === 0 ? "approved" : run.exit_code === 1 ? "failed" : run.exit_code === 3 ? "needs_revision" : "paused",
@@ -368,7 +368,7 @@ class Page {
     this.head.replaceChildren(
       h("div", { class: "ar-title" },
         h("p", { class: "ar-over" }, "agentos", h("span", { "aria-hidden": "true" }, " / "), run.workflow, h("span", { "aria-hidden": "true" }, " / "), h("code", {}, run.run_id)),
-        h("h1", {}, good + " of " + counted(total, "item") + " approved"),
+        h("h1", {}, skipped && skipped === total ? "Nothing to do: " + counted(total, "item") + " skipped" : good + " of " + counted(total - skipped, "item") + " approved"),
         h("p", { class: "ar-muted" }, [date(run.started_at), run.parallel ? run.parallel + " at once" : null,
           run.stopped ? "stopped: " + run.stopped.replace(/_/g, " ") : null].filter(Boolean).join(" · "))),
       h("div", { class: "ar-ended" }, ended), bar);
