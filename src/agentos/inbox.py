@@ -11,6 +11,7 @@ from agentos.errors import UsageError
 from agentos.model import Item, Status
 from agentos.store.home import Home
 from agentos.store.records import Decided, Progress, Records, timestamp
+from agentos.store.runfolder import read_lines
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
 
@@ -70,7 +71,13 @@ def find_waiting(records: Records, wanted: str) -> Progress:
 
 
 def answer_discussion(
-    home: Home, wanted: str, *, answer: Answer, note: str, reviews: int | None = None
+    home: Home,
+    wanted: str,
+    *,
+    answer: Answer,
+    note: str,
+    reviews: int | None = None,
+    program: str = "agentos",
 ) -> Answered:
     """Record a person's answer; `reviews` is what was shown to the person, if anything was."""
     if not home.records.exists():
@@ -92,7 +99,8 @@ def answer_discussion(
                 decided_at=timestamp(),
             )
         )
-    return Answered(label=label, answer=answer, note=note.strip(), command=next_command(home, found))
+    command = next_command(home, found, program=program)
+    return Answered(label=label, answer=answer, note=note.strip(), command=command)
 
 
 def label_of(progress: Progress) -> str:
@@ -102,11 +110,11 @@ def label_of(progress: Progress) -> str:
     return f"{prefix}-{progress.item}"
 
 
-def next_command(home: Home, progress: Progress) -> str:
-    """What to type for the item to go on."""
+def next_command(home: Home, progress: Progress, *, program: str = "agentos") -> str:
+    """What to type for the item to go on; `program` has the flags that stand before the command's name."""
     name = progress.workflow if progress.workflow in {"lld", "issue"} else f"run {progress.workflow}"
-    mock = " --mock" if _was_mocked(home.runs / progress.run_id / "summary.json") else ""
-    return f"agentos {name} {shlex.quote(progress.item)}{mock}"
+    mock = " --mock" if _was_mocked(home.runs / progress.run_id) else ""
+    return f"{program} {name} {shlex.quote(progress.item)}{mock}"
 
 
 def _item(progress: Progress) -> Item:
@@ -121,12 +129,14 @@ def _item(progress: Progress) -> Item:
     )
 
 
-def _was_mocked(summary: Path) -> bool:
+def _was_mocked(run: Path) -> bool:
+    """Ask the summary; a run that was killed has none, but its events name the provider of every call."""
     try:
-        keys = json.loads(summary.read_text("utf-8"))["keys"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return all(key.get("provider") == "mock" for key in keys)
+        providers = [key["provider"] for key in json.loads((run / "summary.json").read_text("utf-8"))["keys"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        calls = (event for event in read_lines(run / "events.jsonl") if event.get("event") == "leased")
+        providers = [call.get("provider") for call in calls]
+    return bool(providers) and all(provider == "mock" for provider in providers)
 
 
 def _person() -> str:

@@ -134,6 +134,7 @@ class Settled(Message):
     tokens_in: int = 0
     tokens_out: int = 0
     served: str = ""  # the model, by its own word
+    kept: bool = True  # False: answered and paid for, but not taken as a result
     error: str | None = None
     message: str = ""
     retry_after: float | None = None

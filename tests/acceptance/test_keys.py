@@ -216,7 +216,7 @@ def test_an_error_that_stays_fails_the_item_and_says_how_often_it_was_tried(
     service = simulated(key(1), faults=("500",))
     items(project, 1)
     assert service.lld("--all", "--max-retries", "0").code == 1
-    assert "gave no reply in 1 tries" in project.row("1")["error"]
+    assert "gave no reply in 1 try" in project.row("1")["error"]
 
 
 def test_a_truncated_reply_is_no_result(simulated: Make, project: Project) -> None:

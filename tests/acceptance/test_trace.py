@@ -99,8 +99,8 @@ def test_designs_that_change_the_same_files_are_listed(project: Project) -> None
     project.issue(3)
     result = project.lld("--all", "-j3")
     assert project.summary()["overlaps"] == [{"items": ["LLD-1", "LLD-2"], "files": ["src/shared.py"]}]
-    assert "LLD-1, LLD-2 change the same: src/shared.py" in result.said
+    assert "src/shared.py: changed by LLD-1, LLD-2" in result.said
     assert "src/shared.py" in (project.runs()[-1] / "report.html").read_text("utf-8")
     project.issue(4, mock="files=src/own.py")
-    assert "LLD-2, LLD-4 change the same: src/own.py" in project.lld("--all").said
-    assert "change the same" not in project.lld("--all").said
+    assert "src/own.py: changed by LLD-2, LLD-4" in project.lld("--all").said
+    assert "changed by" not in project.lld("--all").said

@@ -348,8 +348,12 @@ def make_run(
     seed: int = 7,
     speed: float = 9.0,
     earlier: int = 0,
+    rounds: int | None = None,
 ) -> Path:
-    """Write a project with one run of so many items, and so many earlier runs; return the run's folder."""
+    """Write a project with one run of so many items, and so many earlier runs; return the run's folder.
+
+    With `rounds` every item is approved after so many reviews.
+    """
     chance = random.Random(seed)
     start = datetime(2026, 11, 14, 9, 30, tzinfo=UTC)
     world = World(
@@ -361,6 +365,8 @@ def make_run(
         speed=speed,
     )
     plan = _plan(count, chance, every=every)
+    if rounds is not None:
+        plan = [("approved", ["REVISE"] * (rounds - 1) + ["APPROVED"])] * count
     ids = [str(number) for number in range(41, 41 + count)]
     world.event("run_started", run_id="made", items=count, parallel=parallel)
     world.rows = {

@@ -152,6 +152,20 @@ def test_five_hundred_items_are_small_and_soon_there(report: Report, page_at: Pa
     calm_and_whole(shown)
 
 
+def test_many_rounds_are_small_and_whole(report: Report, page_at: PageAt) -> None:
+    path = report(500, parallel=10, keys=6, every=False, rounds=4)
+    assert path.stat().st_size < 3_000_000
+    shown = page_at(offline=True)
+    page = shown.open(path, "#LLD-300")
+    expect(detail(page).locator(".ar-part-round")).to_have_count(4)
+    expect(page.locator(".ar-foot")).not_to_contain_text("of findings cut")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="By key").click()
+    expect(page.locator(".ar-row-key").first).to_contain_text("calls")
+    assert page.locator(".ar-row-key .ar-call").count() > 50
+    calm_and_whole(shown)
+
+
 # From disk, alone.
 
 
@@ -201,6 +215,34 @@ def test_texts_of_models_and_users_are_inert(report: Report, page_at: PageAt) ->
     calm_and_whole(shown)
 
 
+def test_marks_that_turn_the_writing_are_shown(report: Report, page_at: PageAt) -> None:
+    shown = page_at()
+    page = shown.open(report())
+    shown.evaluate(
+        """() => {
+            const run = AgentosRun.unpacked(JSON.parse(document.getElementById("agentos-run-data").textContent));
+            for (const item of run.items) {
+                item.title = item.error = "pay\\u202Eelbon\\u2066x\\u200F";
+                for (const draft of item.drafts) if (draft.diff) draft.diff = "+a\\u202Eb";
+                for (const round of item.rounds) for (const one of round.findings) one.text = "c\\u061Cd";
+            }
+            AgentosRun.mount(document.getElementById("agentos-run"), run, {});
+        }"""
+    )
+    page.get_by_role("button", name="LLD-42", exact=True).first.click()
+    expect(detail(page)).to_contain_text("pay[U+202E]elbon[U+2066]x[U+200F]")
+    expect(detail(page).locator(".ar-finding").first).to_contain_text("c[U+061C]d")
+    detail(page).locator("summary").first.click()
+    expect(detail(page).locator(".ar-diff").first).to_contain_text("+a[U+202E]b")
+    found = shown.evaluate(
+        """() => [document.getElementById("agentos-run").textContent,
+            ...[...document.querySelectorAll("[title], [aria-label]")].map((node) =>
+                (node.getAttribute("title") || "") + (node.getAttribute("aria-label") || ""))].join(" ")"""
+    )
+    assert not set("\u202e\u2066\u200f\u061c") & set(found)
+    calm_and_whole(shown)
+
+
 def test_links_lead_to_the_files_beside_the_page(report: Report, page_at: PageAt) -> None:
     path = report()
     shown = page_at()
@@ -219,6 +261,9 @@ def test_a_run_that_was_cut_off(report: Report, page_at: PageAt) -> None:
     page = shown.open(report(cut_off=True))
     expect(page.locator(".ar-ended")).to_contain_text("cut off")
     expect(page.locator(".ar-chips")).to_contain_text("cut off")
+    # It says nothing of what nobody looked at, and leads nowhere where nothing is.
+    expect(page.get_by_text("Nobody looked for overlaps")).to_be_visible()
+    assert page.locator(".ar-foot a").all_inner_texts() == ["events.jsonl"]
     calm_and_whole(shown)
 
 
@@ -408,7 +453,8 @@ def test_an_update_keeps_what_the_user_has_chosen(report: Report, page_at: PageA
     page = shown.open(report(300, parallel=10, keys=6, every=False, earlier=9))
     shown.evaluate(
         """() => {
-            window.run = JSON.parse(document.getElementById("agentos-run-data").textContent);
+            window.run = AgentosRun.unpacked(
+                JSON.parse(document.getElementById("agentos-run-data").textContent));
             const place = document.getElementById("agentos-run");
             window.live = AgentosRun.mount(place, window.run, { links: false });
         }"""

@@ -249,3 +249,31 @@ def test_a_folder_without_end_is_not_walked_to_its_end(repo: Path, monkeypatch: 
     for number in range(6):
         put(repo, f"d/{number}.bin", b"\0")
     assert "d holds more than 5 files" in refused(repo, "d")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzq8vKw2dLm",
+        "PASSWORD=Tr5wKz7Hdq8v",
+        "export MY_API_KEY=9f8e7d6c5b4a39281706",
+        "client_secret: 9f8e7d6c5b4a39281706",
+        "DATABASE=postgres://admin:Zq8vKw2dLm@db.internal/app",
+    ],
+)
+def test_secrets_without_quotes_are_seen_too(line: str) -> None:
+    assert secret_in(f"# settings\n{line}\n") is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "token = leased.secret",
+        "KEY: the name of the key, such as key-1",
+        "API_KEY=<your key here>",
+        "https://user:password@example.com/path",
+        "key = hashlib.sha256(data).hexdigest()[:16]",
+    ],
+)
+def test_code_and_placeholders_are_no_secrets(line: str) -> None:
+    assert secret_in(line) is None

@@ -19,12 +19,18 @@ import fakegithub
 from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
-from agentos.model import Item
+from agentos.model import Item, Status
 from agentos.store.records import Filing, FilingState, Records
 from conftest import wait_until
 from fakegithub import FakeGitHub, Fault, refusal, running_fakegithub, secondary_limit
 
 OTHER = replace(ITEM, id="other", label="ISSUE-other")
+
+
+def want(records: Records, item: Item, state: FilingState) -> None:
+    """Approve an item with this wish."""
+    told: dict[str, Any] = {"verdict": "APPROVED", "reviews": 1, "output": "x.md", "error": None}
+    records.end(item, "run-1", Status.APPROVED, **told, filing=state)
 
 
 @dataclass(kw_only=True)
@@ -96,7 +102,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_an_issue_is_filed_and_recorded(desk: Desk) -> None:
-    desk.records.want_filing(ITEM, FilingState.WANTED)
+    want(desk.records, ITEM, FilingState.WANTED)
 
     result = desk.filer().file(ITEM, DOCUMENT)
 
@@ -285,6 +291,68 @@ def test_an_attempt_in_another_repository_is_not_repeated_here(desk: Desk) -> No
     assert desk.row().state is FilingState.INTENDED
 
 
+# Earlier texts.
+
+
+def unknown(desk: Desk) -> Filing:
+    """Leave an attempt behind whose issue is there, and nobody knows it."""
+    desk.fake.next_posts(fakegithub.CREATE_502)
+    desk.fake.fail_lists(500)
+    desk.filer().file(ITEM, DOCUMENT)
+    desk.fake.fail_lists(None)
+    return desk.row()
+
+
+def settle(desk: Desk) -> tuple[Filing, ...]:
+    return desk.filer().settle_earlier(
+        desk.records.unknown_filings(), lambda row: f"ISSUE-{row.item}", lambda _row: FilingState.KEPT
+    )
+
+
+def test_an_earlier_text_is_looked_up_and_recorded(desk: Desk) -> None:
+    unknown(desk)
+
+    assert settle(desk) == ()
+    assert (desk.row().state, desk.row().number) == (FilingState.FILED, 1)
+    assert "an earlier text of ISSUE-dark-mode was filed as #1" in desk.said[-1]
+    assert desk.fake.count("POST") == 1
+
+
+def test_an_earlier_text_that_is_surely_absent_is_intended_no_more(desk: Desk) -> None:
+    unknown(desk)
+    desk.fake.issues.clear()
+
+    assert settle(desk) == ()
+    assert desk.row().state is FilingState.KEPT
+    assert desk.said[-1] == "an earlier text of ISSUE-dark-mode was not filed after all"
+    assert desk.records.unknown_filings() == ()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_earlier_text_that_cannot_be_looked_up_stays_unknown(desk: Desk, elsewhere: bool) -> None:
+    before = unknown(desk)
+    desk.fake.fail_lists(None if elsewhere else 500)
+    desk.repository = "acme/other" if elsewhere else desk.repository
+
+    (left,) = settle(desk)
+
+    assert left.marker == before.marker
+    assert desk.row().state is FilingState.INTENDED
+    assert "Whether an earlier text of ISSUE-dark-mode was filed is not known" in desk.said[-1]
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0.0, 1.0), (0.25, 0.75), (5.0, 0.0), (-60.0, 1.0)])
+def test_the_first_write_keeps_its_distance_from_the_latest_of_another_process(
+    desk: Desk, age: float, wait: float
+) -> None:
+    moment = (desk.time.now() - timedelta(seconds=age)).isoformat()
+    desk.records.intend(OTHER, repository="r", marker="m", at=moment)
+
+    desk.filer().file(ITEM, DOCUMENT)
+
+    assert sum(desk.time.slept) == pytest.approx(wait)
+
+
 # Refused.
 
 
@@ -370,6 +438,7 @@ def test_a_text_that_is_too_long_is_not_sent(desk: Desk) -> None:
 
     assert isinstance(result, NotFiled)
     assert "65,536" in result.reason
+    assert "Shorten the document or the brief" in result.reason
     assert desk.fake.requests == []
     assert desk.row().state is FilingState.WANTED
 
@@ -410,15 +479,15 @@ def test_what_the_model_wrote_is_posted_harmless(desk: Desk) -> None:
 def test_whether_an_item_is_wanted_can_change_until_it_was_sent(desk: Desk) -> None:
     records = desk.records
     assert records.filing(ITEM) is None
-    records.want_filing(ITEM, FilingState.KEPT)
+    want(records, ITEM, FilingState.KEPT)
     assert desk.row().state is FilingState.KEPT
-    records.want_filing(ITEM, FilingState.WANTED)
+    want(records, ITEM, FilingState.WANTED)
     assert desk.row().state is FilingState.WANTED
     records.intend(ITEM, repository="r", marker="m", at="2026-01-01T00:00:00.000Z")
-    records.want_filing(ITEM, FilingState.KEPT)
+    want(records, ITEM, FilingState.KEPT)
     assert desk.row().state is FilingState.INTENDED
     records.filed(ITEM, number=7, url="u")
-    records.want_filing(ITEM, FilingState.WANTED)
+    want(records, ITEM, FilingState.WANTED)
     records.intend(ITEM, repository="r", marker="m2", at="2026-01-02T00:00:00.000Z")
     records.filing_failed(ITEM, error="no", unknown=False)
     records.filed(ITEM, number=8, url="v")
@@ -430,7 +499,7 @@ def test_filings_are_listed_by_item_and_text_and_go_when_the_item_is_forgotten(d
     records = desk.records
     changed = replace(ITEM, text="changed")
     for item in (ITEM, changed, OTHER, replace(ITEM, workflow="lld")):
-        records.want_filing(item, FilingState.WANTED)
+        want(records, item, FilingState.WANTED)
 
     assert set(records.filings("issue")) == {(item.id, item.input_hash) for item in (ITEM, changed, OTHER)}
     records.forget(ITEM)

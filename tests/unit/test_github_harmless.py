@@ -133,6 +133,12 @@ def test_nothing_is_closed(word: str, rest: str) -> None:
         "Fixes #&#49;2",
         "fixes\u00a0#12",
         "Fixes `x`, closes #12",
+        "Fixes <b>#12</b>",
+        "Fixes <span title='x'>\n<b>a/b#12</b></span>",
+        f"Fixes{' ' * 500}#12",
+        "Fixes [that one](https://github.com/a/b/issues/12)",
+        "Fixes **[that one](https://github.com/a/b/issues/12)**",
+        "Fixes <https://github.com/a/b/issues/12>",
     ],
 )
 def test_nothing_is_closed_in_disguise(text: str) -> None:
@@ -213,6 +219,12 @@ def test_a_long_hostile_text_takes_no_time() -> None:
         "fixes " * 10_000,
         "<!--" * 15_000,
         "a@" * 30_000,
+        f"fixes{' ' * 60_000}x",
+        "fixes <" * 8_000,
+        f"fixes {'<b>' * 20_000}",
+        f"fixes {'[x](' * 15_000}",
+        f"closes{'.' * 60}" * 900,
+        f"fixes {'a/' * 30_000}",
     ):
         body_of(text)
 
@@ -260,6 +272,14 @@ def test_a_document_begins_with_its_title(document: str, title: str | None, text
         ("bug, ui\n\nThese were chosen, as usual, with care.", ("bug", "ui")),
         ("None", ()),
         ("n/a", ()),
+        ("None.", ()),
+        ("bug; feature", ("bug", "feature")),
+        ("bug**: because", ("bug",)),
+        ("- **bug**: it crashes\n- `ui`: seen", ("bug", "ui")),
+        ("`bug` `area: ui`", ("bug", "area: ui")),
+        ("[bug](http://x), [ui][1]", ("bug", "ui")),
+        ("| label | why |", ()),
+        ("This one is for the team, and soon.", ()),
         ("", ()),
         (f"ok, {'x' * 51}, bad\u202ename, {'y' * 50}", ("ok", "y" * 50)),
         (", ".join(f"l{n}" for n in range(30)), tuple(f"l{n}" for n in range(10))),
@@ -270,9 +290,17 @@ def test_labels_stand_in_their_section(section: str, labels: tuple[str, ...]) ->
 
 
 def test_a_document_without_the_section_has_no_labels() -> None:
-    assert labels_of("# T\n\nLabels: bug\n") == ()
+    assert labels_of("# T\n\nThe labels: bug\n") == ()
+    assert labels_of("```\nLabels: bug\n```\n") == ()
     assert labels_of("```\n## Labels\n\nbug\n```\n") == ()
     assert labels_of("## Labels\n") == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["**Labels:** bug, ui", "**Labels**: bug, ui", "Labels: bug, ui", "## 7. Labels\n\nbug, ui"]
+)
+def test_labels_may_stand_in_a_line_or_below_a_numbered_heading(text: str) -> None:
+    assert labels_of(f"# T\n\n{text}\n\nMore.\n") == ("bug", "ui")
 
 
 def test_markers_differ() -> None:

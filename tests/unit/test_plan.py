@@ -6,7 +6,7 @@ import pytest
 
 from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
 from agentos.model import Item, Status
-from agentos.store.records import Decided, Outcome, Progress
+from agentos.store.records import Decided, Filing, FilingState, Outcome, Progress
 
 TEXT = "the text"
 ALL = Choice()
@@ -143,6 +143,54 @@ def test_an_answered_item_carries_the_answer() -> None:
 )
 def test_three_of_the_steps_run(step: Step, runs: bool) -> None:
     assert Entry(item=item(), step=step).runs is runs
+
+
+# Filing.
+
+
+def filing(state: FilingState) -> Known:
+    row = Filing(
+        workflow="lld",
+        item="42",
+        input_hash=item().input_hash,
+        state=state,
+        repository="",
+        marker="",
+        tries=0,
+        attempted_at=None,
+        number=None,
+        url=None,
+        error=None,
+        updated_at="2026-01-01T00:00:00.000Z",
+    )
+    return Known(outcome=OUTCOME, filing=row)
+
+
+OFF = Choice(no_file=True)
+FILES = Choice(filing=True)
+NOT_KNOWN = "approved in run run-7, whether it was filed is not known"
+NOT_FILED = "approved in run run-7, not filed"
+
+
+@pytest.mark.parametrize(
+    ("state", "choice", "step", "reason", "unfinished"),
+    [
+        (FilingState.WANTED, ALL, Step.SKIP, NOT_FILED, "wanted"),
+        (FilingState.WANTED, OFF, Step.SKIP, NOT_FILED, None),
+        (FilingState.WANTED, FILES, Step.FILE, NOT_FILED, None),
+        (FilingState.INTENDED, ALL, Step.SKIP, NOT_KNOWN, "unknown"),
+        (FilingState.INTENDED, OFF, Step.SKIP, NOT_KNOWN, "unknown"),
+        (FilingState.INTENDED, FILES, Step.FILE, NOT_FILED, None),
+        (FilingState.KEPT, ALL, Step.SKIP, NOT_FILED, None),
+        (FilingState.KEPT, FILES, Step.SKIP, NOT_FILED, None),
+        (FilingState.KEPT, Choice(filing=True, named=True), Step.FILE, NOT_FILED, None),
+    ],
+)
+def test_what_waits_to_be_filed_is_filed_or_shown_as_unfinished(
+    state: FilingState, choice: Choice, step: Step, reason: str, unfinished: str | None
+) -> None:
+    (entry,) = make_plan([item()], {"42": filing(state)}, choice)
+    assert (entry.step, entry.reason, entry.filing) == (step, reason, unfinished)
 
 
 # --retry-failed.

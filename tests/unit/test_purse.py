@@ -73,3 +73,14 @@ def test_calls_that_cost_what_was_guessed_never_exceed_the_budget(
             min(budget, purse.spent + sum(paid for _, _, paid in under_way)), abs=1e-6
         )
     assert purse.under_way == bool(under_way)
+
+
+def test_the_first_call_of_a_role_goes_alone_because_nobody_knows_what_it_writes() -> None:
+    purse = Purse(budget=100.0)
+    assert purse.ask("LLD-1", 1, 0.01, role="drafter") is Answer.YES
+    assert purse.ask("LLD-2", 1, 0.01, role="drafter") is Answer.LATER
+    assert purse.ask("LLD-3", 1, 0.01, role="reviewer") is Answer.YES
+    purse.over("LLD-1", 1)
+    purse.seen("drafter", 8_000)
+    assert purse.ask("LLD-2", 1, 0.01, role="drafter") is Answer.YES
+    assert purse.ask("LLD-4", 1, 0.01, role="drafter") is Answer.YES

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentos.report import data as report_data
 from agentos.report.data import calm, history_of, run_data
-from agentos.report.timeline import read_timeline, steps
+from agentos.report.timeline import read_timeline, shortened, steps
+from agentos.store.runfolder import LOCK
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
 
@@ -172,13 +172,61 @@ def test_the_keys_with_calls_refusals_rests_and_ends(write: Write) -> None:
     assert [(span["start"], span["end"], span["told"]) for span in kinds(one["spans"], "rest")] == [
         (4, 7, True)
     ]
-    assert (one["calls"], one["errors"], one["rate_limited"], one["tokens_in"]) == (2, 1, 1, 100)
+    assert (one["calls"], one["errors"], one["rate_limited"], one["tokens_in"]) == (2, 0, 1, 100)
+    assert keys["k3"]["errors"] == 1  # its worker was gone; a refusal is counted by itself
     assert (one["state"], one["busy_seconds"], one["rested_seconds"]) == ("available", 2, 3)
     # Its group rests with it, but was not itself refused.
     assert kinds(keys["k2"]["spans"], "rest")
     assert keys["k2"]["rate_limited"] == 0
     assert keys["k3"]["state"] == "disabled"
     assert [(span["start"], span["end"]) for span in kinds(keys["k3"]["spans"], "disabled")] == [(10, 11)]
+
+
+def test_a_wait_for_a_lease_goes_from_its_event_to_the_lease(write: Write) -> None:
+    wait = {"item": "1", "number": 3, "provider": "p", "model": "m", "reason": "every key rests"}
+    events = [*EVENTS[:2], event(2, "waiting", **wait, until_seconds=5)]
+    events += [event(2.5, "waiting", **wait | {"reason": "still"}, until_seconds=None)]
+    events += [event(4, "leased", item="1", number=3, lease=1, key="k1", model="m", waited=2)]
+    events += [event(5, "waiting", **wait), event(5.001, "leased", item="1", lease=2, key="k1", waited=0.001)]
+    events += [event(6, "waiting", **wait), event(7, "failed", item="1", label="LLD-1", status="failed")]
+    (item,) = read(write(events))["items"]
+    assert kinds(item["spans"], "wait") == [
+        {"kind": "wait", "start": 2, "end": 4, "reason": "still", "model": "m"},
+        {"kind": "wait", "start": 6, "end": 7, "reason": "every key rests", "model": "m"},
+    ]
+    assert (item["waited_seconds"], item["waiting"]) == (3, None)
+
+
+def test_a_live_run_tells_what_is_waited_for(write: Write) -> None:
+    now = datetime.now(UTC).timestamp()
+
+    def told(ago: float, name: str, **fields: Any) -> dict[str, Any]:
+        return {"time": datetime.fromtimestamp(now - ago, UTC).isoformat(), "event": name, **fields}
+
+    run = write(
+        [
+            told(100, "run_started", items=1, parallel=1),
+            told(90, "started", item="1", label="LLD-1", attempt=1),
+            told(
+                60, "waiting", item="1", number=1, provider="p", model="m", reason="rests", until_seconds=900
+            ),
+            told(60, "paused", reason="every key rests", seconds=900),
+        ]
+    )
+    lock = os.open(run / LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        found = read(run)
+    finally:
+        os.close(lock)
+    (item,) = found["items"]
+    assert found["run"]["live"]
+    assert item["waiting"]["reason"] == "rests"
+    assert found["run"]["paused"]["reason"] == "every key rests"
+    assert 0 < found["run"]["paused"]["seconds_left"] <= 840
+    assert item["waited_seconds"] >= 60
+    assert kinds(item["spans"], "wait")[0]["open"] is True
+    assert read(run)["run"]["paused"] is None  # over
 
 
 def test_pauses_and_the_end_of_the_run(write: Write) -> None:
@@ -469,6 +517,23 @@ def test_rounds_of_earlier_runs_are_told_with_their_run(write: Write) -> None:
     assert rounds[0]["findings"][0]["title"] == "Old"
 
 
+@pytest.mark.parametrize("after", [[], [{"kind": "gate", "draft": 2}, verdict(2, "APPROVED")]])
+def test_an_answer_stands_with_the_verdict_of_the_run_before(write: Write, after: list[Any]) -> None:
+    asked = [{"kind": "gate", "draft": 1}, verdict(1, "DISCUSS", finding("Which?"), questions=["Really?"])]
+    decided = {"kind": "decision", "answer": "revise", "note": "no", "by": "ada", "at": at(2), "reviews": 1}
+    write(name="run-1", audits={"1": asked})
+    run = write(audits={"1": [decided, *after]}, summary={"items": [row(reviews=1 + bool(after))]})
+    rounds = read(run, history=history_of(run))["items"][0]["rounds"]
+    assert [one["review"] for one in rounds] == [1, 2][: 1 + bool(after)]
+    first = rounds[0]
+    assert (first["verdict"], first["questions"], first["draft"]) == ("DISCUSS", ["Really?"], 1)
+    assert (first["findings"][0]["title"], first["run_id"]) == ("Which?", "run-1")
+    assert first["decision"]["answer"] == "revise"
+    # Where that run was cleaned away, the answer is still told.
+    (alone, *_) = read(run)["items"][0]["rounds"]
+    assert (alone["review"], alone["decision"]["by"]) == (1, "ada")
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -566,34 +631,96 @@ def test_a_huge_diff_is_cut_and_a_huge_draft_is_read_in_part(write: Write, tmp_p
     assert all(len(one.get("diff", "")) < 20_000 for one in drafts)
 
 
-def test_diffs_of_calm_items_are_left_out_first(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events = [event(0, "run_started", items=2, parallel=1)]
+def test_nothing_is_left_out_of_the_data(write: Write, tmp_path: Path) -> None:
+    """Whoever reads the data gets it whole; only the page must stay small."""
+    trail(tmp_path, "active/1-lld", _002_draft="a\n", _004_draft="<b>" * 100)
+    long = ["word " * 300 + str(number) for number in range(40)]
+    records = [
+        gate(1),
+        gate(2),
+        *(verdict(n, "REVISE", *[finding(text=one) for one in long]) for n in (1, 2)),
+    ]
+    found = read(write(audits={"1": records}, summary={"items": [row(reviews=2)], "workflow": "lld"}))
+    assert found["left_out"] == {"diffs": 0, "texts": 0}
+    assert found["items"][0]["drafts"][1]["diff"]
+    assert [one["text"] for one in found["items"][0]["rounds"][1]["findings"]] == long
+
+
+def test_a_text_is_cut_where_a_word_ends() -> None:
+    assert shortened("one two three", 13) == "one two three"
+    assert shortened("one two three", 12) == "one two …"
+    assert shortened("one two three", 7) == "one two …"
+    assert shortened("a" * 50, 10) == "a" * 10 + " …"
+
+
+# Runs without an end.
+
+
+def test_a_run_without_a_summary_compares_the_designs_it_has(write: Write, tmp_path: Path) -> None:
+    folder = tmp_path / "docs" / "lld" / "active"
+    folder.mkdir(parents=True)
     for name in ("1", "2"):
-        trail(tmp_path, f"active/{name}-lld", _002_draft="a\n", _004_draft="<b>" * 100)
-    run = write(
-        events,
-        audits={"1": [gate(1), gate(2)], "2": [gate(1, "2-lld"), gate(2, "2-lld")]},
-        summary={"items": [row("1"), row("2", "failed")], "workflow": "lld"},
+        (folder / f"LLD-{name}.md").write_text("## Files changed\n\n- `src/a.py`\n", "utf-8")
+    secret = tmp_path / "secret.md"
+    secret.write_text("## Files changed\n\n- `src/a.py`\n", "utf-8")
+    (folder / "LLD-3.md").symlink_to(secret)
+    ended = [
+        event(
+            1, "completed", item=name, label=f"LLD-{name}", status="approved", verdict="APPROVED", reviews=1
+        )
+        for name in ("1", "2", "3")
+    ]
+    found = read(write([event(0, "run_started", items=4, parallel=1, workflow="lld"), *ended]))
+    assert found["overlaps"] == [{"items": ["LLD-1", "LLD-2"], "files": ["src/a.py"]}]
+    assert found["run"]["compared"] == 2
+    assert [item["output"] for item in found["items"]] == [
+        "docs/lld/active/LLD-1.md",
+        "docs/lld/active/LLD-2.md",
+        None,
+    ]
+    assert read(write(summary={"items": [row()]}))["run"]["compared"] is None
+
+
+def test_only_files_that_are_there_are_named(write: Write, tmp_path: Path) -> None:
+    run = write()
+    (run / "trace.jsonl").write_text("{}\n", "utf-8")
+    (tmp_path / "outside").write_text("x", "utf-8")
+    (run / "summary.md").symlink_to(tmp_path / "outside")
+    assert read(run)["run"]["files"] == ["events.jsonl", "trace.jsonl"]
+
+
+def test_a_linked_trail_is_not_read(write: Write, tmp_path: Path) -> None:
+    run = write(summary={"items": [row()]})
+    (tmp_path / "trail").write_text(json.dumps(verdict(1, "REVISE", finding("secret"))) + "\n", "utf-8")
+    (run / "workflow-audit-1.jsonl").symlink_to(tmp_path / "trail")
+    assert read(run)["items"][0]["rounds"] == []
+
+
+def test_the_money_of_a_mock_is_pretended(write: Write) -> None:
+    rows, mock = [row(cost_usd=2.75)], {"id": "k1", "provider": "mock"}
+    for keys, pretended in (([mock], True), ([mock, {"id": "k2", "provider": "openai"}], False), ([], False)):
+        found = read(write([], summary={"items": rows, "keys": keys}))
+        assert found["run"]["pretended"] is pretended
+        assert found["trend"][-1]["pretended"] is pretended
+
+
+def test_the_known_part_of_a_cost_is_told(write: Write) -> None:
+    call = {
+        "kind": "call",
+        "role": "drafter",
+        "key": "k1",
+        "tokens_in": 100,
+        "tokens_out": 20,
+        "cost_usd": 0.5,
+    }
+    rows = [row(cost_usd=None, tokens_in=900)]
+    review = {"item": "1", "number": 2, "lease": 9, "key": "k2"}
+    unpriced = [event(9, "leased", **review, model="new"), event(9.5, "settled", **review, tokens_in=800)]
+    found = read(
+        write([*EVENTS[:17], *unpriced, *EVENTS[17:]], audits={"1": [call]}, summary={"items": rows})
     )
-    assert read(run)["left_out"] == {"diffs": 0, "texts": 0}
-    monkeypatch.setattr(report_data, "DIFF_BYTES", 2500)  # room for one
-    found = read(run)
-    quiet, failed = found["items"]
-    assert found["left_out"]["diffs"] == 1
-    assert (quiet["drafts"][1]["diff"], quiet["drafts"][1]["left_out"]) == ("", True)
-    assert failed["drafts"][1]["diff"]
-
-
-def test_texts_are_cut_when_the_page_would_be_too_large(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(report_data, "MOST_BYTES", 20_000)
-    records = [verdict(number, "REVISE", *[finding(text="é<" * 900)] * 4) for number in range(1, 6)]
-    found = read(write(audits={"1": records}))
-    assert found["left_out"]["texts"] > 0
-    assert report_data._weight(found) < 20_000
+    assert (found["run"]["cost_usd"], found["run"]["cost_known_usd"]) == (None, 0.5)
+    assert found["items"][0]["cost_known_usd"] == 0.5
 
 
 # The last runs.

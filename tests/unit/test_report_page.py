@@ -8,10 +8,27 @@ from typing import Any
 
 import pytest
 
+from agentos.report import page as report_page
 from agentos.report.data import run_data
-from agentos.report.page import asset, content_hash, embedded, report_html, write_report
+from agentos.report.page import asset, content_hash, embedded, fitted, packed, report_html, write_report
 
 HOSTILE = "</script><script>alert(1)</script><!-- <img onerror=alert(1)> &\u2028\u2029 {{script}} \x00"
+
+
+def unpacked(packed_data: dict[str, Any]) -> Any:
+    """What run.js does."""
+
+    def unpack(value: Any) -> Any:
+        if isinstance(value, str) and value.startswith("~"):
+            return value[1:] if value.startswith("~~") else packed_data["texts"][int(value[1:])]
+        if not isinstance(value, list):
+            return value
+        if value[0] == 0:
+            return [unpack(one) for one in value[1:]]
+        names = packed_data["shapes"][value[0] - 1]
+        return dict(zip(names, map(unpack, value[1:]), strict=True))
+
+    return unpack(packed_data["data"])
 
 
 @pytest.fixture
@@ -71,7 +88,7 @@ def test_data_cannot_become_markup(data: dict[str, Any]) -> None:
     )
     assert block is not None
     assert not set("<>&\u2028\u2029") & set(block[1])
-    assert json.loads(block[1])["items"][0]["label"] == HOSTILE
+    assert unpacked(json.loads(block[1]))["items"][0]["label"] == HOSTILE
 
 
 def test_the_name_of_a_run_cannot_become_markup(tmp_path: Path) -> None:
@@ -98,3 +115,65 @@ def test_half_a_character_in_the_data_is_no_error(tmp_path: Path, data: dict[str
     data["run"]["workflow"] = "half \ud800 of one"
     write_report(tmp_path, data)
     assert "half ? of one" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def an_item(label: str, status: str, findings: list[dict[str, Any]], diff: str) -> dict[str, Any]:
+    return {
+        "label": label, "status": status, "attempts": 1, "filing": None, "spans": [],
+        "rounds": [{"review": 1, "findings": findings}],
+        "drafts": [{"file": "002-draft.md"}, {"file": "004-draft.md", "diff": diff}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {},
+        [[]],
+        "~",
+        ["~~1", "~1", "~1"],
+        {"a": None, "b": [1, {"a": 2.5, "b": "xx"}, "xx"]},
+        [{}, {"": ""}],
+    ],
+)
+def test_what_is_packed_can_be_unpacked(value: Any) -> None:
+    assert unpacked(json.loads(json.dumps(packed(value)))) == value
+
+
+def test_the_page_leaves_out_what_does_not_fit_of_calm_items_first(
+    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diffs = ["+" + "<b>" * 200, "+" + "<i>" * 200]
+    data["items"] = [an_item("A", "approved", [], diffs[0]), an_item("B", "failed", [], diffs[1])]
+    assert unpacked(json.loads(fitted(data))) == data
+    monkeypatch.setattr(report_page, "MOST_BYTES", len(fitted(data)) - 100)
+    found = unpacked(json.loads(fitted(data)))
+    assert found["left_out"] == {"diffs": 1, "texts": 0}
+    assert found["items"][0]["drafts"][1] == {"file": "004-draft.md", "diff": "", "left_out": True}
+    assert found["items"][1]["drafts"][1]["diff"] == diffs[1]
+    assert data["items"][0]["drafts"][1]["diff"] == diffs[0]  # the caller's is whole
+
+
+def test_texts_are_cut_at_words_when_the_page_would_be_too_large(
+    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings = [
+        {"title": "T", "text": f"words {number} " * 100, "recommendation": ""} for number in range(40)
+    ]
+    data["items"] = [an_item("A", "failed", findings, "")]
+    monkeypatch.setattr(report_page, "MOST_BYTES", 20_000)
+    text = fitted(data)
+    assert len(text) < 20_000
+    found = unpacked(json.loads(text))
+    assert found["left_out"]["texts"] > 0
+    assert all(
+        one["text"].endswith((" words …", f" {n} …"))
+        for n, one in enumerate(found["items"][0]["rounds"][0]["findings"])
+    )
+
+
+def test_a_call_is_written_once(data: dict[str, Any]) -> None:
+    call = {"kind": "call", "start": 1, "end": 2}
+    data["keys"] = [{"id": "k", "spans": [call, {"kind": "rest", "start": 2, "end": 3}]}]
+    assert [span["kind"] for span in unpacked(json.loads(fitted(data)))["keys"][0]["spans"]] == ["rest"]

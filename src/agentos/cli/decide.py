@@ -12,16 +12,17 @@ from agentos.cli import completion
 @click.option("--note", default="", help="Tell the drafter what was decided; by itself it means --revise.")
 def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
     """Answer the review of item ID, which asks for a person's decision; the next run goes on from there."""
-    from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.cli.project import open_project, program  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.inbox import answer_discussion  # noqa: PLC0415
+    from agentos.inbox import Answer, answer_discussion  # noqa: PLC0415
 
     if approve and revise:
         raise UsageError("Choose --approve or --revise, not both.")
     if not (approve or revise or note.strip()):
         raise UsageError('Say what is decided: --approve, --revise or --note "...".')
     home = open_project().home
-    answered = answer_discussion(home, item, answer="approve" if approve else "revise", note=note)
+    answer: Answer = "approve" if approve else "revise"
+    answered = answer_discussion(home, item, answer=answer, note=note, program=program())
     told = f" ({answered.note})" if answered.note else ""
     click.echo(f"{answered.label}: {answered.answer}{told}. The next run goes on from there:")
     click.echo(f"  {answered.command}")

@@ -1,8 +1,13 @@
 """The filing at the end of a run: asks once for all approved issues, then files one after the other."""
 
+import contextlib
+import fcntl
+import os
 import signal
+import stat
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +18,14 @@ from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Stop
 from agentos.coordinator.signals import StopSignals
-from agentos.errors import AgentosError
+from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
-from agentos.model import counted
-from agentos.store.files import inside
-from agentos.store.records import FilingState, Records
+from agentos.model import Item, counted
+from agentos.store.files import inside, open_private
+from agentos.store.records import Filing, FilingState, Records
 
+MAX_DOCUMENT_BYTES = 1_000_000
+LOCK_SECONDS = 0.2  # between two looks whether another run has finished filing
 _NAMED = 10  # items named in the question
 
 
@@ -33,23 +40,81 @@ class Desk:
         self._book = book
         self._signals = signals
         self._yes = yes
-        self._filer = Filer(github, records, say=book.say, event=book.event)
+        self.unfinished = False  # an attempt of an earlier run is unknown still, with or without a row here
 
     def file(self, entries: Sequence[Entry], worktree: Path, stopped: Stop | None) -> Stop | None:
         """File what is approved; tell why it was stopped, if it was, before or here."""
-        waiting = [entry for entry in entries if self._book.rows[entry.item.label].filing == "wanted"]
-        if not waiting or stopped in {Stop.INTERRUPTED, Stop.TERMINATED, Stop.STORAGE}:
+        if stopped in {Stop.INTERRUPTED, Stop.TERMINATED, Stop.STORAGE}:
             return stopped
+        waiting = [entry for entry in entries if self._book.rows[entry.item.label].filing == "wanted"]
         try:
             with self._signals.raising():
-                if self._allowed(waiting):
-                    for entry in waiting:
-                        self._file(entry, worktree)
+                allowed = bool(waiting) and self._allowed(waiting)
+                if allowed or self._earlier(entries):
+                    with self._alone():
+                        filer = Filer(self._github, self._records, say=self._book.say, event=self._book.event)
+                        held = self._settle_earlier(filer, entries)
+                        for entry in waiting if allowed else ():
+                            self._file(filer, entry, worktree, held=entry.item.id in held)
         except (KeyboardInterrupt, click.Abort):
             if heard := self._signals.read():
                 self._book.say("stopped while filing; the same command looks up what was filed and goes on")
                 return Stop.TERMINATED if signal.SIGTERM in heard else Stop.INTERRUPTED
+        except AgentosError as exc:
+            self.unfinished = True
+            self._book.say(f"filing stopped: {exc}")
         return stopped
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one run of a home file at a time; the lock goes with its process."""
+        descriptor = open_private(self._records.folder / "filing.lock", os.O_RDWR)
+        try:
+            told = False
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if not told:
+                        self._book.say("another run is filing; waiting for it")
+                    told = True
+                    time.sleep(LOCK_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _earlier(self, entries: Sequence[Entry]) -> list[Filing]:
+        """Attempts with an unknown end that no item of this run looks up itself."""
+        mine = {(entry.item.id, entry.item.input_hash) for entry in entries}
+        flows = {entry.item.workflow for entry in entries}
+        return [
+            row
+            for row in self._records.unknown_filings()
+            if (row.workflow in flows or not flows) and (row.item, row.input_hash) not in mine
+        ]
+
+    def _settle_earlier(self, filer: Filer, entries: Sequence[Entry]) -> set[str]:
+        """Look up what earlier runs left unknown; give the ids of items whose earlier text stays unknown."""
+        labels = {entry.item.id: entry.item.label for entry in entries}
+
+        def absent(row: Filing) -> FilingState:
+            # The text of an item that this run has nothing to do with may still be the one to file.
+            latest = self._records.outcomes(row.workflow).get(row.item)
+            current = latest is not None and latest.input_hash == row.input_hash
+            return FilingState.WANTED if current and row.item not in labels else FilingState.KEPT
+
+        unknown = filer.settle_earlier(
+            self._earlier(entries), lambda row: labels.get(row.item, f"{row.workflow} {row.item}"), absent
+        )
+        self.unfinished = bool(unknown)
+        for row in unknown:
+            if row.item in labels:
+                shown = self._book.rows[labels[row.item]]
+                told = "an earlier text of it may be on GitHub, which is not known"
+                self._book.rows[shown.label] = replace(shown, filing="unknown", error=shown.error or told)
+        here = self._github.repository.address
+        return {row.item for row in unknown if row.repository == here}
 
     def _allowed(self, waiting: Sequence[Entry]) -> bool:
         if self._yes:
@@ -62,26 +127,74 @@ class Desk:
         self._book.say(f"not filed: {what}; --yes files without asking")
         return False
 
-    def _file(self, entry: Entry, worktree: Path) -> None:
+    def _file(self, filer: Filer, entry: Entry, worktree: Path, *, held: bool) -> None:
         """File one issue; its file goes once GitHub has it, for there is one truth then."""
-        row = self._book.rows[entry.item.label]
-        assert row.output is not None
-        path = inside(worktree, Path(row.output))
-        filing = self._records.filing(entry.item)
+        item = entry.item
+        row = self._book.rows[item.label]
+        filing = self._records.filing(item)
+        done: Filed | NotFiled
         try:
             known = filing is not None and filing.state is FilingState.FILED
-            document = "" if known else path.read_text("utf-8")
-            done = self._filer.file(entry.item, document)
-        except (OSError, UnicodeDecodeError) as exc:
-            done = NotFiled(reason=f"{row.output} cannot be read: {exc}")
+            if held and not known:
+                done = NotFiled(reason="whether an earlier text of it was filed is not known", unknown=True)
+                self._book.say(f"{item.label}: not filed: {done.reason}")
+            else:
+                document = "" if known else read_document(worktree, row.output, item)
+                done = filer.file(item, document)
+        except ItemFailed as exc:
+            done = NotFiled(reason=str(exc))
+            self._book.say(f"{item.label}: not filed: {exc}")
         except AgentosError as exc:
             done = NotFiled(reason=str(exc))
         if isinstance(done, Filed):
-            path.unlink(missing_ok=True)
-            self._records.moved(entry.item, done.url)
+            self._tell_of_earlier(item)
+            with contextlib.suppress(AgentosError, OSError):
+                read_document(worktree, row.output, item)  # what is not ours stays
+                inside(worktree, Path(row.output or "")).unlink(missing_ok=True)
+            self._records.moved(item, done.url)
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
             row = replace(
                 row, filing="unknown" if done.unknown else "wanted", error=f"not filed: {done.reason}"
             )
         self._book.rows[row.label] = row
+
+    def _tell_of_earlier(self, item: Item) -> None:
+        before = [
+            row.number
+            for (name, text), row in self._records.filings(item.workflow).items()
+            if name == item.id and text != item.input_hash and row.number is not None
+        ]
+        if before:
+            numbers = ", ".join(f"#{number}" for number in sorted(before))
+            self._book.say(
+                f"{item.label}: an earlier text of it was filed as {numbers}; close what is not needed"
+            )
+
+
+def read_document(worktree: Path, output: str | None, item: Item) -> str:
+    """The approved document, never through a link, and only one that we wrote for this item."""
+    assert output is not None
+    try:
+        path = inside(worktree, Path(output))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ItemFailed(f"{output} is no regular file. Remove it, then run it again with --fresh.")
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise ItemFailed(f"{output} is larger than {MAX_DOCUMENT_BYTES:,} bytes. Shorten it.")
+        document = data.decode("utf-8")
+    except OSError as exc:
+        why = "it is a link" if path.is_symlink() else exc.strerror or str(exc)
+        raise ItemFailed(
+            f"{output} cannot be read: {why}. Put the document back, or run it again with --fresh."
+        ) from exc
+    except UnicodeDecodeError as exc:
+        raise ItemFailed(f"{output} is not UTF-8 text. Put the document back, or use --fresh.") from exc
+    if not any(line.startswith(f"<!-- agentos: item={item.label} ") for line in document.splitlines()):
+        raise ItemFailed(
+            f"{output} is not the document that was approved: its line '<!-- agentos: item={item.label} ...'"
+            " is missing. Put the document back, or run it again with --fresh."
+        )
+    return document

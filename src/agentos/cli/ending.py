@@ -1,19 +1,23 @@
 """What a person sees when a run is over: a row an item, what the exit code means, what to type next."""
 
 import shlex
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
 import click
 
-from agentos.cli.project import Project
+from agentos.cli.project import Project, program
 from agentos.config import Config, Origin
 from agentos.console.console import Console
+from agentos.console.fitting import columns, cut, cut_middle, cut_start, label_room, listed, padded
 from agentos.console.prefixer import one_line
 from agentos.errors import Exit
 from agentos.model import Status, counted
 from agentos.money import shown
+from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, Summary, as_markdown
-from agentos.settings import flag_of
+from agentos.settings import NAMES, about, flag_of
 
 COLOURS = {
     Status.APPROVED: "green",
@@ -36,40 +40,43 @@ MEANINGS = {
 }
 _SHOWN_ROWS = 60
 _SHOWN_OVERLAPS = 10
+_SHOWN_DISCUSSIONS = 3
+_MOST_NAMED = 20  # items in one suggested command
+_RESULT = 14  # columns that the result of an item should have
+# Flags that chose items or a way of showing: they are chosen anew with each command.
+_NOT_REPEATED = frozenset(
+    {"all", "limit", "retry_failed", "fresh", "mock", "dry_run", "yes", "json", "verbose", "quiet"}
+)
 
 
-def show_summary(summary: Summary, project: Project, console: Console) -> None:
-    """Print the end of a run."""
+def show_summary(summary: Summary, project: Project, console: Console, *, ids: tuple[str, ...] = ()) -> None:
+    """Print the end of a run; `ids` are the items that were named for it."""
+    width = console.width
 
     def line(text: str = "") -> None:
-        fitting = _fitting(text, width=console.width)
-        console.print(fitting if console.colour else click.unstyle(fitting))
+        console.print(text if console.colour else click.unstyle(text))
 
     line()
     totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
     line(f"Run {summary.run_id}: {summary.wall_seconds:.1f} s{_cost(summary)}")
     line(totals or "nothing pending")
-    width = max((len(row.label) for row in summary.items), default=0)
     rows = _shown(summary)
-    for row in rows:
-        reviews = counted(row.reviews, "review") if row.reviews else ""
-        status = click.style(f"{row.status.value.replace('_', ' '):<14}", fg=COLOURS.get(row.status))
-        told = one_line(row.error or row.reason or row.output or "")
-        line(f"  {row.label:<{width}}  {status}  {reviews:<10} {row.seconds:>6.1f} s  {told}")
+    for text in row_lines(rows, width=width):
+        line(text)
     hidden = len(summary.items) - len(rows)
     if hidden > 0:
         line(f"  and {hidden} more in summary.md")
     for overlap in summary.overlaps[:_SHOWN_OVERLAPS]:
-        line(f"  {', '.join(overlap.items)} change the same: {', '.join(overlap.files)}")
+        line(overlap_line(overlap, width=width))
     if len(summary.overlaps) > _SHOWN_OVERLAPS:
         line(f"  and {len(summary.overlaps) - _SHOWN_OVERLAPS} more overlaps in summary.md")
     line(f"Exit {summary.exit_code}: {MEANINGS[Exit(summary.exit_code)]}")
-    if commands := next_commands(summary, project.config):
+    if commands := next_commands(summary, project.config, ids=ids, start=program()):
         line("Next:")
         for command, why in commands:
             told = f"  {command}    # {why}"
-            # On a narrow terminal the command alone: it is what people copy.
-            line(told if console.width is None or len(told) <= console.width else f"  {command}")
+            # On a narrow terminal the command alone, whole: it is what people copy.
+            line(told if width is None or columns(told) <= width else f"  {command}")
     line(f"Logs: {_short(summary.folder, project)}")
     if path := project.config.environment.get("GITHUB_STEP_SUMMARY"):
         try:
@@ -79,12 +86,46 @@ def show_summary(summary: Summary, project: Project, console: Console) -> None:
             line(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {exc.strerror}")
 
 
-def _fitting(text: str, *, width: int | None) -> str:
-    """Cut a row to the terminal's width; its colours take no room. Commands are never cut."""
-    plain = click.unstyle(text)
-    if width is None or len(plain) <= width or not plain.startswith("  ") or "    # " in plain:
-        return text
-    return text[: len(text) - (len(plain) - width) - 1] + "…"
+def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[str]:
+    """A line an item, in columns; where room is short, label and result are shortened, never the rest."""
+    told = [
+        (
+            row.status.value.replace("_", " "),
+            counted(row.reviews, "review") if row.reviews else "",
+            f"{row.seconds:.1f} s",
+        )
+        for row in rows
+    ]
+    status_room, reviews_room, time_room = (
+        max((len(texts[at]) for texts in told), default=0) for at in range(3)
+    )
+    others = 2 + 2 + status_room + 2 + reviews_room + 2 + time_room + 2
+    for_label = label_room((row.label for row in rows), width=width, others=others + _RESULT)
+    lines: list[str] = []
+    for row, (status, reviews, seconds) in zip(rows, told, strict=True):
+        coloured = click.style(f"{status:<{status_room}}", fg=COLOURS.get(row.status))
+        label = padded(cut_middle(row.label, for_label), for_label)
+        head = f"  {label}  {coloured}  {reviews:<{reviews_room}}  {seconds:>{time_room}}"
+        lines.append(
+            f"{head}  {_result(row, None if width is None else width - others - for_label)}".rstrip()
+        )
+    return lines
+
+
+def _result(row: ItemRow, room: int | None) -> str:
+    said = one_line(row.error or row.reason or "")
+    output = one_line(row.output or "")
+    if room is None:
+        return said or output
+    return cut(said, room) if said else cut_start(output, room)
+
+
+def overlap_line(overlap: Overlap, *, width: int | None) -> str:
+    """The files first: who changes them can be looked up, what it is about cannot be guessed."""
+    between = ": changed by "
+    files = listed(overlap.files, None if width is None else max(1, width // 2 - 2))
+    room = None if width is None else max(1, width - 2 - columns(files) - len(between))
+    return f"  {files}{between}{listed(overlap.items, room)}"
 
 
 def _shown(summary: Summary) -> list[ItemRow]:
@@ -111,42 +152,132 @@ def _mocked(summary: Summary) -> bool:
     return all(key.provider == "mock" for key in summary.keys)
 
 
-def next_commands(summary: Summary, config: Config) -> list[tuple[str, str]]:
-    """The exact commands that get the run further, with what each does."""
+def next_commands(
+    summary: Summary, config: Config, *, ids: tuple[str, ...] = (), start: str = "agentos"
+) -> list[tuple[str, str]]:
+    """The exact commands that get the run further, with what each does.
+
+    `ids` are the items that were named, `start` the program with its flags for home and settings.
+    """
     flow = summary.workflow if summary.workflow in {"lld", "issue"} else f"run {summary.workflow}"
     by_status: dict[Status, list[ItemRow]] = {}
     for row in summary.items:
         by_status.setdefault(row.status, []).append(row)
+    flags = _flags(summary, config)
+    named = shlex.join(ids)
+    limit = config.settings.limit
+    everything = "--all" if limit is None or not _typed(config, "limit") else f"--all --limit {limit}"
 
     def command(choice: str) -> str:
-        return " ".join([f"agentos {flow}", choice, *_flags(summary, config)])
+        return " ".join([start, flow, choice, *flags])
 
-    commands = [
-        (f"agentos decide {shlex.quote(row.label)} --approve", 'or --revise, or --note "..."')
-        for row in by_status.get(Status.DISCUSS, [])[:3]
+    commands = _about_keys(summary, start) + _about_discussions(by_status.get(Status.DISCUSS, []), start)
+    stopped = [
+        row for row in summary.items if row.status in {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}
     ]
-    if by_status.keys() & {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}:
-        commands.append((command("--all"), "go on where it stopped"))
+    for choice in _to_go_on(stopped, config, named or everything, was_named=bool(ids)):
+        commands.append((command(choice), "go on where it stopped"))
     if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
-        commands.append((command("--retry-failed"), "try again what did not get through"))
+        again = f"{named} --retry-failed" if named else "--retry-failed"
+        commands.append((command(again), "try again what did not get through"))
     if any(row.filing in {"wanted", "unknown"} for row in summary.items):
-        commands.append((command("--all --yes"), "file what is approved"))
+        commands.append((command(f"{named or everything} --yes"), "file what is approved"))
     if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):
-        commands.append((f"agentos logs {shlex.quote(broken[0].label)}", "see what happened"))
+        commands.append((f"{start} logs {shlex.quote(broken[0].label)}", "see what happened"))
     if any(row.seconds for row in summary.items):
-        commands.append((f"agentos report {summary.run_id} --open", "see the run as a picture"))
+        commands.append((f"{start} report {summary.run_id} --open", "see the run as a picture"))
     return commands
 
 
-def _flags(summary: Summary, config: Config) -> list[str]:
-    """The flags without which the next command would not be the same; a budget that is reached is doubled."""
+def _about_keys(summary: Summary, start: str) -> list[tuple[str, str]]:
+    if summary.exit_code != Exit.NO_KEY:
+        return []
+    disabled = [key for key in summary.keys if key.state == "disabled" and key.provider != "mock"]
+    return [
+        (f"{start} doctor --live", "see why keys are refused"),
+        *((f"{start} keys enable {shlex.quote(key.id)}", "once the key is good again") for key in disabled),
+    ]
+
+
+def _about_discussions(asked: Sequence[ItemRow], start: str) -> list[tuple[str, str]]:
+    commands = [
+        (f"{start} decide {shlex.quote(row.label)} --approve", 'or --revise, or --note "..."')
+        for row in asked[:_SHOWN_DISCUSSIONS]
+    ]
+    if (more := len(asked) - _SHOWN_DISCUSSIONS) > 0:
+        commands.append((f"{start} view", f"and {more} more; agentos view answers them in one place"))
+    return commands
+
+
+def _to_go_on(stopped: Sequence[ItemRow], config: Config, meant: str, *, was_named: bool) -> list[str]:
+    """Which items the next command takes to go on; nothing if none was stopped.
+
+    What --retry-failed and --fresh chose cannot be chosen again by the same flag: an item that was begun
+    is neither failed nor to be started anew. So the items are named.
+    """
+    if not stopped:
+        return []
     settings = config.settings
-    flags = ["--mock"] if _mocked(summary) else []
-    for name in ("source", "label", "drafter", "reviewer"):
-        if config.sources[name].origin is Origin.FLAG:
-            flags += [flag_of(name), shlex.quote(str(getattr(settings, name)))]
-    if summary.exit_code == Exit.BUDGET:
-        for name, amount in (("budget", settings.budget), ("item_budget", settings.item_budget)):
-            if amount is not None:
-                flags += [flag_of(name), f"{2 * amount:g}"]
+    if settings.fresh:
+        begun = [row.id for row in stopped if row.attempts]
+        untouched = [row.id for row in stopped if not row.attempts]
+        choices = [shlex.join(begun)] if begun else []
+        choices += [f"{shlex.join(untouched)} --fresh"] if untouched else []
+        return choices if len(stopped) <= _MOST_NAMED else [meant]
+    if settings.retry_failed:
+        few = not was_named and not settings.all and len(stopped) <= _MOST_NAMED
+        return [f"{shlex.join(row.id for row in stopped) if few else meant} --retry-failed"]
+    return [meant]
+
+
+def _typed(config: Config, name: str) -> bool:
+    return config.sources[name].origin is Origin.FLAG
+
+
+def _flags(summary: Summary, config: Config) -> list[str]:
+    """The flags without which the next command would not be the same; a budget that is reached is raised."""
+    settings = config.settings
+    flags = ["--mock"] if settings.mock else []
+    raised = _raised(summary, config)
+    for name in NAMES:
+        if name in raised:
+            flags += [flag_of(name), _number(raised[name])]
+        elif _typed(config, name) and name not in _NOT_REPEATED:
+            flags += _as_typed(name, getattr(settings, name))
     return flags
+
+
+def _as_typed(name: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [flag_of(name) if value else about(name).negative or ""]
+    if isinstance(value, tuple):
+        return [word for one in value for word in (flag_of(name), shlex.quote(str(one)))]
+    return [flag_of(name), _number(value) if isinstance(value, float) else shlex.quote(str(value))]
+
+
+def _raised(summary: Summary, config: Config) -> dict[str, float]:
+    """The budgets that are too small, each with an amount that lets the run go on for a while."""
+    settings = config.settings
+    raised: dict[str, float] = {}
+    for name, amount, needed in (
+        ("budget", settings.budget, summary.needed_budget),
+        ("item_budget", settings.item_budget, summary.needed_item_budget),
+    ):
+        if amount is not None and needed is not None and needed > amount:
+            raised[name] = _rounded_up(max(2 * amount, needed))
+    if not raised and summary.exit_code == Exit.BUDGET:
+        name = "budget" if summary.stopped == "budget" else "item_budget"
+        amount = settings.budget if name == "budget" else settings.item_budget
+        raised |= {} if amount is None else {name: _rounded_up(2 * amount)}
+    return raised
+
+
+def _rounded_up(amount: float) -> float:
+    """Two digits are enough for a budget; never less than what is needed."""
+    unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted() - 1)
+    return float((Decimal(repr(amount)) / unit).to_integral_value(ROUND_CEILING) * unit)
+
+
+def _number(value: float) -> str:
+    # Never with an exponent, which is no duration.
+    return f"{Decimal(repr(value)).normalize():f}"

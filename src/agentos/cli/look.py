@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from agentos.cli import completion
 
 if TYPE_CHECKING:
     from agentos.cli.project import Project
+    from agentos.store.records import Progress, Records
 
 FOLLOW_SECONDS = 0.2
 
@@ -22,7 +24,6 @@ def status(*, as_json: bool) -> None:
     """Show the latest run, live or over, and every item that is not finished."""
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.prefixer import one_line  # noqa: PLC0415
-    from agentos.model import counted  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
     from agentos.store.runfolder import is_live  # noqa: PLC0415
 
@@ -30,9 +31,12 @@ def status(*, as_json: bool) -> None:
     runs = _runs(project)
     with Records(project.home.records, write=False) as records:
         progress = sorted(records.progress().values(), key=lambda one: (one.workflow, one.item))
+        unfiled = _unfiled(records)
     latest = runs[-1] if runs else None
     live = [path for path in runs if is_live(path)]
-    items = {} if latest is None else latest_states(latest)
+    # Asked for after the lock: a run writes its summary before it lets go of it.
+    cut_off = latest is not None and latest not in live and not (latest / "summary.json").exists()
+    items = {} if latest is None else latest_states(latest, cut_off=cut_off)
     if as_json:
         data = {
             "run_id": latest.name if latest else None,
@@ -51,55 +55,97 @@ def status(*, as_json: bool) -> None:
                 }
                 for one in progress
             ],
+            "unfiled": unfiled,
         }
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return
-    if latest is None:
+    if latest is None and not progress and not unfiled:
         click.echo("Nothing was run here yet. Try 'agentos lld --all --mock --dry-run'.")
         return
-    click.echo(f"Run {latest.name}: {'at work' if latest in live else 'over'}")
+    if latest is not None:
+        state = "at work" if latest in live else "cut off" if cut_off else "over"
+        click.echo(f"Run {latest.name}: {state}")
+    width = max([16, *(len(one["label"]) for one in items.values())])
     for one in items.values():
-        click.echo(f"  {one['label']:<16} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}")
+        told = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
+        click.echo(told.rstrip())
     for path in live:
         if path != latest:
             click.echo(f"Also at work: {path.name}")
+    _show_open(progress, unfiled, {path.name for path in live})
+
+
+def _show_open(
+    progress: "Sequence[Progress]", unfiled: Sequence[Mapping[str, Any]], live: Container[str]
+) -> None:
+    """Print what is not at its end, whichever run it is from."""
+    from agentos.console.prefixer import one_line  # noqa: PLC0415
+    from agentos.model import counted  # noqa: PLC0415
+
     if progress:
         click.echo("Not finished:")
-        for row in progress:
-            shown = (
-                "cut off"
-                if row.status == "running" and row.run_id not in {path.name for path in live}
-                else row.status
-            )
-            told = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
-            told += f"; {one_line(row.error)}" if row.error else ""
-            click.echo(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}")
+    for row in progress:
+        shown = "cut off" if row.status == "running" and row.run_id not in live else row.status
+        told = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
+        told += f"; {one_line(row.error)}" if row.error else ""
+        click.echo(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}")
+    if unfiled:
+        click.echo("Not filed:")
+    for one in unfiled:
+        told = _UNFILED[one["state"]] + (f"; {one_line(one['error'])}" if one["error"] else "")
+        click.echo(f"  {one['workflow']} {one['id']:<12} {told}")
 
 
-def latest_states(run: Path) -> dict[str, dict[str, Any]]:
-    """What the events of a run say of each item, in the order they came up."""
+_UNFILED = {"wanted": "approved, not filed", "intended": "whether it was filed is not known"}
+
+
+def _unfiled(records: "Records") -> list[dict[str, Any]]:
+    """Approved issues whose way to GitHub is not at its end."""
+    found = sorted(records.filings("issue").values(), key=lambda one: one.item)
+    return [
+        {"workflow": one.workflow, "id": one.item, "state": one.state.value, "error": one.error}
+        for one in found
+        if one.state.value in _UNFILED
+    ]
+
+
+def latest_states(run: Path, *, cut_off: bool = False) -> dict[str, dict[str, Any]]:
+    """What the events of a run say of each item, in the order they came up; `cut_off`: the run was killed."""
     from agentos.store.runfolder import read_lines  # noqa: PLC0415
 
     items: dict[str, dict[str, Any]] = {}
     for event in read_lines(run / "events.jsonl"):
         item = event.get("item")
-        if item is None:
+        if not isinstance(item, str):
             continue
-        row = items.setdefault(
-            item, {"id": item, "label": event.get("label", item), "status": "starting", "detail": ""}
-        )
-        match event["event"]:
-            case "started":
-                row.update(label=event["label"], status="running", detail=f"attempt {event['attempt']}")
-            case "node":
-                row.update(status="running", detail=f"{event['node']}, round {event['reviews'] + 1}")
-            case "leased":
-                row.update(detail=f"{row['detail'].partition(';')[0]}; {event['key']}")
-            case _ if "status" in event:
-                row.update(
-                    label=event.get("label", item), status=event["status"], detail=event.get("error") or ""
-                )
+        row = items.setdefault(item, {"id": item, "label": item, "status": "starting", "detail": ""})
+        row["label"] = str(event.get("label") or row["label"])
+        row.update(_change(event, row["detail"].partition(";")[0]))
+    for row in items.values():
+        if cut_off and row["status"] in {"starting", "running"}:
+            at = row["detail"].partition(";")[0]
+            row.update(status="cut_off", detail=f"at {at}" if ", round " in at else "at the start")
     return items
+
+
+def _change(event: Mapping[str, Any], at: str) -> dict[str, str]:  # noqa: PLR0911 - a table of cases
+    """What an event changes of an item that is `at` some node; fields that are missing do no harm."""
+    match event.get("event"):
+        case "started":
+            return {"status": "running", "detail": f"attempt {event.get('attempt', 1)}"}
+        case "node":
+            reviews = event.get("reviews")
+            number = reviews + 1 if isinstance(reviews, int) else 1
+            return {"status": "running", "detail": f"{event.get('node')}, round {number}"}
+        case "leased":
+            return {"detail": f"{at}; {event.get('key')}"}
+        case "waiting":
+            return {"detail": f"{at}; waits: {event.get('reason')}"}
+        case "settled":
+            return {"detail": at}
+        case _ if "status" in event:
+            return {"status": str(event["status"]), "detail": str(event.get("error") or "")}
+    return {}
 
 
 @click.command("logs")

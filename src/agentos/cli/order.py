@@ -34,17 +34,25 @@ class Order:
     items: tuple[Item, ...]
     context: Mapping[str, str]  # files of the repo for the drafter
     github: "GitHub | None"
+    untokened: str | None = None  # the repository on GitHub that no token was found for
 
     @property
     def filing(self) -> FilingState | None:
         """What is to become of documents approved in this run; the mock's are never filed."""
         if not self.flow.filed or self.settings.mock:
             return None
-        return FilingState.WANTED if self.github is not None and self.settings.file else FilingState.KEPT
+        there = self.github is not None or self.untokened is not None
+        return FilingState.WANTED if there and self.settings.file else FilingState.KEPT
 
     @property
     def files(self) -> bool:
-        return self.filing is FilingState.WANTED
+        """Documents are filed in this run."""
+        return self.filing is FilingState.WANTED and self.github is not None
+
+    @property
+    def no_file(self) -> bool:
+        """The user does not want documents filed, so that one that waits is nothing to warn of."""
+        return self.settings.mock or not self.settings.file
 
 
 def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
@@ -52,12 +60,26 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
     settings = _checked(project, ids)
     flow = workflow(name)
     context = read_context(project.worktree, settings.context)
-    github = _github(project, flow, settings)
+    github, untokened = _github(project, flow, settings)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items)
-    return Order(
-        project=project, flow=flow, settings=settings, ids=ids, items=items, context=context, github=github
+    order = Order(
+        project=project,
+        flow=flow,
+        settings=settings,
+        ids=ids,
+        items=items,
+        context=context,
+        github=github,
+        untokened=untokened,
     )
+    if untokened is not None and order.filing is FilingState.WANTED:
+        click.echo(
+            f"agentos: warning: approved issues are not filed on {untokened}: no token was found. "
+            "Set GH_TOKEN, or type 'gh auth login', then run it again with --yes; or use --no-file.",
+            err=True,
+        )
+    return order
 
 
 def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
@@ -96,15 +118,15 @@ def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) ->
         raise UsageError(f"Name the items to process, or use --all for every pending one.{meant}")
 
 
-def _github(project: Project, flow: Workflow, settings: Settings) -> "GitHub | None":
-    """Open GitHub where issues are to come from there or go there, and it can be found."""
+def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitHub | None, str | None]":
+    """Open GitHub where issues are to come from there or go there; or name what no token was found for."""
     wanted = settings.source == "github"
     asked_to_file = (
         flow.filed and settings.file and project.config.sources["file"].origin is not Origin.DEFAULT
     )
     # The mock works without a network, unless the user names GitHub as the source.
     if not wanted and (settings.mock or (settings.source == "local" and not asked_to_file)):
-        return None
+        return None, None
     from agentos.github.repository import find_repository, find_token  # noqa: PLC0415
 
     environment = project.config.environment
@@ -113,13 +135,20 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "GitHub | N
     if repository is not None and token is not None:
         from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
 
-        return GitHub(repository, token)
-    if wanted or (asked_to_file and not settings.mock):
-        why = "--source github" if wanted else "--file"
-        if repository is None:
+        return GitHub(repository, token, tell=lambda line: click.echo(f"agentos: {line}", err=True)), None
+    why = "--source github" if wanted else "--file"
+    if repository is None:
+        if wanted or asked_to_file:
             raise ConfigError(f"{why} needs a repository on GitHub; 'git remote get-url origin' names none.")
-        raise ConfigError(f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'.")
-    return None
+        return None, None
+    sure = flow.filed and settings.file and settings.yes
+    if wanted or asked_to_file or sure:
+        why = why if wanted or asked_to_file else "--yes"
+        instead = "" if wanted else ", or use --no-file"
+        raise ConfigError(
+            f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'{instead}."
+        )
+    return None, str(repository)
 
 
 def models_of(settings: Settings) -> dict[str, str]:

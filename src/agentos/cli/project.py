@@ -1,5 +1,6 @@
 """What most commands need first: the project, its settings, its home."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,15 @@ def _globals() -> Mapping[str, Any]:
     context = click.get_current_context(silent=True)
     found = context.find_root().obj if context is not None else None
     return found or {"home": None, "config_file": None}
+
+
+def program() -> str:
+    """The start of every command that we suggest: it must find the same home and settings as this one."""
+    words = ["agentos"]
+    for flag, name in (("--home", "home"), ("--config", "config_file")):
+        if (given := _globals()[name]) is not None:
+            words += [flag, str(given)]
+    return shlex.join(words)
 
 
 def open_project(flags: Mapping[str, Any] | None = None) -> Project:

@@ -23,11 +23,13 @@ from agentos.store.files import inside
 from agentos.store.keyhealth import HealthFile
 from agentos.store.records import Records
 from agentos.store.runfolder import RunFolder, create_run, is_live
+from agentos.workflows.context import refuse_known
 from agentos.workflows.registry import registered
 
 if TYPE_CHECKING:
     from agentos.console.console import Console
     from agentos.coordinator.job import ParallelRunConfig
+    from agentos.coordinator.keys import KeyRing
     from agentos.coordinator.purse import Purse
     from agentos.coordinator.signals import StopSignals
     from agentos.coordinator.supervisor import Supervisor
@@ -52,10 +54,9 @@ def _purse(order: Order, records: Records, run_id: str) -> "Purse":
     from agentos.coordinator.purse import Purse  # noqa: PLC0415
 
     settings, name, runs = order.settings, order.flow.name, order.project.home.runs
-    before = records.unfinished_run(name, lambda run: is_live(runs / run))
-    records.begin_run(run_id, name, before)
     labels = {item.id: item.label for item in order.items}
-    spent = records.spent_in_chain(name, before)
+    records.begin_run(run_id, name, labels, lambda run: is_live(runs / run))
+    spent = records.spent_before(name, run_id)
     return Purse(
         budget=settings.budget,
         item_budget=settings.item_budget,
@@ -126,8 +127,8 @@ def _supervised_run(
     environment = project.config.environment
     config = _run_config(order, models, order.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
-    if not ring.specs:
-        raise NoUsableKey("There is no key for the models chosen. Add [[keys]] to your configuration file.")
+    _check_keys(ring, models)
+    refuse_known(order.context, ring.secrets.values())
     refuse_every = _refuse_every(environment)
     home = project.home.create()
     with ExitStack() as stack:
@@ -182,7 +183,14 @@ def _supervised_run(
             desk = Desk(order.github, records, book, signals, yes=settings.yes)
             stopped = desk.file(entries, project.worktree, stopped)
         summary = book.close(
-            entries, keys.snapshot(time.monotonic()), stopped, _overlaps(project.worktree, book.rows.values())
+            entries,
+            keys.snapshot(time.monotonic()),
+            stopped,
+            overlaps=_overlaps(order.project, entries, book.rows),
+            needed_budget=purse.needed if settings.budget is not None and purse.too_much else None,
+            needed_item_budget=(
+                purse.needed_for_an_item if settings.item_budget is not None and purse.too_much else None
+            ),
         )
         trace.close(exit_code=summary.exit_code, totals=summary.totals)
         _write_report(folder.path, project, console)
@@ -190,6 +198,18 @@ def _supervised_run(
         Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
     show_summary(summary, project, console)
     return summary.exit_code
+
+
+def _check_keys(ring: "KeyRing", models: Mapping[str, str]) -> None:
+    """Every role needs a key before the first call is paid for."""
+    for role, model in models.items():
+        provider = model.partition(":")[0]
+        if all(spec.provider != provider for spec in ring.specs):
+            raise NoUsableKey(
+                f"There is no key for {provider}, which the {role} {model} needs. Set "
+                f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
+                "'agentos doctor' shows what is there."
+            )
 
 
 def _write_report(run: Path, project: Project, console: "Console") -> None:
@@ -205,21 +225,26 @@ def _write_report(run: Path, project: Project, console: "Console") -> None:
         console.complain(f"the report could not be written: {exc}; 'agentos report' tries again")
 
 
-def _overlaps(worktree: Path, rows: "Iterable[ItemRow]") -> "tuple[Overlap, ...]":
-    """Designs that change the same files, where one of them is of this run."""
+def _overlaps(
+    project: Project, entries: Iterable[Entry], rows: "Mapping[str, ItemRow]"
+) -> "tuple[Overlap, ...]":
+    """Designs that change the same files, where one is new: of this run, or of one that was cut off."""
     from agentos.report.overlaps import overlaps  # noqa: PLC0415
 
     documents: dict[str, str] = {}
     new: set[str] = set()
-    for row in rows:
-        if (
-            row.output
-            and not row.output.startswith("https:")
-            and row.status in {Status.APPROVED, Status.SKIPPED}
-        ):
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                documents[row.label] = inside(worktree, Path(row.output)).read_text("utf-8")
-                new |= {row.label} if row.status is Status.APPROVED else set()
+    for entry in entries:
+        row = rows[entry.item.label]
+        if row.status not in {Status.APPROVED, Status.SKIPPED} or not row.output or "://" in row.output:
+            continue
+        with contextlib.suppress(OSError, UnicodeDecodeError, UsageError):
+            documents[row.label] = inside(project.worktree, Path(row.output)).read_text("utf-8")
+        untold = (
+            entry.outcome is not None
+            and not (project.home.runs / entry.outcome.run_id / "summary.json").exists()
+        )
+        if row.status is Status.APPROVED or untold:
+            new.add(row.label)
     return tuple(one for one in overlaps(documents) if new.intersection(one.items))
 
 

@@ -50,13 +50,13 @@ class Console:
         self._actions = environment.get("GITHUB_ACTIONS") == "true"
         self._main = Outlet(sys.stderr if json else sys.stdout, interrupt)
         self._errors = self._main if json else Outlet(sys.stderr, interrupt)
-        self.colour = _colour(environment, self._main)
+        self.colour = colour_wanted(environment, terminal=self._main.isatty())
         self._footer: Footer | None = None
         plain = environment.get("TERM") == "dumb" or environment.get("CI")
         if how != "quiet" and self._main.isatty() and not plain:
             from agentos.console import footer  # noqa: PLC0415 - rich, for terminals only
 
-            self._footer = footer.Footer(self._main)
+            self._footer = footer.Footer(self._main, colour=self.colour)
 
     @property
     def live(self) -> bool:
@@ -113,8 +113,10 @@ class Console:
             outlet.write("".join(f"{line}\n" for line in lines))
 
 
-def _colour(environment: Mapping[str, str], outlet: Outlet) -> bool:
-    """Colour on a terminal, unless the user's variables say otherwise."""
+def colour_wanted(environment: Mapping[str, str], *, terminal: bool) -> bool:
+    """Colour on a terminal that has it, unless the user's variables say otherwise."""
     if environment.get("NO_COLOR"):
         return False
-    return bool(environment.get("FORCE_COLOR")) or outlet.isatty()
+    if forced := environment.get("FORCE_COLOR"):
+        return forced != "0"
+    return terminal and environment.get("TERM") != "dumb"

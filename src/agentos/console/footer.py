@@ -10,6 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from agentos.console.fitting import columns, cut, cut_middle, label_room
+
 if TYPE_CHECKING:
     from agentos.console.console import View
     from agentos.console.outlet import Outlet
@@ -22,6 +24,9 @@ STATUS_COLOURS = {
     "needs_revision": "yellow",
     "discuss": "yellow",
 }
+_GAP = 2  # columns between two columns
+_NODE = 12  # columns of a node's name at most
+_DETAIL = 20  # columns that the key in use, or what is waited for, should have
 _KEPT_ROWS = 6  # rows of the screen that stay for the scrolling lines
 
 
@@ -41,11 +46,13 @@ def clock(seconds: float) -> str:
 class Footer:
     """Draws below the lines; the caller says when."""
 
-    def __init__(self, outlet: "Outlet") -> None:
+    def __init__(self, outlet: "Outlet", *, colour: bool) -> None:
         self._outlet = outlet
         self._widths: list[int] = []  # of the lines drawn last
         self._columns = 0  # of the terminal they were drawn on
-        self._console = RichConsole(file=cast("IO[str]", outlet), highlight=False, markup=False, emoji=False)
+        self._console = RichConsole(
+            file=cast("IO[str]", outlet), highlight=False, markup=False, emoji=False, no_color=not colour
+        )
         self._live = Live(
             console=self._console,
             auto_refresh=False,
@@ -66,7 +73,8 @@ class Footer:
 
     def show(self, view: "View") -> None:
         self._climb_over_wrapped()
-        drawn = self._draw(view)
+        width, height = self._console.size
+        drawn = draw(view, width=width, height=height)
         self._widths = [
             sum(segment.cell_length for segment in line)
             for line in self._console.render_lines(drawn, pad=False)
@@ -87,32 +95,45 @@ class Footer:
         self._live.update(Text(""), refresh=False)
         self._live.stop()
 
-    def _draw(self, view: "View") -> Group:
-        width, height = self._console.size
-        head = Table.grid(padding=(0, 1))
-        counts = Text()
-        for status, count in view.counts.items():
-            counts.append(f" {count} {status.replace('_', ' ')}", style=STATUS_COLOURS.get(status, "dim"))
-        bar = ProgressBar(total=max(1, view.total), completed=view.done, width=max(8, min(40, width // 4)))
-        head.add_row(
-            Text(f"{view.done}/{view.total} done", style="bold"), bar, Text(clock(view.seconds)), counts
+
+def draw(view: "View", *, width: int, height: int) -> Group:
+    """Lay the footer out for a terminal of this size."""
+    head = Table.grid(padding=(0, 1))
+    counts = Text()
+    for status, count in view.counts.items():
+        counts.append(f" {count} {status.replace('_', ' ')}", style=STATUS_COLOURS.get(status, "dim"))
+    bar = ProgressBar(
+        total=max(1, view.total),
+        completed=view.done,
+        width=max(8, min(40, width // 4)),
+        complete_style="cyan",
+        finished_style="green",
+    )
+    head.add_row(Text(f"{view.done}/{view.total} done", style="bold"), bar, Text(clock(view.seconds)), counts)
+    rows = Table.grid(padding=(0, _GAP))
+    for column in ("label", "node", "round", "time"):
+        rows.add_column(no_wrap=True, justify="right" if column == "time" else "left")
+    rows.add_column(no_wrap=True, overflow="ellipsis")
+    room = max(1, height - _KEPT_ROWS)
+    shown = view.running[:room]
+    told = [
+        (
+            cut(doing.node or "starting", _NODE),
+            f"round {doing.round}" if doing.round else "",
+            clock(doing.seconds),
         )
-        rows = Table.grid(padding=(0, 2))
-        for column in ("label", "node", "round", "time"):
-            rows.add_column(no_wrap=True, justify="right" if column == "time" else "left")
-        rows.add_column(no_wrap=True, overflow="ellipsis")
-        room = max(1, height - _KEPT_ROWS)
-        for doing in view.running[:room]:
-            rows.add_row(
-                Text(doing.label, style=label_style(doing.label)),
-                doing.node or "starting",
-                f"round {doing.round}" if doing.round else "",
-                clock(doing.seconds),
-                Text(doing.detail, style="dim"),
-            )
-        parts: list[Table | Text] = [head, rows]
-        if len(view.running) > room:
-            parts.append(Text(f"and {len(view.running) - room} more", style="dim"))
-        if view.notice:
-            parts.append(Text(view.notice, style="yellow", no_wrap=True, overflow="ellipsis"))
-        return Group(*parts)
+        for doing in shown
+    ]
+    others = sum(max(map(columns, column)) + _GAP for column in zip(*told, strict=True))
+    for_label = label_room((doing.label for doing in shown), width=width, others=others + _GAP + _DETAIL)
+    # No longer than what is left, or it would take columns from the others.
+    for_detail = max(1, width - for_label - _GAP - others)
+    for doing, texts in zip(shown, told, strict=True):
+        label = Text(cut_middle(doing.label, for_label), style=label_style(doing.label))
+        rows.add_row(label, *texts, Text(cut(doing.detail, for_detail), style="dim"))
+    parts: list[Table | Text] = [head, rows]
+    if len(view.running) > room:
+        parts.append(Text(f"and {len(view.running) - room} more", style="dim"))
+    if view.notice:
+        parts.append(Text(view.notice, style="yellow", no_wrap=True, overflow="ellipsis"))
+    return Group(*parts)

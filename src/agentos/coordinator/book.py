@@ -45,6 +45,7 @@ class Tally:
     """What is counted of one item in this run."""
 
     began: float | None = None  # its first start
+    attempts: int = 0
     busy: float = 0.0
     waited: float = 0.0
     tokens_in: int = 0
@@ -78,7 +79,7 @@ class RunBook:
         self._records = records
         self._folder = folder
         self._console = console
-        self._busy: list[float] = []
+        self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was at work
         self._audited: dict[str, set[tuple[Any, ...]]] = {}
         self._started_at = timestamp()
         self.run_id = folder.run_id
@@ -183,7 +184,7 @@ class RunBook:
             reviews=outcome.reviews if outcome else entry.reviews,
             error=entry.reason if status in {Status.DISCUSS, Status.FAILED} else None,
             reason=entry.reason if status in {Status.SKIPPED, Status.APPROVED} else None,
-            filing="wanted" if entry.step is Step.FILE else None,
+            filing="wanted" if entry.step is Step.FILE else entry.filing,
             output=outcome.output if outcome else None,
             checkpoint=None if outcome else self._kept_checkpoint(entry),
         )
@@ -220,7 +221,7 @@ class RunBook:
                 error=error,
                 filing=self._filing,
             )
-            self._busy.append(tally.busy)
+            self._busy.append((tally.began or 0.0, tally.busy))
             if status is Status.APPROVED and self.storage_error is not None:
                 # Approved is what the records say is approved; the next run finds it finished.
                 status, error = Status.INTERRUPTED, str(self.storage_error)
@@ -278,7 +279,10 @@ class RunBook:
         plan: Sequence[Entry],
         pool: PoolSnapshot,
         stopped: str | None,
+        *,
         overlaps: tuple[Overlap, ...] = (),
+        needed_budget: float | None = None,
+        needed_item_budget: float | None = None,
     ) -> Summary:
         """Write the summary and release the items."""
         rows = tuple(self.rows[entry.item.label] for entry in plan)
@@ -307,10 +311,17 @@ class RunBook:
                 )
                 for key in pool.keys
             ),
-            coordination_overhead_percent=overhead_percent(wall, self._busy, self._parallel),
+            coordination_overhead_percent=overhead_percent(
+                # In the order of their start, as the perfect scheduler would have taken them.
+                wall,
+                [busy for _, busy in sorted(self._busy)],
+                self._parallel,
+            ),
             folder=str(self._folder.path),
             overlaps=overlaps,
             trace_id=self.trace_id,
+            needed_budget=needed_budget,
+            needed_item_budget=needed_item_budget,
         )
         self.event("run_finished", exit_code=summary.exit_code, totals=summary.totals, stopped=stopped)
         if stopped is None and not {row.status for row in rows} & UNFINISHED:

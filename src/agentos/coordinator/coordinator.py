@@ -223,7 +223,7 @@ class ParallelCoordinator:
                     worker.signal_group(signal.SIGKILL)
 
     def _start(self, running: Running) -> None:
-        attempt = self._scheduler.attempts[running.label]
+        attempt = running.tally.attempts = self._scheduler.attempts[running.label]
         if attempt == 1:
             self._book.begin(running.entry)
             running.tally.began = time.monotonic()
@@ -464,7 +464,7 @@ class ParallelCoordinator:
             running.node_since = None
         self._stop_waiting(running, now)
         self._take(self._keys.pool.drop(running.label, now))
-        self._accounts.drop(running.label)
+        self._accounts.drop(running.entry, running.tally)
         self._held = [one for one in self._held if one[0] is not running]
         ended = running.ended
         status = None if ended is None else Status(ended.status)

@@ -5,7 +5,7 @@ is recorded. An intent without a result is looked up by its marker; see docs/des
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -91,7 +91,40 @@ class Filer:
         self._poll = poll
         self._max_wait = max_wait
         self._at = at
-        self._not_before = clock()  # the earliest moment of the next write
+        self._not_before = clock() + self._since_latest()  # the earliest moment of the next write
+
+    def settle_earlier(
+        self, rows: Iterable[Filing], named: Callable[[Filing], str], absent: Callable[[Filing], FilingState]
+    ) -> tuple[Filing, ...]:
+        """Find out what became of attempts for other texts; give those that stay unknown."""
+        unknown: list[Filing] = []
+        for row in rows:
+            what = f"an earlier text of {named(row)}"
+            problem = f"it was begun at {row.repository}, and this is {self._github.repository}."
+            if row.repository == self._github.repository.address:
+                try:
+                    found = self._find(row, self._unsettled(row))
+                except ListingError as exc:
+                    problem = f"{exc} The next run looks again."
+                else:
+                    self._settled(row, what, found, absent(row))
+                    continue
+            problem = f"Whether {what} was filed is not known: {problem}"
+            self._records.filing_failed(row, error=problem, unknown=True)
+            self._event("filing_unknown", item=row.item, reason=problem)
+            self._say(problem)
+            unknown.append(row)
+        return tuple(unknown)
+
+    def _settled(self, row: Filing, what: str, found: RemoteIssue | None, absent: FilingState) -> None:
+        if found is None:
+            self._records.not_there(row, absent)
+            self._event("filing_refused", item=row.item, reason=f"{what} was not filed")
+            self._say(f"{what} was not filed after all")
+        else:
+            self._records.filed(row, number=found.number, url=found.url)
+            self._event("filed", item=row.item, number=found.number, url=found.url)
+            self._say(f"{what} was filed as #{found.number}: {found.url}")
 
     def file(self, item: Item, document: str) -> Filed | NotFiled:
         """See to it that the item's issue is on GitHub once, and tell how that went."""
@@ -113,7 +146,9 @@ class Filer:
         content = _content(item, document, marker)
         if len(content.body) > MAX_BODY:
             return self._refused(
-                item, f"Its text has {len(content.body):,} characters; GitHub takes at most {MAX_BODY:,}."
+                item,
+                f"Its text has {len(content.body):,} characters; GitHub takes at most {MAX_BODY:,}."
+                " Shorten the document or the brief, then run it again.",
             )
         return self._create(item, content, marker)
 
@@ -191,6 +226,14 @@ class Filer:
         if passed < 0:
             return self._settle  # the clock was set back: nothing can be said
         return min(self._settle, max(0.0, self._github.timeout + self._settle - passed))
+
+    def _since_latest(self) -> float:
+        """How long the pause after the latest write lasts, of whatever process; it may have been killed."""
+        latest = self._records.latest_filing()
+        if latest is None:
+            return 0.0
+        passed = (self._now() - datetime.fromisoformat(latest)).total_seconds()
+        return min(self._pause, max(0.0, self._pause - passed))
 
     def _rest_for(self, seconds: float) -> None:
         self._not_before = max(self._not_before, self._clock() + seconds)

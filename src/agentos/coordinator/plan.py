@@ -33,6 +33,7 @@ class Entry:
     reviews: int = 0
     outcome: Outcome | None = None
     decided: Decided | None = None
+    filing: str | None = None  # of one that is passed by though its filing is not finished: wanted, unknown
 
     @property
     def acts(self) -> bool:
@@ -61,6 +62,7 @@ class Choice:
     fresh: bool = False
     only_failed: bool = False
     filing: bool = False  # approved documents are filed in this run
+    no_file: bool = False  # the user does not want them filed
     named: bool = False  # the items were named one by one
     limit: int | None = None
 
@@ -109,13 +111,19 @@ def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: P
 
 def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> Entry:
     """Nothing is left to do, unless its document still waits to be filed."""
+    unfinished: str | None = None
     if filing is None:
         reason, left = f"approved in run {outcome.run_id}, unchanged since", False
     elif filing.state is FilingState.FILED:
         # Where the outcome does not know it, the run was killed before it took the local file away.
         reason, left = f"filed as {filing.url}, unchanged since", outcome.output != filing.url
+    elif filing.state is FilingState.INTENDED and not choice.filing:
+        reason, left = f"approved in run {outcome.run_id}, whether it was filed is not known", False
+        unfinished = "unknown"
     else:
         reason = f"approved in run {outcome.run_id}, not filed"
         left = filing.state is not FilingState.KEPT or choice.named
+        if filing.state is FilingState.WANTED and not choice.filing and not choice.no_file:
+            unfinished = "wanted"
     step = Step.FILE if left and choice.filing else Step.SKIP
-    return Entry(item=item, step=step, reason=reason, outcome=outcome)
+    return Entry(item=item, step=step, reason=reason, outcome=outcome, filing=unfinished)

@@ -32,6 +32,7 @@ class Purse:
     spent: float = 0.0  # in this run
     too_much: float = 0.0  # what the call that did not fit was to cost
     _set_aside: dict[tuple[str, int], float] = field(default_factory=dict)
+    _roles: dict[tuple[str, int], str] = field(default_factory=dict)  # of the calls under way
 
     @property
     def limited(self) -> bool:
@@ -45,34 +46,48 @@ class Purse:
         """How many tokens a call of the role will write."""
         return self.outputs.get(role, FIRST_GUESS)
 
-    def ask(self, item: str, number: int, estimate: float) -> Answer:
+    def ask(self, item: str, number: int, estimate: float, *, role: str = "") -> Answer:
         """Say whether a call may go out, and set its estimate aside if so."""
         if self.item_budget is not None and not _fits(self.items.get(item, 0.0), estimate, self.item_budget):
             self.too_much = estimate
             return Answer.ITEM_OVER
+        if self.limited and role and role not in self.outputs and role in self._roles.values():
+            return Answer.LATER  # nobody knows yet how much such a call writes: the first one goes alone
         if self.budget is not None:
             sure = self.carried + self.spent
             if not _fits(sure + sum(self._set_aside.values()), estimate, self.budget):
                 self.too_much = estimate
                 return Answer.LATER if self._set_aside else Answer.RUN_OVER
         self._set_aside[item, number] = estimate
+        self._roles[item, number] = role
         return Answer.YES
 
     def over(self, item: str, number: int) -> None:
         """A call is over, whatever came of it: what was set aside for it is free."""
         self._set_aside.pop((item, number), None)
+        self._roles.pop((item, number), None)
 
     def drop(self, item: str) -> None:
         """The item's worker is gone, and its calls with it."""
         for one, number in [key for key in self._set_aside if key[0] == item]:
-            del self._set_aside[one, number]
+            self.over(one, number)
 
     def pay(self, item: str, usd: float) -> None:
         self.spent += usd
         self.items[item] = self.items.get(item, 0.0) + usd
 
     def seen(self, role: str, tokens_out: int) -> None:
-        self.outputs[role] = max(tokens_out, self.outputs.get(role, 0))
+        """Learn from a call how much the role writes; a server that does not count teaches nothing."""
+        self.outputs[role] = max(tokens_out or FIRST_GUESS, self.outputs.get(role, 0))
+
+    @property
+    def needed(self) -> float:
+        """The least budget with which the next call would go out."""
+        return self.carried + self.spent + self.too_much
+
+    @property
+    def needed_for_an_item(self) -> float:
+        return max(self.items.values(), default=0.0) + self.too_much
 
     def told(self) -> str:
         """Where the run's budget stands, for people."""

@@ -224,7 +224,9 @@ class RunTrace:
         span = None if branch is None else branch.calls.pop(lease, None)
         if span is None:
             return
-        if error is not None:
+        if error == "given_up":
+            span.note(agentos__cut_off=True)
+        elif error is not None:
             span.fail(error)
         if error is None or tokens_in or tokens_out:
             span.note(gen_ai__usage__input_tokens=tokens_in, gen_ai__usage__output_tokens=tokens_out)

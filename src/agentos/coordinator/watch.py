@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentos.coordinator.coordinator import Running
 
 _LOG_NAMES = {"granted": "leased"}
-_NOT_LOGGED = frozenset({"waiting", "in_flight_changed"})
+_NOT_LOGGED = frozenset({"in_flight_changed"})
 
 
 class PoolWatch:
@@ -40,6 +40,9 @@ class PoolWatch:
             }
             if item_id is not None:
                 fields["item"] = item_id
+            if isinstance(event, pool.Waiting):
+                left = None if event.until is None else round(max(0.0, event.until - event.at), 3)
+                fields["until_seconds"] = left
             self._book.event(_LOG_NAMES.get(event.name, event.name), **fields)
         match event:
             case pool.RateLimited(keys=keys, seconds=seconds):

@@ -31,7 +31,8 @@ def read_issues(github: "GitHub", wanted: Sequence[str], *, workflow: str, prefi
 
 
 def _item(issue: "RemoteIssue", *, workflow: str, prefix: str) -> Item:
-    text = f"# {issue.title}\n\n{issue.body}".replace("\r\n", "\n").rstrip() + "\n"
+    title = issue.title or f"Issue {issue.number}"
+    text = f"# {title}\n\n{issue.body}".replace("\r\n", "\n").rstrip() + "\n"
     problem = None
     if len(text.encode()) > MAX_ITEM_BYTES:
         problem = f"issue {issue.number} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller ones"
@@ -39,7 +40,7 @@ def _item(issue: "RemoteIssue", *, workflow: str, prefix: str) -> Item:
         workflow=workflow,
         id=str(issue.number),
         label=f"{prefix}-{issue.number}",
-        title=issue.title[:120],
+        title=title[:120],
         text=text,
         source=issue.url,
         problem=problem,

@@ -7,6 +7,7 @@ its issue objects are not used, since they ask GitHub again for every field an a
 import contextlib
 import json
 import logging
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,10 @@ import requests
 from github.Auth import Token as TokenAuth
 from github.GithubObject import NonCompletableGithubObject
 from github.PaginatedList import PaginatedList
-from github.Requester import Requester
+from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass, Requester
 from pydantic import BaseModel, Field, ValidationError
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
+from urllib3.exceptions import ProxyError as NoProxy
 from urllib3.exceptions import SSLError as TLSError
 
 from agentos import __version__
@@ -37,6 +39,11 @@ UNTOLD_LIMIT_SECONDS = 60.0  # GitHub's advice where a secondary limit names no 
 CLOCK_MARGIN = timedelta(days=1)  # how far this machine's clock may have been wrong at an attempt
 MAX_ISSUES = 100_000  # a listing that goes on for longer leads in a circle
 _API_VERSION = "2022-11-28"
+_WEB = re.compile(r"https?://[^\s<>\"]+")
+_NEXT = {  # what to try after an answer that is no limit
+    403: " Give the token the right to read issues there.",
+    404: " Check the URL of origin and the token.",
+}
 
 # Requests and answers are logged in full at DEBUG: documents would end up in somebody's log.
 logging.getLogger("github").setLevel(logging.WARNING)
@@ -62,12 +69,13 @@ class GitHub:
         *,
         timeout: float = TIMEOUT_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
+        tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ConfigError("The GitHub token holds characters that no token has. Set it again.")
         self.repository = repository
         self.timeout = timeout
-        self._door = _Door(repository, token, timeout, sleep)
+        self._door = _Door(repository, token, timeout, sleep, tell)
         self._path = f"/repos/{repository.full_name}"
 
     def __repr__(self) -> str:
@@ -98,10 +106,13 @@ class GitHub:
 
     def issue(self, number: int) -> RemoteIssue:
         """One issue; a number that is none is a usage error."""
-        status, _headers, data = self._door.get(f"{self._path}/issues/{number}", allowed=(404, 410))
+        what = f"Issue {number} of {self.repository} could not be read: "
+        status, _headers, data = self._door.get(
+            f"{self._path}/issues/{number}", allowed=(404, 410), what=what
+        )
         if status != 200:
             raise UsageError(f"There is no issue {number} in {self.repository}.")
-        found = _read(data)
+        found = _read(data, self.repository, number)
         if found is None:
             raise UsageError(f"{number} in {self.repository} is a pull request, not an issue.")
         if found.number != number:
@@ -127,6 +138,8 @@ class GitHub:
         content = {"title": title, "body": body, "labels": list(labels)}
         try:
             status, headers, text = self._door.post(f"{self._path}/issues", content)
+        except _Moved as exc:
+            raise FilingRefused(_refusal(self.repository, exc.status, "", None)) from exc
         except Exception as exc:
             where = f"GitHub ({self._door.host})"
             if _never_sent(exc):
@@ -134,15 +147,13 @@ class GitHub:
             raise FilingUncertain(f"{where} {_in_words(exc, self.timeout)}.") from exc
         if status == 201:
             try:
-                created = _read(json.loads(text))
+                created = _read(json.loads(text), self.repository)
             except (ValueError, RecursionError, ListingError) as exc:
                 raise FilingUncertain("GitHub's answer to the new issue cannot be read.") from exc
             if created is None:
                 raise FilingUncertain("GitHub's answer to the new issue shows a pull request.")
             return created
-        if 300 <= status < 400:
-            raise FilingRefused(f"{self.repository} has moved ({status}). Set the new URL of origin.")
-        if 400 <= status < 500 and status != 408:
+        if 300 <= status < 500 and status != 408:
             rest = _rest(status, headers, text)
             raise FilingRefused(_refusal(self.repository, status, text, rest), rest)
         raise FilingUncertain(f"GitHub answered {status}{_quoted(text)}.")
@@ -169,7 +180,7 @@ class GitHub:
         for count, one in enumerate(pages):
             if count >= MAX_ISSUES:
                 raise ListingError(f"The list of issues of {self.repository} does not end.")
-            if (read := _read(one.raw_data)) is not None:
+            if (read := _read(one.raw_data, self.repository)) is not None:
                 yield read
 
 
@@ -177,7 +188,12 @@ class _Door(Requester):
     """PyGithub's requester, with the token for one server only and with our rules for trying again."""
 
     def __init__(
-        self, repository: Repository, token: str, timeout: float, sleep: Callable[[float], None]
+        self,
+        repository: Repository,
+        token: str,
+        timeout: float,
+        sleep: Callable[[float], None],
+        tell: Callable[[str], None],
     ) -> None:
         super().__init__(
             auth=TokenAuth(str(token)),
@@ -196,6 +212,8 @@ class _Door(Requester):
         self._repository = repository
         self._seconds = timeout
         self._sleep = sleep
+        self._tell = tell
+        self._opened: HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass | None = None
         self._origin = _origin(repository.api_url)
         self.host = self._origin[1]
         self.clock_error = timedelta(0)
@@ -213,24 +231,35 @@ class _Door(Requester):
         assert headers is None
         assert input is None
         assert not follow_302_redirect
-        _status, told, data = self.get(url, parameters)
+        what = f"The issues of {self._repository} could not be listed: "
+        _status, told, data = self.get(url, parameters, what=what)
         # An empty answer would pass for an empty list, and a null for no issue.
         if not isinstance(data, list) or not all(isinstance(one, dict) for one in data):
             raise ListingError(f"GitHub's list of issues of {self._repository} cannot be read.")
         return told, data
 
     def get(
-        self, url: str, parameters: dict[str, Any] | None = None, allowed: Sequence[int] = ()
+        self,
+        url: str,
+        parameters: dict[str, Any] | None = None,
+        *,
+        allowed: Sequence[int] = (),
+        what: str = "",
     ) -> tuple[int, dict[str, Any], Any]:
-        """Read, at most three times; give status, headers and JSON."""
+        """Read, at most three times; give status, headers and JSON. An error begins with what failed."""
         if not url.startswith("/") and _origin(url) != self._origin:
             raise ListingError(f"GitHub's list leads to another server ({urlsplit(url).hostname}).")
         for wait in (*BACKOFF_SECONDS, None):
             try:
-                status, headers, text = self.requestJson("GET", url, parameters)
+                status, headers, text = self.requestJson("GET", url, parameters, cnx=self._connection())
+            except _Moved as exc:
+                raise ListingError(what + _refusal(self._repository, exc.status, "", None)) from exc
             except Exception as exc:
                 if wait is None or not isinstance(exc, requests.RequestException):
-                    raise ListingError(f"GitHub ({self.host}) {_in_words(exc, self._seconds)}.") from exc
+                    raise ListingError(
+                        f"{what}GitHub ({self.host}) {_in_words(exc, self._seconds)}."
+                        " Check the network and GITHUB_API_URL, then try again."
+                    ) from exc
                 self._sleep(wait)
                 continue
             self._compare_clocks(headers)
@@ -239,14 +268,37 @@ class _Door(Requester):
             rest = _rest(status, headers, text)
             passing = status >= 500 or rest is not None
             if wait is None or not passing or (rest or 0.0) > MAX_READ_WAIT_SECONDS:
-                raise ListingError(_refusal(self._repository, status, text, rest))
+                next_step = _NEXT.get(status, " Try again in a few minutes." if status >= 500 else "")
+                raise ListingError(
+                    what + _refusal(self._repository, status, text, rest) + ("" if rest else next_step)
+                )
+            if rest is not None:
+                self._tell(
+                    f"GitHub asks to wait before {self._repository} is read (rate limit, {status});"
+                    f" going on in {rest:.0f} s"
+                )
             self._sleep(wait if rest is None else rest)
         raise AssertionError
 
     def post(self, url: str, content: dict[str, Any]) -> tuple[int, dict[str, Any], str]:
         # On a connection that the server has meanwhile closed the write would be lost, and nobody sure of it.
         self.close()
-        return self.requestJson("POST", url, input=content)
+        return self.requestJson("POST", url, input=content, cnx=self._connection())
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+        super().close()
+
+    def _connection(self) -> Any:
+        """A connection that does not follow a 301; PyGithub would, without the query, and with a write."""
+        if self._opened is None:
+            scheme, host, port = self._origin
+            kind = HTTPSRequestsConnectionClass if scheme == "https" else HTTPRequestsConnectionClass
+            self._opened = kind(host, port, timeout=self._seconds, retry=0, pool_size=None, verify=True)  # type: ignore[arg-type]
+            self._opened.session.hooks["response"].append(_stop_where_moved)
+        return self._opened
 
     def _json(self, text: str) -> Any:
         try:
@@ -263,6 +315,19 @@ class _Door(Requester):
             )
 
 
+class _Moved(Exception):  # noqa: N818 - read as what it is
+    """The server sends us to another place, where nothing was sent yet."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
+def _stop_where_moved(response: requests.Response, *_args: Any, **_how: Any) -> None:
+    if response.is_redirect or response.status_code == 301:
+        raise _Moved(response.status_code)
+
+
 class _Raw(NonCompletableGithubObject):
     """What a list holds, as it came."""
 
@@ -271,35 +336,39 @@ class _Raw(NonCompletableGithubObject):
     def _useAttributes(self, attributes: dict[str, Any]) -> None: ...  # noqa: N802
 
 
-class _Label(BaseModel):
-    name: str
-
-
 class _Issue(BaseModel):
-    number: int = Field(gt=0)
-    title: str
+    number: int = Field(gt=0, strict=True)
+    title: str | None = None
     body: str | None = None
-    html_url: str = Field(pattern=r"^https?://\S+$")
-    state: str
-    labels: list[_Label | str] = []
+    html_url: str | None = None
+    state: str | None = None
+    labels: list[dict[str, Any] | str] | None = None
     pull_request: Any = None
 
 
-def _read(data: Any) -> RemoteIssue | None:
-    """The issue, or None for a pull request."""
+def _read(data: Any, repository: Repository, number: int | None = None) -> RemoteIssue | None:
+    """The issue, or None for a pull request; only its number must be there."""
     try:
         read = _Issue.model_validate(data)
     except ValidationError as exc:
-        raise ListingError("GitHub's answer holds an issue that cannot be read.") from exc
+        told = data.get("number", number) if isinstance(data, dict) else number
+        which = f"issue {told}" if isinstance(told, int) else "an issue without a number"
+        wrong = ", ".join(sorted({str(error["loc"][0]) for error in exc.errors() if error["loc"]}))
+        about = f" ({wrong})" if wrong else ""
+        raise ListingError(
+            f"GitHub's answer about {repository} holds {which} that cannot be read{about}."
+        ) from exc
     if read.pull_request is not None:
         return None
+    names = (label if isinstance(label, str) else label.get("name") for label in read.labels or ())
+    url = read.html_url or ""
     return RemoteIssue(
         number=read.number,
-        title=read.title,
+        title=read.title or "",
         body=read.body or "",
-        url=read.html_url,
-        labels=tuple(label if isinstance(label, str) else label.name for label in read.labels),
-        state=read.state,
+        url=url if _WEB.fullmatch(url) else repository.page(read.number),
+        labels=tuple(name for name in names if isinstance(name, str)),
+        state=read.state or "open",
     )
 
 
@@ -321,10 +390,14 @@ def _never_sent(exc: BaseException) -> bool:
     reason = getattr(exc.args[0], "reason", None)
     if isinstance(reason, TLSError):
         return bool(reason.args) and isinstance(reason.args[0], ssl.SSLCertVerificationError)
+    if isinstance(reason, NoProxy):
+        # The proxy itself was not there, or it refused to open the tunnel: nothing got through it.
+        tunnel = isinstance(reason.original_error, OSError) and "Tunnel connection failed" in str(reason)
+        return tunnel or isinstance(reason.original_error, NewConnectionError | ConnectTimeoutError)
     return isinstance(reason, NewConnectionError | ConnectTimeoutError)
 
 
-def _in_words(exc: BaseException, timeout: float) -> str:  # noqa: PLR0911 - a table
+def _in_words(exc: BaseException, timeout: float) -> str:
     if isinstance(exc, requests.exceptions.SSLError):
         return "shows a certificate that is not accepted"
     if isinstance(exc, requests.exceptions.ProxyError):
@@ -335,8 +408,6 @@ def _in_words(exc: BaseException, timeout: float) -> str:  # noqa: PLR0911 - a t
         return f"did not answer within {timeout:g} s"
     if isinstance(exc, requests.RequestException):
         return "broke the connection"
-    if isinstance(exc, RuntimeError):
-        return "redirects to another place, which is not followed"
     return f"gave an answer that cannot be read ({type(exc).__name__})"
 
 

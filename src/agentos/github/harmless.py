@@ -17,6 +17,7 @@ MAX_TITLE = 256
 MAX_BODY = 65_536  # characters, GitHub's limit
 MAX_LABELS = 10
 MAX_LABEL = 50
+MAX_LABEL_WORDS = 4  # more is a sentence
 BREAK = "\u200b"  # zero-width space: no blank to a pattern, nothing to see for a reader
 
 _ROUNDS = 20
@@ -33,13 +34,17 @@ _ADDRESS = (
     r"(?<![^\s<(\[:,;\"'])[A-Za-z0-9](?:[A-Za-z0-9._+-]{0,63}[A-Za-z0-9])?@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 )
 _AT = re.compile(rf"(?P<address>{_ADDRESS})|@(?=[^\s{BREAK}])")
-_REFERENCE = (
-    r"(?:[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100})?#\d"
-    r"|GH-\d|(?:https?://|www\.)[^\s<>\"']{1,300}/(?:issues|pull|discussions)/\d"
+_TARGET = r"(?:https?://|www\.)[^\s<>\"']{1,300}/(?:issues|pull|discussions)/\d"
+_REFERENCE = rf"(?:[A-Za-z0-9._-]{{1,100}}/[A-Za-z0-9._-]{{1,100}})?#\d|GH-\d|{_TARGET}"
+# Between the word and its reference: tags, entities, blanks, marks. Possessive, since what is taken is never
+# given back: a hostile text costs no more than a long one.
+_BETWEEN = (
+    rf"(?:\s++|</?(?!https?:|www\.)[A-Za-z][^<>]{{0,300}}+>|&#?[A-Za-z0-9]{{1,31}}+;|\[[^\[\]\n]{{0,300}}+\]\((?={_TARGET})"
+    rf"|(?!{_REFERENCE})[^A-Za-z0-9\s{BREAK}]){{0,200}}+"
 )
 _CLOSING = re.compile(
     r"(?<![A-Za-z0-9])(?P<word>close[sd]?|fix(?:e[sd])?|resolve[sd]?)"
-    rf"(?!{BREAK})(?=#\d|(?:[^A-Za-z0-9{BREAK}]|&#?[A-Za-z0-9]{{1,31}};){{1,40}}?(?:{_REFERENCE}))",
+    rf"(?!{BREAK})(?=#\d|(?![A-Za-z0-9{BREAK}]){_BETWEEN}(?:{_REFERENCE}))",
     re.IGNORECASE,
 )
 _FENCE_END = re.compile(r"[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*")
@@ -48,7 +53,17 @@ _TICKS = re.compile(r"`+")
 
 _TITLE = re.compile(r" {0,3}#[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_LABELS = re.compile(r" {0,3}#{1,6}[ \t]+labels[ \t]*:?[ \t]*#*[ \t]*", re.IGNORECASE)
+_LABELS = re.compile(
+    r" {0,3}#{1,6}[ \t]+(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]?[ \t]+)?[*_]{0,3}labels[*_]{0,3}[ \t]*"
+    r":?[*_]{0,3}[ \t]*#*[ \t]*",
+    re.IGNORECASE,
+)
+_LABELS_LINE = re.compile(
+    r" {0,3}(?:[-*+][ \t]+)?(?:\*\*|__)?labels(?:\*\*|__)?[ \t]*:[ \t]*(?:\*\*|__)?[ \t]*(?P<named>\S.*)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(r"\[([^\[\]]{1,100})\](?:\([^()\s]{0,300}\)|\[[^\[\]]{0,100}\])?")
+_SPANS_APART = re.compile(r"(?<=`)[ \t]+(?:and[ \t]+)?(?=`)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _NO_LABELS = frozenset({"", "-", "none", "n/a", "tbd"})
@@ -91,20 +106,47 @@ def labels_of(document: str) -> tuple[str, ...]:
     text = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
     lines = text.split("\n")
     code = {line for token in _fences(text) for line in range(*(token.map or (0, 0)))}
+    named = _named(lines, code)
+    found: dict[str, str] = {}
+    for line in named:
+        if "|" in line:
+            continue  # a row of a table
+        for part in re.split(r"[,;]", _SPANS_APART.sub(",", _LINK.sub(r"\1", line))):
+            if (label := _label(part)) is not None:
+                found.setdefault(label.lower(), label)
+    return tuple(found.values())[:MAX_LABELS]
+
+
+def _named(lines: list[str], code: set[int]) -> list[str]:
+    """The lines that name labels: those of the section, or one line that says so itself."""
     start = next((n for n, line in enumerate(lines) if n not in code and _LABELS.fullmatch(line)), None)
     if start is None:
-        return ()
+        alone = (_LABELS_LINE.fullmatch(line) for n, line in enumerate(lines) if n not in code)
+        return next(([one["named"]] for one in alone if one), [])
     section = takewhile(lambda line: not _HEADING.match(line), lines[start + 1 :])
     written = [line for line in section if line.strip()]
     # A list, or one line; what is said after it is no label.
-    named = list(takewhile(_BULLET.match, written)) or written[:1]
-    found: dict[str, str] = {}
-    for line in named:
-        for part in _BULLET.sub("", line, count=1).split(","):
-            label = " ".join(part.replace("`", "").strip(" \t*\"'").split())
-            if label.lower() not in _NO_LABELS and len(label) <= MAX_LABEL and label.isprintable():
-                found.setdefault(label.lower(), label)
-    return tuple(found.values())[:MAX_LABELS]
+    listed = list(takewhile(_BULLET.match, written)) or written[:1]
+    return [_BULLET.sub("", line, count=1) for line in listed]
+
+
+def _label(part: str) -> str | None:
+    """One label, or None for what is a sentence or nothing at all."""
+    text = part.strip()
+    if not text.startswith("`"):
+        # What stands in code is a name as a whole; elsewhere a reason may follow: `**bug**: it crashes`.
+        emphasised = re.match(
+            r"(?:\*\*|__)?(?P<name>[^*]{1,60}?)(?:\*\*|__)(?::|[ \t]+[-\u2013\u2014])(?:[ \t]|$)", text
+        )
+        text = emphasised["name"] if emphasised else text
+    elif quoted := re.match(r"`+(?P<name>[^`]+)`+(?:[ \t]*[:\u2013\u2014]|[ \t]+-)[ \t]", text):
+        text = quoted["name"]
+    bare = text.replace("`", "").strip(" \t*_\"'")
+    label = " ".join(bare.split())
+    sentence = len(label.split()) > MAX_LABEL_WORDS or label.endswith((".", "!", "?"))
+    if sentence or label.lower() in _NO_LABELS or not re.search(r"\w", label):
+        return None
+    return label if len(label) <= MAX_LABEL and label.isprintable() else None
 
 
 def _safe(text: str) -> tuple[str, str]:

@@ -44,6 +44,11 @@ class Repository:
         """What tells it from every other repository; GitHub's names have no case."""
         return f"{self.api_url}/repos/{self.full_name}".lower()
 
+    def page(self, number: int) -> str:
+        """Where people see an issue, for an answer that does not say it."""
+        site = "https://github.com" if self.api_url == GITHUB_API else self.api_url.removesuffix("/api/v3")
+        return f"{site}/{self.full_name}/issues/{number}"
+
 
 def api_url(environment: Mapping[str, str]) -> str:
     """The server to talk to; a token may go in clear text to this machine only."""

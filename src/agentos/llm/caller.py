@@ -98,6 +98,7 @@ class Caller:
                         tokens_in=reply.tokens_in,
                         tokens_out=reply.tokens_out,
                         served=reply.model,
+                        kept=as_asked,
                         headers=reply.headers,
                     )
                 )
@@ -114,7 +115,7 @@ class Caller:
             raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from error
         if tries > self._max_retries:
             raise ItemFailed(
-                f"{self._name}:{request.model} gave no reply in {tries} tries over {elapsed:.0f} s; "
+                f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"the last: {error.error_class.value}: {error}"
             ) from error
         if error.error_class in OTHER_KEY_AT_ONCE or error.error_class is ErrorClass.CAPACITY:
@@ -143,6 +144,10 @@ class Caller:
             raise result
         # Half of a surrogate pair cannot be written to any file of ours.
         return replace(result, text=result.text.encode("utf-8", errors="replace").decode())
+
+
+def _tries(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"
 
 
 def backoff(tries: int, chance: float) -> float:

@@ -1,19 +1,19 @@
 """All data of a run's page as plain JSON: read from its folder, whole, live or cut off. Any process.
 
-Every file may be missing or torn; what cannot be read is not there. Texts are cut and diffs are left out so
-that the page of a run of hundreds of items stays small; `left_out` says what is missing.
+Every file may be missing or torn, or a link, which is never followed; what cannot be read is not there.
 """
 
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agentos.errors import Exit
 from agentos.model import Status
-from agentos.report.drafts import find_trail, read_drafts, title_of
+from agentos.report.drafts import Trail, find_trail, read_drafts, title_of
+from agentos.report.overlaps import overlaps
 from agentos.report.rounds import add_costs, mark_findings, read_rounds
 from agentos.report.timeline import (
     CUT_OFF,
@@ -33,10 +33,12 @@ from agentos.report.timeline import (
 from agentos.store.files import inside
 from agentos.store.runfolder import is_live, read_lines
 
-MOST_BYTES = 2_600_000  # of the data as it stands in the page
-DIFF_BYTES = 1_200_000  # of all diffs together
 TREND_RUNS = 20
 _SUMMARY_BYTES = 50_000_000
+_DOCUMENT_BYTES = 1_000_000
+_FILES = ("summary.md", "summary.json", "events.jsonl", "coordinator.log", "trace.jsonl")
+_REFUSALS = frozenset({"rate_limited", "quota_exhausted"})
+_MOCK = "mock"
 _CALM = frozenset({Status.APPROVED.value, Status.SKIPPED.value, Status.PENDING.value})
 _ORDER = [status.value for status in Status]
 _MEANINGS = {
@@ -72,7 +74,7 @@ def run_data(
     live = is_live(run)
     summary = _summary(run)
     # A run whose summary is written only has its lock left to give up.
-    line = read_timeline(read_lines(run / "events.jsonl"), ends=time.time() if live and not summary else None)
+    line = read_timeline(_lines(run / "events.jsonl"), ends=time.time() if live and not summary else None)
     rows = _rows(summary, line)
     workflow = text_of(summary, "workflow", 80) or line.workflow or _workflow_of(rows)
     older = [path for path in sorted(history, reverse=True) if path.name < run.name]
@@ -89,18 +91,23 @@ def run_data(
         )
         for row in rows
     ]
-    data = {
-        "run": _run(run, summary, line, items, workflow=workflow, live=live),
+    keys = _keys(summary, line, items)
+    designs = {} if summary else _designs(items, worktree)
+    told = _run(run, summary, line, items, keys, workflow=workflow, live=live)
+    return {
+        "run": told | {"compared": None if summary else len(designs)},
         "items": items,
-        "keys": _keys(summary, line, items),
+        "keys": keys,
         "marks": line.marks,
         "parallelism": _parallelism(line, items),
-        "overlaps": _overlaps(summary),
+        "overlaps": _overlaps(summary) if summary else _overlaps_now(designs),
         "trend": _trend([*history, run]),
-        "left_out": {"diffs": 0, "texts": 0},
+        "left_out": {"diffs": 0, "texts": 0},  # by the page, which must stay small
     }
-    _fit(data)
-    return data
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [] if path.is_symlink() else list(read_lines(path))
 
 
 def _summary(run: Path) -> dict[str, Any]:
@@ -170,7 +177,7 @@ def _row(item: ItemLine) -> dict[str, Any]:
         "cost_usd": None,  # from its calls, below
         "error": item.error if item.status != Status.SKIPPED else None,
         "reason": None,
-        "output": None,
+        "output": item.output,
         "filing": None,
         "log": f"{item.label}.log" if lives else None,
         "checkpoint": None,
@@ -200,14 +207,17 @@ def _item(
     timed = line.items.get(row["id"]) or ItemLine(id=row["id"], label=row["label"])
     started = line.started or 0.0
     trail_file = f"workflow-audit-{row['id']}.jsonl"
-    records = list(read_lines(run / trail_file)) if "/" not in row["id"] else []
+    records = _lines(run / trail_file) if "/" not in row["id"] else []
     calls = timed.of("call")
     add_costs(calls, records)
     if row["status"] in {RUNNING, CUT_OFF} or row["cost_usd"] is None:
         row["cost_usd"] = _cost(calls, row)
+    known = round(sum(call.get("cost_usd", 0.0) for call in calls), 6)
+    if row["output"] is None and row["status"] == Status.APPROVED:
+        row["output"] = _document(row["label"], workflow, worktree)
     approved = row["status"] in {Status.APPROVED, Status.SKIPPED}
     rounds = read_rounds(records, started=started)
-    rounds = [*_earlier(rounds, row["reviews"], older, trail_file), *rounds]
+    rounds = _with_earlier(rounds, row["reviews"], older, trail_file)
     mark_findings(rounds, approved=approved)
     gates = [_gate(record) for record in records if record.get("kind") == "gate"]
     trail = find_trail(
@@ -221,6 +231,8 @@ def _item(
     return row | {
         "title": None if trail is None else title_of(trail),
         "node": timed.node if row["status"] == RUNNING else None,
+        "waiting": _waiting(timed.wait, line.last) if row["status"] == RUNNING else None,
+        "cost_known_usd": known if row["cost_usd"] is None else row["cost_usd"],
         "filed": timed.filed or _filed(row),
         "spans": sorted(timed.spans, key=lambda span: float(span["start"])),
         "rounds": rounds,
@@ -230,6 +242,24 @@ def _item(
         if trail is None or not drafts
         else [draft.as_dict() for draft in read_drafts(trail, gates)],
     }
+
+
+def _waiting(span: Record | None, now: float) -> dict[str, Any] | None:
+    """What is waited for, and how much longer as far as one knows."""
+    if span is None:
+        return None
+    until = span.get("until")
+    left = None if until is None else round(max(0.0, until - now), 3)
+    return {"reason": span.get("reason") or span.get("text"), "seconds_left": left}
+
+
+def _document(label: str, workflow: str, worktree: Path) -> str | None:
+    """Where the document of an approved item lies; the events do not say it."""
+    trail = Trail(worktree=worktree, folder=Path("docs", workflow, "active"))
+    name = f"{label}.md"
+    if "/" in label or workflow != "lld" or trail.read(name, 1) is None:
+        return None
+    return (trail.folder / name).as_posix()
 
 
 def _filed(row: Record) -> dict[str, Any] | None:
@@ -248,18 +278,26 @@ def _cost(calls: Sequence[dict[str, Any]], row: Record) -> float | None:
     return round(sum(costs), 6) if len(costs) == len(paid) else None
 
 
-def _earlier(
+def _with_earlier(
     rounds: Sequence[dict[str, Any]], reviews: int, older: Sequence[Path], trail_file: str
 ) -> list[dict[str, Any]]:
-    """The rounds of an item that an earlier run had begun, the latest word on each."""
-    first = rounds[0]["review"] if rounds else reviews + 1
+    """The rounds of an item with those that an earlier run had begun, the latest word on each."""
+    own = {one["review"]: one for one in rounds}
+    last = max([reviews, *own])
+    first = min((number for number, one in own.items() if "verdict" in one), default=last + 1)
     found: dict[int, dict[str, Any]] = {}
     for run in older if first > 1 else ():
-        for one in read_rounds(read_lines(run / trail_file), started=0.0):
-            if 0 < one["review"] < first and one["review"] not in found:
-                found[one["review"]] = one | {"run_id": run.name, "at": None}
-        if 1 in found:
+        for one in read_rounds(_lines(run / trail_file), started=0.0):
+            number, known = one["review"], found.get(one["review"], {})
+            if 0 < number < first and "verdict" not in known:
+                found[number] = one | {"run_id": run.name, "at": None}
+                found[number]["decision"] = known.get("decision") or one.get("decision")
+        if "verdict" in found.get(1, {}):
             break
+    for number, one in own.items():
+        # A decision of this run is on the verdict of the run before it.
+        whole = "verdict" in one or number not in found
+        found[number] = one if whole else found[number] | {"decision": one["decision"]}
     return [found[number] for number in sorted(found)]
 
 
@@ -278,7 +316,14 @@ def _gate(record: Record) -> dict[str, Any]:
 
 
 def _run(
-    run: Path, summary: Record, line: Timeline, items: Sequence[dict[str, Any]], *, workflow: str, live: bool
+    run: Path,
+    summary: Record,
+    line: Timeline,
+    items: Sequence[dict[str, Any]],
+    keys: Sequence[dict[str, Any]],
+    *,
+    workflow: str,
+    live: bool,
 ) -> dict[str, Any]:
     counts = Counter(item["status"] for item in items)
     unseen = line.expected - len(items)
@@ -309,10 +354,17 @@ def _run(
         "tokens_out": sum(item["tokens_out"] for item in items),
         "waited_seconds": round(sum(item["waited_seconds"] for item in items), 3),
         "cost_usd": None if len(known) < len(costs) else round(sum(known), 6),
-        "cost_known_usd": round(sum(known), 6),
+        "cost_known_usd": round(sum(item["cost_known_usd"] for item in items), 6),
+        "pretended": _pretended(keys),  # no money was spent
         "coordination_overhead_percent": overhead,
         "trace_id": text_of(summary, "trace_id", 80),
+        "paused": _waiting(line.pause, line.last) if live and not summary else None,
+        "files": [name for name in _FILES if (run / name).is_file() and not (run / name).is_symlink()],
     }
+
+
+def _pretended(keys: Sequence[Record]) -> bool:
+    return bool(keys) and all(key.get("provider") == _MOCK for key in keys)
 
 
 def _iso(seconds: float | None) -> str | None:
@@ -334,7 +386,7 @@ def _keys(summary: Record, line: Timeline, items: Sequence[dict[str, Any]]) -> l
     for name in dict.fromkeys([*rows, *sorted({*line.keys, *made})]):
         row, timed = rows.get(name, {}), line.key(name)
         calls = made.get(name, [])
-        errors = [span for span in calls if span.get("error")]
+        errors = [span for span in calls if span.get("error") and span["error"] not in _REFUSALS]
         keys.append(
             {
                 "id": name,
@@ -385,6 +437,23 @@ def _overlaps(summary: Record) -> list[dict[str, Any]]:
     return told
 
 
+def _designs(items: Sequence[dict[str, Any]], worktree: Path) -> dict[str, str]:
+    """The documents of the approved items, by label."""
+    documents: dict[str, str] = {}
+    for item in items:
+        path = Path(item["output"] or "")
+        if item["status"] == Status.APPROVED and path.name and "://" not in item["output"]:
+            text = Trail(worktree=worktree, folder=path.parent).read(path.name, _DOCUMENT_BYTES)
+            if text is not None:
+                documents[item["label"]] = text
+    return documents
+
+
+def _overlaps_now(designs: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What a run whose end is not written would tell."""
+    return [{"items": list(one.items), "files": list(one.files)} for one in overlaps(designs)]
+
+
 def _trend(runs: Sequence[Path]) -> list[dict[str, Any]]:
     """One entry a finished run, the oldest first."""
     told: dict[str, dict[str, Any]] = {}
@@ -403,11 +472,12 @@ def _trend(runs: Sequence[Path]) -> list[dict[str, Any]]:
                 "wall_seconds": number_of(summary, "wall_seconds"),
                 "exit_code": number_of(summary, "exit_code"),
                 "approved": sum(row.get("status") == Status.APPROVED for row in rows),
+                "pretended": _pretended(_dicts(summary, "keys")),
             }
     return [told[name] for name in sorted(told)]
 
 
-# Keeping it small.
+# What a page need not show at first.
 
 
 def calm(item: Record) -> bool:
@@ -418,45 +488,3 @@ def calm(item: Record) -> bool:
         and item["filing"] not in {"wanted", "unknown"}
         and not any(span.get("error") or span["kind"] == "retry" for span in item["spans"])
     )
-
-
-def _weight(value: object) -> int:
-    """Bytes of a value as it stands in the page, where markup is escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return len(text.encode("utf-8", "replace")) + 5 * sum(text.count(mark) for mark in "<>&\u2028\u2029")
-
-
-def _fit(data: dict[str, Any]) -> None:
-    """Leave out diffs, then the length of texts, of calm items first, until the page is small enough."""
-    items = sorted(data["items"], key=calm)
-    diffs = {id(draft): _weight(draft["diff"]) for draft in _diffs(items)}
-    rest = _weight(data) - sum(diffs.values())
-    for most in (600, 200, 60):
-        for some in (filter(calm, items), items):
-            if rest > MOST_BYTES:
-                data["left_out"]["texts"] += _shorten(some, most)
-                rest = _weight(data) - sum(diffs.values())
-    room = min(DIFF_BYTES, MOST_BYTES - rest)
-    for item in items:
-        for draft in reversed(item["drafts"]):
-            if (weight := diffs.get(id(draft))) is not None:
-                room -= weight
-                if room < 0:
-                    draft["diff"], draft["left_out"] = "", True
-                    data["left_out"]["diffs"] += 1
-
-
-def _diffs(items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return (draft for item in items for draft in item["drafts"] if draft.get("diff"))
-
-
-def _shorten(items: Any, most: int) -> int:
-    cut = 0
-    for item in items:
-        for one in item["rounds"]:
-            for finding in one.get("findings", ()):
-                for name in ("text", "recommendation", "title"):
-                    if len(finding[name]) > most:
-                        finding[name] = finding[name][:most] + " …"
-                        cut += 1
-    return cut

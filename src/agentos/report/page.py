@@ -1,20 +1,26 @@
 """The report of a run as one self-contained HTML page: no network, works from disk. Any process.
 
-The policy in the page allows exactly our style and our script; all text is data, shown as text alone.
+The policy in the page allows exactly our style and our script; all text is data, shown as text alone. So that
+the page of hundreds of items stays small, its data is packed, and what does not fit is left out and counted.
 """
 
 import base64
 import hashlib
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from agentos.report.data import calm
+from agentos.report.timeline import shortened
 from agentos.store.files import PRIVATE_FILE, write_atomic
 
 REPORT = "report.html"
+MOST_BYTES = 2_700_000  # of the data as it stands in the page
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _ESCAPED = re.compile("[<>&\u2028\u2029]")
@@ -37,6 +43,97 @@ def embedded(data: Any) -> str:
     return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], text)
 
 
+def fitted(data: dict[str, Any]) -> str:
+    """The data as it stands in the page: packed; texts and then diffs left out, of calm items first."""
+    # The script takes the calls of the keys from the items.
+    keys = [
+        key | {"spans": [span for span in key["spans"] if span["kind"] != "call"]} for key in data["keys"]
+    ]
+    left_out = dict(data["left_out"])
+    page = data | {"items": [_copied(item) for item in data["items"]], "keys": keys, "left_out": left_out}
+    text = embedded(packed(page))
+    if _bytes(text) <= MOST_BYTES:
+        return text
+    items = sorted(page["items"], key=calm)
+    diffs = {id(draft): _bytes(embedded(draft["diff"])) for item in items for draft in _diffs(item)}
+    rest = _bytes(text) - sum(diffs.values())
+    for most in (600, 200, 60):
+        for some in (filter(calm, items), items):
+            if rest > MOST_BYTES:
+                left_out["texts"] += sum(_shorten(item, most) for item in some)
+                rest = _bytes(embedded(packed(page))) - sum(diffs.values())
+    room = MOST_BYTES - rest
+    for item in items:
+        for draft in reversed(list(_diffs(item))):
+            room -= diffs[id(draft)]
+            if room < 0:
+                draft["diff"], draft["left_out"] = "", True
+                left_out["diffs"] += 1
+    return embedded(packed(page))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _copied(item: dict[str, Any]) -> dict[str, Any]:
+    """An item whose texts and diffs can be cut without touching the caller's."""
+    rounds = [
+        one | {"findings": [dict(finding) for finding in one.get("findings", ())]}
+        for one in item.get("rounds", ())
+    ]
+    return item | {"rounds": rounds, "drafts": [dict(draft) for draft in item.get("drafts", ())]}
+
+
+def _diffs(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (draft for draft in item["drafts"] if draft.get("diff"))
+
+
+def _shorten(item: dict[str, Any], most: int) -> int:
+    cut = 0
+    for one in item["rounds"]:
+        for finding in one["findings"]:
+            for name in ("text", "recommendation", "title"):
+                if len(finding[name]) > most + 2:
+                    finding[name] = shortened(finding[name], most)
+                    cut += 1
+    return cut
+
+
+def packed(data: Any) -> dict[str, Any]:
+    """The same data with each text and each set of names written once; `unpacked` in run.js undoes it.
+
+    A list becomes [0, ...values], an object [number of its shape, ...values] and a text that is used again
+    "~" and its number; a text of its own that begins with "~" gets one more.
+    """
+    counts = Counter(_texts(data))
+    shared = [text for text, number in counts.most_common() if number > 1 and len(text) > 1]
+    numbers = {text: f"~{number}" for number, text in enumerate(shared)}
+    shapes: dict[tuple[str, ...], int] = {}
+
+    def pack(value: Any) -> Any:
+        if isinstance(value, str):
+            return numbers.get(value) or (f"~{value}" if value.startswith("~") else value)
+        if isinstance(value, dict):
+            shape = shapes.setdefault(tuple(value), len(shapes) + 1)
+            return [shape, *map(pack, value.values())]
+        if isinstance(value, list | tuple):
+            return [0, *map(pack, value)]
+        return value
+
+    found = pack(data)
+    return {"texts": shared, "shapes": [list(shape) for shape in shapes], "data": found}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        inner: Iterable[Any] = value.values() if isinstance(value, dict) else value
+        for one in inner:
+            yield from _texts(one)
+
+
 def report_html(data: dict[str, Any]) -> str:
     """The whole page."""
     style, script = asset("run.css"), asset("run.js")
@@ -55,7 +152,7 @@ def report_html(data: dict[str, Any]) -> str:
         "title": re.sub(r"[^\w.:-]", "_", str(data["run"]["run_id"])),
         "style": style,
         "script": script,
-        "data": embedded(data),
+        "data": fitted(data),
     }
     return _PLACE.sub(lambda match: places[match[1]], asset("report.html"))
 

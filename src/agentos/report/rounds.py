@@ -37,7 +37,8 @@ def read_rounds(records: Iterable[Record], *, started: float) -> list[dict[str, 
                 if number in rounds:
                     rounds[number]["decision"] = _decision(record)
                 else:
-                    rounds[number] = {"review": number, "decision": _decision(record)}
+                    # On a verdict of an earlier run.
+                    rounds[number] = {"review": number, "draft": draft, "decision": _decision(record)}
             case _:
                 pass
     return [rounds[number] for number in sorted(rounds)]

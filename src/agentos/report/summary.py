@@ -69,6 +69,8 @@ class Summary:
     folder: str
     overlaps: tuple[Overlap, ...] = ()
     trace_id: str = ""
+    needed_budget: float | None = None  # the least with which the next call would go out
+    needed_item_budget: float | None = None
 
     @property
     def cost_usd(self) -> float | None:

@@ -31,7 +31,17 @@ def text_of(record: Record, name: str, most: int = _TEXT) -> str | None:
     value = record.get(name)
     if not isinstance(value, str) or not value:
         return None
-    return value if len(value) <= most else value[:most] + " …"
+    return shortened(value, most)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of about so many characters, cut where a word ends."""
+    if len(text) <= most:
+        return text
+    kept = text[: most + 1]
+    words = kept.rstrip() if kept[-1].isspace() else kept.rpartition(" ")[0].rstrip()
+    # Without a space near the end there is no word to keep whole.
+    return (words if len(words) > most // 2 else text[:most]) + " …"
 
 
 def number_of(record: Record, name: str) -> float | None:
@@ -65,12 +75,14 @@ class ItemLine:
     reviews: int = 0
     attempts: int = 0
     error: str | None = None
+    output: str | None = None
     node: str | None = None
     filed: dict[str, Any] | None = None
     spans: list[Span] = field(default_factory=list)
     life: Span | None = None
     at_node: Span | None = None
     retry: Span | None = None
+    wait: Span | None = None  # for a lease
     filing: Span | None = None
 
     def end_retry(self, at: float) -> None:
@@ -78,8 +90,18 @@ class ItemLine:
             self.retry["end"] = max(self.retry["start"], min(self.retry["end"], at))
             self.retry = None
 
+    def end_wait(self, at: float) -> bool:
+        """End the wait for a lease; tell whether there was one."""
+        if (wait := self.wait) is None:
+            return False
+        wait["end"], self.wait = at, None
+        if at - wait["start"] < _LEAST_WAIT:
+            self.spans = [span for span in self.spans if span is not wait]
+        return True
+
     def end_life(self, at: float, **more: Any) -> None:
         self.end_retry(at)
+        self.end_wait(at)
         for span in (self.at_node, self.life, self.filing):
             if span is not None:
                 span["end"] = at
@@ -193,10 +215,22 @@ def _at_node(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
     item.spans.append(item.at_node)
 
 
+def _waiting(_line: Timeline, item: ItemLine, event: Record, at: float) -> None:
+    item.end_retry(at)
+    if item.wait is None:
+        item.wait = {"kind": "wait", "start": at, "end": at}
+        item.spans.append(item.wait)
+    told = {"reason": text_of(event, "reason"), "model": text_of(event, "model", 100)}
+    item.wait.update({name: value for name, value in told.items() if value is not None})
+    item.wait.pop("until", None)
+    if (seconds := number_of(event, "until_seconds")) is not None:
+        item.wait["until"] = round(at + max(0.0, seconds), 3)
+
+
 def _leased(line: Timeline, item: ItemLine, event: Record, at: float) -> None:
     item.end_retry(at)
     waited = number_of(event, "waited") or 0.0
-    if waited >= _LEAST_WAIT:
+    if not item.end_wait(at) and waited >= _LEAST_WAIT:
         item.spans.append({"kind": "wait", "start": max(0.0, round(at - waited, 3)), "end": at})
     key = text_of(event, "key", 80) or "?"
     call: Span = {"kind": "call", "start": at, "end": at, "node": item.node, "key": key, "open": True}
@@ -249,6 +283,7 @@ def _ended(item: ItemLine, event: Record, at: float) -> None:
     item.verdict = text_of(event, "verdict", 40)
     item.reviews = count_of(event, "reviews") or item.reviews
     item.error = text_of(event, "error")
+    item.output = text_of(event, "output", 500)
     item.end_life(at, ended=item.status, error=item.error)
 
 
@@ -257,6 +292,7 @@ _OF_AN_ITEM: dict[str, Callable[[Timeline, ItemLine, Record, float], None]] = {
     "started": _started,
     "ready": _ready,
     "node": _at_node,
+    "waiting": _waiting,
     "leased": _leased,
     "settled": _settled,
     "returned": _settled,
@@ -287,6 +323,8 @@ def _run_finished(line: Timeline, event: Record, at: float) -> None:
 
 def _paused(line: Timeline, event: Record, at: float) -> None:
     line.pause = _mark("pause", at, text_of(event, "reason") or "no key can be used") | {"open": True}
+    if (seconds := number_of(event, "seconds")) is not None:
+        line.pause["until"] = round(at + max(0.0, seconds), 3)
     line.marks.append(line.pause)
 
 
@@ -383,10 +421,12 @@ def _close(line: Timeline, over: float, *, live: bool) -> None:
     """End at the run's end whatever is open."""
     for item in line.items.values():
         if item.status == RUNNING:
-            for span in (item.life, item.at_node, item.filing):
+            for span in (item.life, item.at_node, item.filing, item.wait):
                 if span is not None:
                     span["open"] = True
+            waits = item.wait
             item.end_life(over)
+            item.wait = waits  # what it waits for is still to be told
             item.status = RUNNING if live else CUT_OFF
         for span in item.spans:
             _end(span, over)

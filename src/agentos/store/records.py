@@ -156,6 +156,11 @@ class Records:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
+    @property
+    def folder(self) -> Path:
+        """Where the records are, and locks beside them."""
+        return self._path.parent
+
     @contextmanager
     def _writing(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         assert self._lock is not None
@@ -294,24 +299,27 @@ class Records:
                     (status.value, reviews, error, now, item.workflow, item.id),
                 )
 
-    def begin_run(self, run_id: str, workflow: str, continues: str | None) -> None:
-        """Note a run and the unfinished one it goes on from."""
+    def begin_run(
+        self, run_id: str, workflow: str, items: Iterable[str], alive: Callable[[str], bool]
+    ) -> None:
+        """Note a run, and that it goes on from those that were stopped while they paid for its items."""
+        rows = self._rows(
+            "SELECT DISTINCT run_id, item FROM run JOIN call USING (run_id, workflow)"
+            " WHERE workflow = ? AND NOT finished AND continued_by IS NULL",
+            workflow,
+        )
+        meant = set(items)
+        before = {row["run_id"] for row in rows if row["item"] in meant}
         with self._writing() as db:
-            row = {"run_id": run_id, "workflow": workflow, "continues": continues}
-            _insert(db, "run", row)
+            _insert(db, "run", {"run_id": run_id, "workflow": workflow})
+            for run in before:
+                if not alive(run):
+                    db.execute("UPDATE run SET continued_by = ? WHERE run_id = ?", (run_id, run))
 
     def finish_run(self, run_id: str) -> None:
         """Note that a run came to its own end: the next one begins with an untouched budget."""
         with self._writing() as db:
             db.execute("UPDATE run SET finished = 1 WHERE run_id = ?", (run_id,))
-
-    def unfinished_run(self, workflow: str, alive: Callable[[str], bool]) -> str | None:
-        """The latest run of the workflow that is not at work, if it was stopped before its end."""
-        rows = self._rows(
-            "SELECT run_id, finished FROM run WHERE workflow = ? ORDER BY run_id DESC", workflow
-        )
-        latest = next((row for row in rows if not alive(row["run_id"])), None)
-        return None if latest is None or latest["finished"] else str(latest["run_id"])
 
     def pay(self, paid: Paid) -> bool:
         """Note a paid call; False if it was noted before."""
@@ -320,15 +328,16 @@ class Records:
             _insert(db, "call", asdict(paid), "OR IGNORE")
             return db.total_changes > before
 
-    def spent_in_chain(self, workflow: str, run_id: str | None) -> dict[str, float]:
-        """What a run and those it goes on from have spent, by item."""
+    def spent_before(self, workflow: str, run_id: str) -> dict[str, float]:
+        """What the runs that a run goes on from have spent, by item."""
         rows = self._rows(
             "WITH RECURSIVE chain (run_id) AS"
-            " (VALUES (?) UNION SELECT continues FROM run JOIN chain USING (run_id))"
+            " (VALUES (?) UNION SELECT run.run_id FROM run JOIN chain ON run.continued_by = chain.run_id)"
             " SELECT item, total(usd) AS usd FROM call JOIN chain USING (run_id)"
-            " WHERE workflow = ? GROUP BY item",
+            " WHERE workflow = ? AND run_id != ? GROUP BY item",
             run_id,
             workflow,
+            run_id,
         )
         return {row["item"]: row["usd"] for row in rows}
 
@@ -343,7 +352,7 @@ class Records:
         """How many tokens a call of each role wrote on average."""
         rows = self._rows(
             "SELECT role, CAST(avg(tokens_out) AS INTEGER) AS usual FROM call"
-            " WHERE workflow = ? GROUP BY role",
+            " WHERE workflow = ? AND tokens_out > 0 GROUP BY role",
             workflow,
         )
         return {row["role"]: row["usual"] for row in rows}
@@ -388,11 +397,17 @@ class Records:
         rows = self._rows("SELECT * FROM filing WHERE workflow = ?", workflow)
         return {(row["item"], row["input_hash"]): _filing(row) for row in rows}
 
-    def want_filing(self, item: Item, state: FilingState) -> None:
-        """Note whether an approved item is to be filed; one that was ever sent stays as it is."""
-        assert state in {FilingState.WANTED, FilingState.KEPT}
-        with self._writing(durable=True) as db:
-            db.execute(_WISH, (*_key(item), state.value, timestamp()))
+    def unknown_filings(self) -> tuple[Filing, ...]:
+        """Attempts to file whose end is not known, of any item and text."""
+        rows = self._rows("SELECT * FROM filing WHERE state = 'intended' ORDER BY workflow, item, updated_at")
+        return tuple(_filing(row) for row in rows)
+
+    def latest_filing(self) -> str | None:
+        """When something was last sent to GitHub from this home, or may have been."""
+        (row,) = self._rows(
+            "SELECT max(max(updated_at, ifnull(attempted_at, ''))) AS at FROM filing WHERE marker != ''"
+        )
+        return row["at"] or None
 
     def intend(self, item: Item, *, repository: str, marker: str, at: str) -> None:
         """Note an attempt to file, before anything is sent; what was noted survives a power cut."""
@@ -407,7 +422,7 @@ class Records:
                 (*_key(item), repository, marker, at, at),
             )
 
-    def filed(self, item: Item, *, number: int, url: str) -> None:
+    def filed(self, item: Item | Filing, *, number: int, url: str) -> None:
         """Note that the issue is there; written once."""
         with self._writing(durable=True) as db:
             db.execute(
@@ -421,7 +436,17 @@ class Records:
         with self._writing() as db:
             db.execute(f"UPDATE outcome SET output = ? WHERE {_THIS_ITEM}", (output, *_key(item)))  # noqa: S608
 
-    def filing_failed(self, item: Item, *, error: str, unknown: bool) -> None:
+    def not_there(self, row: Filing, state: FilingState) -> None:
+        """Note that an attempt surely made no issue, and what becomes of its document now."""
+        assert state in {FilingState.WANTED, FilingState.KEPT}
+        with self._writing(durable=True) as db:
+            db.execute(
+                "UPDATE filing SET state = ?, error = NULL, updated_at = ?"  # noqa: S608
+                f" WHERE {_THIS_ITEM} AND state = 'intended'",
+                (state.value, timestamp(), *_key(row)),
+            )
+
+    def filing_failed(self, item: Item | Filing, *, error: str, unknown: bool) -> None:
         """Note why an item is not filed; unknown, it stays intended, else it is wanted again."""
         with self._writing(durable=True) as db:
             if unknown:
@@ -448,8 +473,8 @@ _WISH = (
 _THIS_ITEM = "workflow = ? AND item = ? AND input_hash = ?"
 
 
-def _key(item: Item) -> tuple[str, str, str]:
-    return item.workflow, item.id, item.input_hash
+def _key(item: Item | Filing) -> tuple[str, str, str]:
+    return item.workflow, item.item if isinstance(item, Filing) else item.id, item.input_hash
 
 
 def _filing(row: dict[str, Any]) -> Filing:

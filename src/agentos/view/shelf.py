@@ -277,12 +277,10 @@ def _part(path: Path, after: int | None) -> tuple[bytes, int, int]:
 
 
 def _entries(run: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of every regular file of a run."""
+    """Name, size and time of every regular file of a run; a link is passed over."""
     found = []
     with contextlib.suppress(OSError), os.scandir(run) as entries:
         for entry in entries:
-            if entry.is_symlink():
-                raise NotThere(f"Run {run.name} has a link in its folder, {entry.name!r}; it is not shown.")
             with contextlib.suppress(OSError):
                 if entry.is_file(follow_symlinks=False):
                     info = entry.stat(follow_symlinks=False)

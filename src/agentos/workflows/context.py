@@ -7,7 +7,7 @@ A file that looks like a secret is refused in either case: passed by in silence,
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +18,7 @@ from agentos.errors import UsageError
 MAX_FILE_BYTES = 100_000
 MAX_TOTAL_BYTES = 400_000
 MAX_FILES = 200
+SHORTEST_KEY = 8  # characters; less stands in many texts by chance
 MAX_ENTRIES = 20_000  # what is looked at in folders, whether taken or not
 _PASSED_BY = frozenset({"node_modules", "__pycache__"})  # and everything hidden
 _NEVER = frozenset({".git", ".agentos"})  # not even when named: urls with passwords, logs, records
@@ -50,6 +51,12 @@ _TOKEN = re.compile(
     r"""(?:secret|token|api_?key|access_?key)["']?\s{0,9}(?:=|:|=>|:=)\s{0,9}["']([A-Za-z0-9+/=_.-]{16,200})["']""",
     re.IGNORECASE,
 )
+# Without quotes, as in a file of variables: the whole line, and it must look like chance.
+_VARIABLE = re.compile(
+    r"^\s{0,20}(?:export\s{1,9})?\w{0,60}(?:passw(?:or)?d|secret|token|key)\w{0,20}\s{0,9}[=:]\s{0,9}([A-Za-z0-9+/=_-]{10,200})\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+]{1,20}://[^\s/:@]{1,100}:([^\s/@]{6,200})@", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"passw|secret|example|sample|change|your|test|dummy|fake|placeholder|redacted|xxx|\*\*\*|\.\.\.|[<>{}$%]",
     re.IGNORECASE,
@@ -192,6 +199,14 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def refuse_known(texts: Mapping[str, str], secrets: Iterable[str]) -> None:
+    """Refuse files that hold one of the keys in use, whatever it looks like."""
+    for secret in secrets:
+        for name, text in texts.items():
+            if len(secret) >= SHORTEST_KEY and secret in text:
+                raise UsageError(f"--context: {name} is refused: it holds a key of yours. Nothing was sent.")
+
+
 def secret_in(text: str) -> str | None:
     """Say what in a text looks like a secret and where, without a character of it."""
     for what, pattern in _SECRET_TEXTS:
@@ -200,11 +215,15 @@ def secret_in(text: str) -> str | None:
     for found in _PASSWORD.finditer(text):
         if not _PLACEHOLDER.search(found[1]):
             return f"line {_line(text, found)} looks like a password"
-    for found in _TOKEN.finditer(text):
-        value = found[1]
-        random = any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and len(set(value)) > 9
-        if random and not _PLACEHOLDER.search(value):
-            return f"line {_line(text, found)} looks like a key or token"
+    for pattern in (_TOKEN, _VARIABLE):
+        for found in pattern.finditer(text):
+            value = found[1]
+            mixed = sum(map(str.isdigit, value)) > 1 and any(map(str.isalpha, value))
+            if mixed and len(set(value)) > 7 and not _PLACEHOLDER.search(value):
+                return f"line {_line(text, found)} looks like a key or token"
+    for found in _ADDRESS.finditer(text):
+        if not _PLACEHOLDER.search(found[1]):
+            return f"line {_line(text, found)} is an address with a password in it"
     return None
 
 

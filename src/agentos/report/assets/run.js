@@ -110,11 +110,22 @@ function date(text) {
 
 // ---- Making elements -------------------------------------------------------------------------------------
 
+// Marks that turn the direction of writing are shown, never obeyed: they can make a text read as another one.
+const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function visible(text) {
+  return String(text).replace(TURNS, (mark) => "[U+" + mark.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "]");
+}
+
+function attribute(node, name, value) {
+  node.setAttribute(name, name === "title" || name.startsWith("aria-") ? visible(value) : value);
+}
+
 function fill(node, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) fill(node, child);
-    else node.append(child instanceof Node ? child : String(child));
+    else node.append(child instanceof Node ? child : visible(child));
   }
   return node;
 }
@@ -125,7 +136,7 @@ function h(tag, attributes, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "class") node.className = value;
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    else attribute(node, name, value === true ? "" : value);
   }
   return fill(node, children);
 }
@@ -133,7 +144,7 @@ function h(tag, attributes, ...children) {
 function s(tag, attributes, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value !== null && value !== undefined) node.setAttribute(name, value);
+    if (value !== null && value !== undefined) attribute(node, name, value);
   }
   return fill(node, children);
 }
@@ -214,6 +225,7 @@ class Page {
   build(element) {
     this.root = h("div", { class: "ar" });
     this.head = h("header", { class: "ar-head" });
+    this.notice = h("p", { class: "ar-notice", role: "status", hidden: true });
     this.stats = h("dl", { class: "ar-stats" });
     this.chips = h("div", { class: "ar-chips", role: "group", "aria-label": "Show only items that ended as" });
     this.search = h("input", {
@@ -258,7 +270,7 @@ class Page {
       onkeydown: (event) => { if (event.key === "Escape") { event.stopPropagation(); this.close(); } },
     });
     this.root.append(
-      hatches(), this.head, this.stats,
+      hatches(), this.head, this.notice, this.stats,
       h("div", { class: "ar-filter" }, this.search, this.chips, this.shown),
       h("section", { class: "ar-panel ar-timeline", "aria-labelledby": "ar-timeline-title" },
         h("div", { class: "ar-bar" }, h("h2", { id: "ar-timeline-title" }, "Timeline"), this.views.node,
@@ -290,6 +302,7 @@ class Page {
 
   update(data) {
     this.data = data;
+    callsOfKeys(data);
     this.items = new Map(data.items.map((item, order) => [item.label, Object.assign(item, { order, calm: calm(item) })]));
     this.ends = Math.max(data.run.wall_seconds || 0, 0.001,
       ...data.items.map((item) => item.spans.reduce((last, span) => Math.max(last, span.end), 0)));
@@ -313,16 +326,16 @@ class Page {
   refresh() {
     const { data, state } = this;
     this.visible = data.items.filter((item) => this.matches(item));
-    this.section("head", [data.run, data.trend], () => { this.drawHead(); this.drawStats(); });
+    this.section("head", [data.run, data.trend], () => { this.drawHead(); this.drawNotice(); this.drawStats(); });
     this.section("chips", [data.run.totals, [...state.statuses]], () => this.drawChips());
     const all = this.visible.length === data.items.length;
     this.shown.textContent = all ? "" : this.visible.length + " of " + data.items.length + " shown";
     this.drawTimeline();
     this.drawItems();
     this.section("keys", data.keys.map((key) => [key.id, key.state, key.calls, key.rate_limited, key.errors, key.tokens_in, key.busy_seconds]), () => this.drawKeys());
-    this.section("overlaps", data.overlaps, () => this.drawOverlaps());
+    this.section("overlaps", [data.overlaps, noOverlap(data.run)], () => this.drawOverlaps());
     this.section("trend", data.trend, () => this.drawTrend());
-    this.section("foot", [data.run.run_id, data.left_out], () => this.drawFoot());
+    this.section("foot", [data.run.run_id, data.run.live, data.run.files, data.left_out], () => this.drawFoot());
     if (state.open) {
       const item = this.items.get(state.open);
       if (item) this.section("detail", item, () => this.drawDetail(item)); else this.close();
@@ -374,6 +387,14 @@ class Page {
       h("div", { class: "ar-ended" }, ended), bar);
   }
 
+  drawNotice() {
+    const { paused } = this.data.run;
+    this.notice.hidden = !paused;
+    const left = paused && paused.seconds_left;
+    if (paused) this.notice.replaceChildren(statusIcon("paused"), h("span", {}, h("b", {}, "Paused: "), paused.reason,
+      left === null ? "" : left > 0 ? "; goes on in about " + seconds(left) : "; goes on any moment"));
+  }
+
   drawStats() {
     const { run, trend, parallelism } = this.data;
     const stat = (name, value, note, extra) => h("div", { class: "ar-stat" }, h("dt", {}, name), h("dd", {}, h("span", { class: "ar-value" }, value), note ? h("span", { class: "ar-note" }, note) : null, extra));
@@ -385,7 +406,7 @@ class Page {
       stat("Waited for keys", seconds(run.waited_seconds), "all items"),
       stat("Overhead", percent(run.coordination_overhead_percent), null, spark(trend.map((one) => one.overhead), "Overhead of the last runs")),
       stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokens(run.tokens_in) + " in, " + tokens(run.tokens_out) + " out"),
-      stat("Cost", cost, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null, spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
+      stat("Cost", cost, [run.pretended ? "pretended: a mock" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
   }
 
   drawChips() {
@@ -783,19 +804,19 @@ class Page {
   }
 
   itemRow(item) {
-    const text = item.output || item.error || item.reason || (item.node ? "at " + item.node : "");
-    const signature = JSON.stringify([item.status, item.title, item.rounds.map((one) => one.verdict), item.reviews, item.attempts, item.seconds, item.waited_seconds, item.tokens_in, item.tokens_out, item.cost_usd, text]);
+    const text = item.output || item.error || item.reason || waitingFor(item) || (item.node ? "at " + item.node : "");
+    const signature = JSON.stringify([item.status, item.title, item.rounds.map((one) => one.verdict), item.reviews, item.attempts, item.seconds, item.waited_seconds, item.tokens_in, item.tokens_out, item.cost_usd, item.cost_known_usd, text]);
     const kept = this.rowCache.get(item.label);
     if (kept && kept.signature === signature) return kept.row;
     const row = h("tr", { onclick: (event) => { if (!event.target.closest("a,button") && !String(getSelection())) this.open(item.label); } },
       h("th", { scope: "row" }, h("button", { type: "button", class: "ar-open", "data-focus": "row-" + item.label, onclick: () => this.open(item.label) }, item.label), item.title ? h("span", { class: "ar-sub" }, item.title) : null),
       h("td", {}, badge(item.status)),
-      h("td", {}, h("span", { class: "ar-verdicts" }, item.reviews ? h("span", { class: "ar-count" }, item.reviews) : "–", item.rounds.filter((one) => one.verdict).slice(-8).map((one) => h("span", { class: "ar-pip ar-s-" + (VERDICTS[one.verdict] || "pending"), title: "Round " + one.review + ": " + one.verdict }, one.verdict.slice(0, 1), h("span", { class: "ar-sr" }, one.verdict.slice(1) + " "))))),
+      h("td", {}, h("span", { class: "ar-verdicts" }, item.reviews ? h("span", { class: "ar-count" }, item.reviews) : "–", item.rounds.filter((one) => one.verdict).slice(-8).map((one) => h("span", { class: "ar-pip ar-s-" + (VERDICTS[one.verdict] || "pending"), title: "Round " + one.review + ": " + one.verdict }, h("span", { "aria-hidden": "true" }, one.verdict.slice(0, 1)), h("span", { class: "ar-sr" }, " " + one.verdict + " "))))),
       h("td", { class: "ar-num" + (item.attempts > 1 ? " ar-warn" : "") }, item.attempts || "–"),
       h("td", { class: "ar-num" }, item.seconds ? seconds(item.seconds) : "–"),
       h("td", { class: "ar-num" }, item.waited_seconds >= 0.005 ? seconds(item.waited_seconds) : "–"),
       h("td", { class: "ar-num" }, item.tokens_in + item.tokens_out ? tokens(item.tokens_in + item.tokens_out) : "–"),
-      h("td", { class: "ar-num" }, item.tokens_in + item.tokens_out || item.cost_usd ? money(item.cost_usd) : "–"),
+      h("td", { class: "ar-num" }, costOf(item) || "–"),
       h("td", { class: "ar-c-told" }, h("span", { class: "ar-clip", title: text }, text)));
     this.rowCache.set(item.label, { signature, row });
     return row;
@@ -841,17 +862,16 @@ class Page {
     const opened = new Set([...this.panel.querySelectorAll("details[open]")].map((node) => node.dataset.name));
     const fact = (name, value) => (value === null || value === undefined || value === "" ? null : [h("dt", {}, name), h("dd", {}, value)]);
     const lives = item.spans.filter((span) => span.kind === "life");
-    this.panel.setAttribute("aria-label", item.label);
+    attribute(this.panel, "aria-label", item.label);
     const neighbours = this.visible.map((one) => one.label);
     const at = neighbours.indexOf(item.label);
     const step = (by, text, name) => h("button", { class: "ar-button ar-square", type: "button", "aria-label": name, "data-focus": "step" + by, disabled: !neighbours[at + by], onclick: () => this.open(neighbours[at + by]) }, text);
-    const wholeCost = item.tokens_in + item.tokens_out || item.cost_usd ? money(item.cost_usd) : null;
     this.panel.replaceChildren(...[
       h("div", { class: "ar-detail-head" },
         h("div", {}, h("h2", {}, item.label), item.title ? h("p", { class: "ar-muted" }, item.title) : null),
         h("div", { class: "ar-detail-tools" }, step(-1, "↑", "Previous item"), step(1, "↓", "Next item"),
           h("button", { class: "ar-button ar-square", type: "button", "aria-label": "Close", "data-focus": "close", onclick: () => this.close() }, "×"))),
-      h("p", { class: "ar-detail-status" }, badge(item.status), item.node ? h("span", { class: "ar-muted" }, "at " + item.node) : null),
+      h("p", { class: "ar-detail-status" }, badge(item.status), item.node ? h("span", { class: "ar-muted" }, "at " + item.node) : null, item.waiting ? h("span", { class: "ar-muted" }, waitingFor(item)) : null),
       item.error && item.error !== (item.rounds.at(-1) || {}).reason ? h("p", { class: "ar-callout ar-s-" + item.status }, item.error) : null,
       item.reason ? h("p", { class: "ar-callout" }, item.reason) : null,
       lives.length ? this.miniature(item, lives) : null,
@@ -859,7 +879,7 @@ class Page {
         fact("Time", item.seconds ? seconds(item.seconds) : null), fact("Waited", item.waited_seconds >= 0.005 ? seconds(item.waited_seconds) : null),
         fact("Reviews", item.reviews || null), fact("Starts", item.attempts || null),
         fact("Tokens", item.tokens_in + item.tokens_out ? tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out" : null),
-        fact("Cost", wholeCost),
+        fact("Cost", costOf(item)),
         fact("Output", item.output && !item.filed ? h("code", {}, item.output) : null),
         fact("Filed", item.filed ? filedLink(item.filed) : item.filing ? FILINGS[item.filing] || item.filing : null),
         fact("Log", item.log ? this.fileLink(item.log) || h("code", {}, item.log) : null),
@@ -898,7 +918,9 @@ class Page {
     };
     const numbers = [...new Set([...drafts.keys(), ...gates.keys()])].sort((a, b) => a - b);
     for (const round of item.rounds) {
-      for (const number of numbers) if (round.draft !== null && number <= round.draft) draftPart(number);
+      // A round that does not say its draft is on one of an earlier run.
+      const upto = round.draft ?? (round === item.rounds.at(-1) ? Infinity : round.review);
+      for (const number of numbers) if (number <= upto) draftPart(number);
       parts.push(this.roundPart(round, round !== item.rounds.at(-1)));
     }
     for (const number of numbers) draftPart(number);
@@ -944,7 +966,7 @@ class Page {
     const most = Math.max(0.001, ...keys.map((key) => key.busy_seconds));
     this.keys.replaceChildren(h("div", { class: "ar-bar" }, h("h2", {}, "Keys")),
       keys.length ? h("div", { class: "ar-scroll", tabindex: "0", role: "region", "aria-label": "Keys, as a table" }, h("table", { class: "ar-table" }, h("caption", { class: "ar-sr" }, "Keys of the run"),
-        h("thead", {}, h("tr", {}, ["Key", "State", "Calls", "429s", "Failed", "In calls", "Rested", "Tokens"].map((text, n) => h("th", { scope: "col", class: n > 1 ? "ar-num" : null }, text)))),
+        h("thead", {}, h("tr", {}, ["Key", "State", "Calls", "429s", "Other failures", "In calls", "Rested", "Tokens"].map((text, n) => h("th", { scope: "col", class: n > 1 ? "ar-num" : null }, text)))),
         h("tbody", {}, keys.map((key) => {
           const bar = s("svg", { class: "ar-meter", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { class: "ar-meter-back", width: 100, height: 4, rx: 2 }), s("rect", { class: "ar-meter-fill", width: key.busy_seconds / most * 100, height: 4, rx: 2 }));
           return h("tr", {}, h("th", { scope: "row" }, h("span", { class: "ar-keyname" }, key.id), h("span", { class: "ar-sub" }, [key.provider, key.group && key.group !== key.id ? "group " + key.group : null].filter(Boolean).join(", "))),
@@ -961,7 +983,7 @@ class Page {
         h("p", {}, one.items.map((label) => this.items.has(label)
           ? h("button", { type: "button", class: "ar-link", "data-focus": "overlap-" + label + one.files[0], onclick: () => this.open(label) }, label) : h("span", {}, label))),
         h("ul", {}, one.files.map((file) => h("li", {}, h("code", {}, file)))))))
-        : h("p", { class: "ar-muted ar-pad" }, "No two designs of this run change the same file."));
+        : h("p", { class: "ar-muted ar-pad" }, noOverlap(this.data.run)));
   }
 
   drawTrend() {
@@ -973,15 +995,15 @@ class Page {
       return h("figure", { class: "ar-trend" },
         h("figcaption", {}, title, h("b", {}, values.at(-1) === null ? "unknown" : show(values.at(-1)))),
         s("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": title + ", the oldest run first: " + values.map((value) => (value === null ? "unknown" : show(value))).join(", ") },
-          values.map((value, n) => s("rect", { class: "ar-col" + (n === values.length - 1 ? " ar-now" : ""), x: n * width + width * 0.12, width: width * 0.76, y: value === null ? 39 : 40 - Math.max(1, value / most * 38), height: value === null ? 1 : Math.max(1, value / most * 38) }, s("title", {}, trend[n].run_id + ": " + (value === null ? "unknown" : show(value)))))));
+          values.map((value, n) => s("rect", { class: "ar-col" + (n === values.length - 1 ? " ar-now" : ""), x: n * width + width * 0.12, width: width * 0.76, y: value === null ? 39 : 40 - Math.max(1, value / most * 38), height: value === null ? 1 : Math.max(1, value / most * 38) }, s("title", {}, trend[n].run_id + ": " + (value === null ? "unknown" : show(value) + (show === money && trend[n].pretended ? ", pretended" : "")))))));
     };
-    this.trend.replaceChildren(h("div", { class: "ar-bar" }, h("h2", {}, "Last runs"), h("span", { class: "ar-muted" }, trend.length > 1 ? counted(trend.length, "run") + ", the latest on the right" : "no earlier run")),
+    this.trend.replaceChildren(h("div", { class: "ar-bar" }, h("h2", {}, "Last runs"), h("span", { class: "ar-muted" }, trend.length > 1 ? counted(trend.length, "run") + ", the latest on the right" : !trend.length ? "no run is over yet" : trend[0].run_id === this.data.run.run_id ? "this one is the first" : "one earlier run")),
       h("div", { class: "ar-trends" }, chart("Overhead", trend.map((one) => one.overhead), percent), chart("Cost", trend.map((one) => one.cost_usd), money), chart("Wall time", trend.map((one) => one.wall_seconds), seconds), chart("Approved", trend.map((one) => one.approved), String)));
   }
 
   drawFoot() {
     const { left_out: out } = this.data;
-    const links = ["summary.md", "summary.json", "events.jsonl", "coordinator.log"].map((name) => this.fileLink(name)).filter(Boolean);
+    const links = (this.data.run.files || []).map((name) => this.fileLink(name)).filter(Boolean);
     this.foot.replaceChildren(...[
       out.diffs ? h("p", {}, counted(out.diffs, "diff") + " left out to keep the page small; the drafts are in the lineage.") : null,
       out.texts ? h("p", {}, counted(out.texts, "text") + " of findings cut to keep the page small; the audit trails have them whole.") : null,
@@ -992,6 +1014,45 @@ class Page {
 }
 
 // ---- Parts of the page -----------------------------------------------------------------------------------
+
+function waitingFor(item) {
+  if (!item.waiting) return "";
+  const { reason, seconds_left: left } = item.waiting;
+  return "waits for a key" + (reason ? ": " + reason : "") + (left ? ", about " + seconds(left) + " more" : "");
+}
+
+function costOf(item) {
+  if (item.cost_usd === null && item.cost_known_usd > 0) return "≥ " + money(item.cost_known_usd);
+  return item.tokens_in + item.tokens_out || item.cost_usd ? money(item.cost_usd) : null;
+}
+
+function noOverlap(run) {
+  if (run.compared === null || run.compared === undefined) return "No two designs of this run change the same file.";
+  if (run.compared < (run.totals.approved || 0) || !run.compared) return run.live ? "Overlaps are listed when the run is over." : "Nobody looked for overlaps: the run was cut off.";
+  return "None among the " + counted(run.compared, "design") + " approved " + (run.live ? "so far." : "before the run was cut off.");
+}
+
+// The calls of a key are those that the items made with it.
+function callsOfKeys(data) {
+  const made = new Map(data.keys.map((key) => [key.id, []]));
+  for (const item of data.items) for (const span of item.spans) {
+    if (span.kind === "call" && made.has(span.key)) made.get(span.key).push(Object.assign({}, span, { item: item.label }));
+  }
+  for (const key of data.keys) {
+    key.spans = [...key.spans.filter((span) => span.kind !== "call"), ...made.get(key.id)].sort((a, b) => a.start - b.start);
+  }
+}
+
+// Undoes `packed` of page.py.
+function unpacked({ texts, shapes, data }) {
+  const unpack = (value) => {
+    if (typeof value === "string" && value[0] === "~") return value[1] === "~" ? value.slice(1) : texts[value.slice(1)];
+    if (!Array.isArray(value)) return value;
+    if (value[0] === 0) return value.slice(1).map(unpack);
+    return Object.fromEntries(shapes[value[0] - 1].map((name, n) => [name, unpack(value[n + 1])]));
+  };
+  return unpack(data);
+}
 
 function decode(text) {
   try { return decodeURIComponent(text); } catch { return text; }
@@ -1105,7 +1166,7 @@ function drawItem(plot, item, x, height, roomy, plain) {
       if (span.ready > span.start && x(span.ready) - x(span.start) > 2) parts.push(box({ start: span.start, end: span.ready }, x, pad, tall, "ar-boot"));
     } else if (kind === "node") parts.push(box(span, x, pad, tall, "ar-node " + nodeClass(span.node), 0.5));
     else if (kind === "call") parts.push(box(span, x, pad, tall, "ar-call " + (span.error ? "ar-bad" : nodeClass(span.node)) + (span.open ? " ar-alive" : ""), span.error ? 3 : 1.5));
-    else parts.push(box(span, x, pad, tall, "ar-" + kind));
+    else parts.push(box(span, x, pad, tall, "ar-" + kind + (span.open ? " ar-alive" : "")));
   }
   let last = null;
   for (const span of item.spans) if (span.kind === "life") {
@@ -1189,7 +1250,7 @@ function toldRow(row) {
   }
   const { item } = row;
   return [item.label + (item.title ? " " + item.title : ""), ["status", statusOf(item.status).word], ["reviews", item.reviews], ["time", seconds(item.seconds)],
-    ...(item.waited_seconds >= 0.005 ? [["waited", seconds(item.waited_seconds)]] : []), ...(item.tokens_in ? [["tokens", tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out"]] : []), ...(item.error ? [["reason", clipped(item.error)]] : [])];
+    ...(item.waited_seconds >= 0.005 ? [["waited", seconds(item.waited_seconds)]] : []), ...(item.waiting ? [["now", waitingFor(item)]] : []), ...(item.tokens_in ? [["tokens", tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out"]] : []), ...(item.error ? [["reason", clipped(item.error)]] : [])];
 }
 
 function clipped(text) {
@@ -1212,7 +1273,7 @@ function told(span, row) {
     case "node":
       return ["Node " + (span.node || "?"), ...of, ["round", span.round], when, ...long];
     case "wait":
-      return ["Waits for a key", ...of, when, ...long];
+      return ["Waits for a key", ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : []), ...(span.model ? [["model", span.model]] : [])];
     case "retry":
       return ["Waits before a retry", ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : [])];
     case "filing":
@@ -1235,6 +1296,8 @@ function told(span, row) {
 // ---- The door --------------------------------------------------------------------------------------------
 
 window.AgentosRun = {
+  visible,
+  unpacked,
   mount(element, data, options) {
     const page = new Page(element, data, options);
     return { update: (next) => page.update(next), open: (label) => page.open(label), destroy: () => page.destroy() };
@@ -1243,7 +1306,7 @@ window.AgentosRun = {
 
 const embedded = document.getElementById("agentos-run-data");
 if (embedded) {
-  window.AgentosRun.mount(document.getElementById("agentos-run"), JSON.parse(embedded.textContent), { hash: true });
+  window.AgentosRun.mount(document.getElementById("agentos-run"), unpacked(JSON.parse(embedded.textContent)), { hash: true });
   performance.mark("agentos-run-ready");
 }
 })();

@@ -1,8 +1,8 @@
--- One row a run: which unfinished run it goes on from, so that a budget counts what was spent before a stop.
+-- One row a run: which run went on from it, so that a budget counts what was spent before a stop.
 CREATE TABLE run (
     run_id TEXT NOT NULL PRIMARY KEY,
     workflow TEXT NOT NULL,
-    continues TEXT,
+    continued_by TEXT,
     finished INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 

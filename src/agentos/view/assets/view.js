@@ -4,6 +4,7 @@
 (() => {
   const AT_MOST = { log: 400000, news: 4000, retry: 3000, search: 150 }; // characters, milliseconds
   const $ = (id) => document.getElementById(id);
+  const { visible } = window.AgentosRun;
 
   const state = {
     project: "",
@@ -24,12 +25,12 @@
     for (const [name, value] of Object.entries(settings || {})) {
       if (value === null || value === undefined || value === false) continue;
       if (name === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
-      else if (name === "text") made.textContent = value;
+      else if (name === "text") made.textContent = visible(value);
       else if (name === "class") made.className = value;
       else if (name === "data") for (const [key, one] of Object.entries(value)) made.dataset[key] = one;
-      else made.setAttribute(name, value === true ? "" : String(value));
+      else made.setAttribute(name, value === true ? "" : name.startsWith("aria-") ? visible(value) : String(value));
     }
-    for (const child of children) if (child !== null && child !== undefined) made.append(child);
+    for (const child of children) if (child !== null && child !== undefined) made.append(child instanceof Node ? child : visible(child));
     return made;
   }
 
@@ -62,7 +63,7 @@
     const speak = () => {
       newsTimer = null;
       if (!newsWaiting.length) return;
-      $("news").textContent = newsWaiting.join(". ");
+      $("news").textContent = visible(newsWaiting.join(". "));
       newsWaiting = [];
       newsTimer = setTimeout(speak, AT_MOST.news);
     };
@@ -71,7 +72,7 @@
 
   function problem(text) {
     $("problem").hidden = !text;
-    $("problem").textContent = text || "";
+    $("problem").textContent = visible(text || "");
   }
 
   class Refused extends Error {}
@@ -266,7 +267,7 @@
     $("inbox-count").hidden = !state.waiting.length;
     $("inbox-count").textContent = String(state.waiting.length);
     $("inbox-count").setAttribute("aria-label", `${state.waiting.length} waiting`);
-    $("project").textContent = state.project;
+    $("project").textContent = visible(state.project);
     const live = (state.runs || []).some((run) => run.live);
     document.title = `${state.waiting.length ? `(${state.waiting.length}) ` : ""}${inbox ? "Inbox" : live ? "live" : "Runs"} · ${state.project || "agentos"}`;
     drawList();
@@ -325,16 +326,22 @@
   let mounted = null;
   let mountedRun = null;
 
+  function unmount() {
+    mounted.destroy();
+    mounted = mountedRun = null;
+  }
+
   const refreshRun = oneAtATime(async () => {
     const run = chosenRun();
     if (!run || state.place.page !== "runs") return;
+    // The data of one run must not stand under the name, or the trouble, of another.
+    if (mountedRun !== null && mountedRun !== run) unmount();
     const data = await ask(`/api/runs/${encodeURIComponent(run)}`);
     if (run !== chosenRun() || state.place.page !== "runs") return;
     problem("");
     if (mountedRun === run) {
       mounted.update(data);
     } else {
-      if (mounted) mounted.destroy();
       const logs = (name) => (name.endsWith(".log") ? address({ page: "runs", run, log: name.slice(0, -4) }) : null);
       mounted = window.AgentosRun.mount($("run"), data, { links: logs });
       mountedRun = run;
@@ -423,10 +430,10 @@
 
   function decided(one) {
     const next = state.waiting.find((other) => other.label !== one.label);
-    const done = one.decided.answer === "approve" ? "approve" : "send back";
+    const done = one.decided.answer === "approve" ? "approve it" : "send it back";
     return element("section", { class: "v-decided", "aria-labelledby": "decided-title" },
       element("h2", { id: "decided-title", tabindex: "-1", text: `Decided: ${one.decided.answer}; the next run goes on` }),
-      element("p", { text: `${one.decided.by} chose to ${done} it, ${moment(one.decided.at)}.` }),
+      element("p", { text: `${one.decided.by} chose to ${done}, ${moment(one.decided.at)}.` }),
       one.decided.note ? element("blockquote", { class: "v-quote", text: one.decided.note }) : null,
       command(one.command, "Type this in the project for the item to go on."),
       element("p", { class: "v-buttons" },
@@ -512,7 +519,7 @@
     Object.assign(log, { run, label, next: null, cut: false });
     $("log-text").textContent = "";
     $("log-note").textContent = "";
-    $("log-title").textContent = `Log of ${label}`;
+    $("log-title").textContent = visible(`Log of ${label}`);
     $("log-title").focus();
     refreshLog();
   }
@@ -531,10 +538,11 @@
       }
       if (log.run !== run || log.label !== label) continue;
       const box = $("log-text");
-      let text = box.textContent + part.text;
+      const more = visible(part.text);
+      let text = box.textContent + more;
       if (text.length > AT_MOST.log) text = text.slice(text.indexOf("\n", text.length - AT_MOST.log) + 1);
       if (part.text) {
-        if (text.startsWith(box.textContent) && box.textContent) box.append(part.text);
+        if (text.startsWith(box.textContent) && box.textContent) box.append(more);
         else box.textContent = text;
       }
       log.next = part.next;
