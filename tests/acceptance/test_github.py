@@ -1,5 +1,6 @@
 """GitHub through the real command: a backlog listed there, issues filed there exactly once."""
 
+import fcntl
 import json
 import os
 import pty
@@ -149,7 +150,7 @@ def test_without_a_terminal_and_without_yes_drafts_stay_here(repo: Repo) -> None
     assert kept.code == Exit.ATTENTION
     assert repo.github.issues == {}
     assert (repo.project.root / "issues/active/dark-mode.md").is_file()
-    assert "agentos issue --all --yes" in kept.said
+    assert "--yes" in kept.said
     assert "would be filed" in repo.run("issue", "--dry-run").said
     filed = repo.run("issue", "--all", "--yes")
     assert filed.code == Exit.OK, filed.text
@@ -191,6 +192,107 @@ def test_with_filing_off_issues_are_local_files_until_one_is_named(repo: Repo) -
     assert repo.github.issues == {}
     assert repo.run("issue", "dark-mode", "--yes").code == Exit.OK
     assert len(repo.github.issues) == 1
+
+
+NO_TOKEN = {"GH_TOKEN": "", "GITHUB_TOKEN": "", "PATH": "/usr/bin:/bin"}
+
+
+def test_without_a_token_nothing_is_lost_and_nothing_passes_for_done(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    for flag in ("--yes", "--file"):
+        refused = repo.run("issue", "--all", flag, **NO_TOKEN)
+        assert refused.code == Exit.USAGE
+        assert f"needs a token for {repo.github.repository}" in refused.said
+        assert "--no-file" in refused.said
+    assert repo.project.runs() == []
+    for _time in range(2):
+        waiting = repo.run("issue", "--all", **NO_TOKEN)
+        assert waiting.code == Exit.ATTENTION, waiting.text
+        assert "no token was found" in waiting.said
+        assert repo.project.row("dark-mode")["filing"] == "wanted"
+    filed = repo.run("issue", "--all", "--yes")
+    assert filed.code == Exit.OK, filed.text
+    assert len(repo.github.issues) == 1
+
+
+def test_a_link_or_a_foreign_file_in_the_place_of_the_document_is_not_filed(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    assert repo.run("issue", "--all", "--no-file").code == Exit.OK
+    document = repo.project.root / "issues/active/dark-mode.md"
+    text = document.read_text()
+    secret = repo.project.root.parent / "secret.txt"
+    secret.write_text(text)
+    document.unlink()
+    document.symlink_to(secret)
+    linked = repo.run("issue", "dark-mode", "--yes")
+    assert linked.code == Exit.ATTENTION
+    assert "it is a link" in linked.said
+    document.unlink()
+    document.write_text("Something of my own.\n")
+    foreign = repo.run("issue", "dark-mode", "--yes")
+    assert foreign.code == Exit.ATTENTION
+    assert "not the document that was approved" in foreign.said
+    assert repo.github.issues == {}
+    document.write_text(text)
+    assert repo.run("issue", "dark-mode", "--yes").code == Exit.OK
+    assert len(repo.github.issues) == 1
+    assert secret.read_text() == text
+
+
+def test_an_unknown_filing_is_not_forgotten_when_its_brief_changes(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    repo.github.next_posts(fakegithub.CREATE_502)
+    repo.github.fail_lists(500)
+    assert repo.run("issue", "--all", "--yes").code == Exit.ATTENTION
+    unfiled = repo.run("issue", "--all", "--no-file")
+    assert unfiled.code == Exit.ATTENTION
+    assert repo.project.row("dark-mode")["filing"] == "unknown"
+    repo.project.brief("dark-mode", "Another text altogether.")
+    held = repo.run("issue", "--all", "--yes")
+    assert held.code == Exit.ATTENTION
+    assert "Whether an earlier text of ISSUE-dark-mode was filed is not known" in held.said
+    assert len(repo.github.issues) == 1
+    repo.github.fail_lists(None)
+    done = repo.run("issue", "--all", "--yes")
+    assert done.code == Exit.OK, done.text
+    assert "an earlier text of ISSUE-dark-mode was filed as #1" in done.said
+    assert "an earlier text of it was filed as #1" in done.said
+    assert len(repo.github.issues) == 2
+
+
+def test_an_unknown_filing_is_looked_up_when_its_brief_is_gone(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    repo.github.next_posts(fakegithub.CREATE_502)
+    repo.github.fail_lists(500)
+    assert repo.run("issue", "--all", "--yes").code == Exit.ATTENTION
+    for brief in repo.project.root.rglob("dark-mode.md"):
+        brief.unlink()
+    repo.project.brief("export")
+    repo.github.fail_lists(None)
+    done = repo.run("issue", "--all", "--yes")
+    assert done.code == Exit.OK, done.text
+    assert "an earlier text of issue dark-mode was filed as #1" in done.said
+    assert len(repo.github.issues) == 2
+
+
+def test_two_runs_file_one_after_the_other(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    repo.project.home.mkdir(mode=0o700)
+    with open(repo.project.home / "filing.lock", "w") as lock:  # noqa: PTH123
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = repo.project.start(*repo.arguments("issue", "--all", "--yes"), env=repo.env)
+        wait_until(
+            lambda: any("another run is filing" in log.read_text() for log in waiting(repo)), "the line"
+        )
+        assert repo.github.write_times == []
+        process.send_signal(signal.SIGINT)
+        assert repo.project.finish(process, timeout=10).code == Exit.INTERRUPTED
+    assert repo.run("issue", "--all", "--yes").code == Exit.OK
+    assert len(repo.github.issues) == 1
+
+
+def waiting(repo: Repo) -> list[Path]:
+    return list(repo.project.home.rglob("coordinator.log"))
 
 
 def test_the_mock_never_files(repo: Repo) -> None:

@@ -25,9 +25,7 @@ def test_after_every_ending_the_next_commands_get_the_run_further(project: Proje
     project.issue(3, mock="verdicts=REVISE stuck")
     project.issue(4, mock='fail="no schema"')
     ended = project.lld("--all", "-j4")
-    by_verb = {
-        command[1] + (command[3] if command[1] == "decide" else ""): command for command in commands(ended)
-    }
+    by_verb = {command[1]: command for command in commands(ended)}
     assert list(by_verb) == ["decide", "lld", "logs", "report"]
     assert carry_out(project, by_verb["decide"]).code == Exit.OK
     assert "no schema" in carry_out(project, by_verb["logs"]).out
@@ -35,7 +33,7 @@ def test_after_every_ending_the_next_commands_get_the_run_further(project: Proje
     assert shown.code == Exit.OK
     assert "report.html" in shown.out
     project.issue(4)
-    assert by_verb["lld"] == ["agentos", "lld", "--retry-failed", "--mock"]
+    assert by_verb["lld"] == ["agentos", "lld", "--retry-failed", "--mock", "--parallel", "4"]
     assert carry_out(project, by_verb["lld"]).code == Exit.ATTENTION
     assert project.lld("--all").code == Exit.ATTENTION
     assert project.row("2")["status"] == "approved"
@@ -43,16 +41,38 @@ def test_after_every_ending_the_next_commands_get_the_run_further(project: Proje
 
 def test_after_a_stop_the_next_command_goes_on_with_the_same_flags(project: Project) -> None:
     for number in range(1, 4):
-        project.issue(number, mock="latency=0.3")
-    stopped = project.lld("--all", "--source", "local", "--run-timeout", "1s")
+        project.issue(number, mock="latency=0.6")
+    stopped = project.lld("--all", "--source", "local", "--max-iterations", "3", "--run-timeout", "2s")
     assert stopped.code == Exit.STOPPED
     resume = commands(stopped)[0]
-    assert resume == ["agentos", "lld", "--all", "--mock", "--source", "local"]
-    assert carry_out(project, resume).code == Exit.OK
+    wanted = "agentos lld --all --mock --source local --run-timeout 2 --max-iterations 3"
+    assert resume == wanted.split()
+    # The same time again may be too short again, but every run gets further.
+    assert carry_out(project, resume).code in {Exit.OK, Exit.STOPPED}
+    assert carry_out(project, resume[:4]).code == Exit.OK
 
 
 def test_after_a_budget_the_next_command_has_more_of_it(project: Project) -> None:
     project.issue(1)
+    project.issue(2)
     stopped = project.lld("1", "--budget", "0.005")
     assert stopped.code == Exit.BUDGET
-    assert carry_out(project, commands(stopped)[0]).code == Exit.OK
+    resume = commands(stopped)[0]
+    assert resume[:3] == ["agentos", "lld", "1"]
+    assert carry_out(project, resume).code == Exit.OK
+    assert project.statuses() == {"1": "approved"}
+
+
+def test_the_next_commands_find_the_same_home(project: Project) -> None:
+    project.issue(1, mock="verdicts=DISCUSS,APPROVED")
+    home = project.root / "another home"
+    ended = project.run("--home", home, "lld", "--all", "--mock")
+    assert ended.code == Exit.ATTENTION
+    decide = commands(ended)[0]
+    assert decide[:5] == ["agentos", "--home", str(home), "decide", "LLD-1"]
+    decided = carry_out(project, decide)
+    assert decided.code == Exit.OK
+    resume = shlex.split(decided.out.splitlines()[-1])
+    assert resume == ["agentos", "--home", str(home), "lld", "1", "--mock"]
+    assert carry_out(project, resume).code == Exit.OK
+    assert not project.home.exists()

@@ -220,7 +220,8 @@ def test_marks_that_turn_the_writing_are_shown(report: Report, page_at: PageAt) 
     page = shown.open(report())
     shown.evaluate(
         """() => {
-            const run = AgentosRun.unpacked(JSON.parse(document.getElementById("agentos-run-data").textContent));
+            const data = document.getElementById("agentos-run-data").textContent;
+            const run = AgentosRun.unpacked(JSON.parse(data));
             for (const item of run.items) {
                 item.title = item.error = "pay\\u202Eelbon\\u2066x\\u200F";
                 for (const draft of item.drafts) if (draft.diff) draft.diff = "+a\\u202Eb";
@@ -240,6 +241,31 @@ def test_marks_that_turn_the_writing_are_shown(report: Report, page_at: PageAt) 
                 (node.getAttribute("title") || "") + (node.getAttribute("aria-label") || ""))].join(" ")"""
     )
     assert not set("\u202e\u2066\u200f\u061c") & set(found)
+    calm_and_whole(shown)
+
+
+def test_a_pause_is_told_with_its_reason_and_what_is_left(report: Report, page_at: PageAt) -> None:
+    shown = page_at()
+    page = shown.open(report())
+    expect(page.locator(".ar-notice")).to_be_hidden()
+    shown.evaluate(
+        """() => {
+            const data = document.getElementById("agentos-run-data").textContent;
+            const run = AgentosRun.unpacked(JSON.parse(data));
+            Object.assign(run.run, { live: true, pretended: true, compared: 0 });
+            run.overlaps = [];
+            run.run.paused = { reason: "every key is rate limited", seconds_left: 95 };
+            Object.assign(run.items[0], { status: "running", output: null, error: null });
+            run.items[0].waiting = { reason: "key-1 rests", seconds_left: 95 };
+            AgentosRun.mount(document.getElementById("agentos-run"), run, {});
+        }"""
+    )
+    notice = page.locator(".ar-notice")
+    expect(notice).to_have_text("Paused: every key is rate limited; goes on in about 1 min 35 s")
+    expect(page.locator(".ar-items")).to_contain_text("waits for a key: key-1 rests, about 1 min 35 s more")
+    expect(page.locator(".ar-stats")).to_contain_text("pretended")
+    expect(page.get_by_text("Overlaps are listed when the run is over.")).to_be_visible()
+    shown.shoot("paused")
     calm_and_whole(shown)
 
 

@@ -197,6 +197,32 @@ def test_hostile_text_is_text_everywhere(project: Any, view: View, page_at: Call
     assert dialogs == []
 
 
+def test_marks_that_turn_the_writing_and_runs_that_are_not_there(
+    project: Any, view: View, page_at: Callable[..., Any]
+) -> None:
+    project.issue(43, text="# Pay \u202eelbon\u2066\n\nText \u200f.\n", mock="verdicts=DISCUSS")
+    assert project.lld("--all").code == 3
+    run = project.runs()[-1]
+    with (run / "LLD-43.log").open("a", encoding="utf-8") as log:
+        log.write("a line \u202etxet\n")
+    (run / "linked.log").symlink_to(project.root / "agentos.toml")  # hides itself alone
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address, "#/inbox/LLD-43")
+    expect(page.locator("#side-list")).to_contain_text("Pay")
+    expect(page.locator("#inbox-view .v-pane-draft")).to_be_visible()
+    page.evaluate("place => { location.hash = place }", f"#/runs/{run.name}/log/LLD-43")
+    expect(page.locator("#log-text")).to_contain_text("a line [U+202E]txet")
+    expect(page.locator("#run .ar-row").first).to_contain_text("Pay [U+202E]elbon[U+2066]")
+    assert not set("\u202e\u2066\u200f") & set(page.locator("body").inner_text())
+    page.evaluate("place => { location.hash = place }", "#/runs/2020-no-such-run")
+    expect(page.locator("#problem")).to_contain_text("no-such-run")
+    expect(page.locator("#run .ar")).to_have_count(0)  # the data of the other run are gone
+    page.evaluate("place => { location.hash = place }", f"#/runs/{run.name}")
+    expect(page.locator("#run h1")).to_have_text("0 of 1 item approved")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
 def test_the_log_of_an_item_is_followed(project: Any, view: View, page_at: Callable[..., Any]) -> None:
     project.issue(7, mock="latency=1.5 verdicts=REVISE,APPROVED")
     running = project.start("lld", "7", "--mock")

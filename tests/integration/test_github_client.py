@@ -121,6 +121,81 @@ def test_an_issue_that_cannot_be_read_fails_the_listing(fake: FakeGitHub, github
         github.open_issues()
 
 
+def test_only_the_number_of_an_issue_is_needed(fake: FakeGitHub, github: GitHub) -> None:
+    entries = [
+        {"number": 7},
+        {"number": 8, "title": None, "labels": ["a", {"name": "b"}, {"id": 1}], "html_url": "no url"},
+    ]
+    fake.next_lists(fakegithub.Fault(status=200, body=json.dumps(entries)))
+    fake.next_posts(fakegithub.Fault(creates=True, status=201, body='{"number": 9}'))
+
+    seven, eight = github.open_issues()
+
+    assert (seven.number, seven.title, seven.body, seven.labels) == (7, "", "", ())
+    assert seven.url == f"{fake.url}/acme/widgets/issues/7"
+    assert (eight.labels, eight.url) == (("a", "b"), f"{fake.url}/acme/widgets/issues/8")
+    assert github.create("t", "b", ()).number == 9
+
+
+def test_an_issue_that_cannot_be_read_is_named(fake: FakeGitHub, github: GitHub) -> None:
+    fake.next_lists(fakegithub.Fault(status=200, body='[{"number": 7, "title": ["x"]}]'))
+
+    with pytest.raises(ListingError, match=r"issue 7 that cannot be read \(title\)"):
+        github.open_issues()
+
+
+def test_a_moved_repository_is_told_and_not_followed(fake: FakeGitHub, github: GitHub) -> None:
+    moved = refusal(301, "Moved Permanently", location=f"{fake.url}/repositories/4711/issues")
+    fake.fill(1)
+    fake.next_lists(moved)
+    fake.next_posts(moved)
+
+    with pytest.raises(ListingError, match=r"acme/widgets.* has moved \(301\)\. Set the new URL of origin"):
+        github.open_issues()
+    with pytest.raises(FilingRefused, match="has moved"):
+        github.create("t", "b", ())
+    assert len(fake.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "next_step"), [(500, "Try again"), (403, "Give the token"), (404, "Check the URL of origin")]
+)
+def test_a_list_that_fails_says_what_and_what_next(
+    fake: FakeGitHub, github: GitHub, status: int, next_step: str
+) -> None:
+    fake.fail_lists(status)
+
+    with pytest.raises(ListingError, match=f"issues of acme/widgets.* could not be listed: .*{next_step}"):
+        github.open_issues()
+
+
+def test_a_wait_for_a_limit_is_told_before_it(fake: FakeGitHub) -> None:
+    done: list[str] = []
+    repository = Repository(full_name=fakegithub.REPOSITORY, api_url=fake.url)
+    fake.next_lists(secondary_limit(7))
+
+    with GitHub(
+        repository, fake.token, sleep=lambda seconds: done.append(f"slept {seconds:g}"), tell=done.append
+    ) as github:
+        github.open_issues()
+
+    assert "acme/widgets" in done[0]
+    assert "7 s" in done[0]
+    assert done[1:] == ["slept 7"]
+
+
+def test_a_proxy_that_is_not_there_sends_nothing(fake: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        with connect(fake) as github, pytest.raises(FilingRefused, match="proxy"):
+            github.create("t", "b", ())
+    assert fake.requests == []
+
+
 def test_a_page_that_fails_in_the_middle_fails_the_listing(
     fake: FakeGitHub, github: GitHub, slept: list[float]
 ) -> None:

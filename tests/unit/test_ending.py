@@ -51,7 +51,8 @@ def config(**flags: Any) -> Config:
 
 
 def row(number: int, status: Status, **more: Any) -> ItemRow:
-    return ItemRow(**{"id": str(number), "label": f"LLD-{number}", "status": status, "attempts": 1} | more)
+    told: dict[str, Any] = {"id": str(number), "label": f"LLD-{number}", "attempts": 1}
+    return ItemRow(status=status, **told | more)
 
 
 def key(name: str, state: str = "available", provider: str = "openai") -> KeyRow:

@@ -196,7 +196,7 @@ def _supervised_run(
         _write_report(folder.path, project, console)
     if settings.json:
         Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
-    show_summary(summary, project, console)
+    show_summary(summary, project, console, ids=order.ids)
     return summary.exit_code
 
 

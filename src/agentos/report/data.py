@@ -76,6 +76,9 @@ def run_data(
     # A run whose summary is written only has its lock left to give up.
     line = read_timeline(_lines(run / "events.jsonl"), ends=time.time() if live and not summary else None)
     rows = _rows(summary, line)
+    if not summary and not live:
+        for row in rows:
+            row["log"] = row["log"] if row["log"] and (run / row["log"]).is_file() else None
     workflow = text_of(summary, "workflow", 80) or line.workflow or _workflow_of(rows)
     older = [path for path in sorted(history, reverse=True) if path.name < run.name]
     items = [
