@@ -261,6 +261,7 @@ class RunBook:
             status=row.status.value,
             verdict=row.verdict,
             reviews=row.reviews,
+            output=row.output,
             error=row.error,
         )
         if row.status is not Status.PENDING:
