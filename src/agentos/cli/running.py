@@ -83,6 +83,7 @@ def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
         fresh=settings.fresh,
         only_failed=settings.retry_failed and not settings.all and not order.ids,
         filing=order.files,
+        no_file=order.no_file,
         named=bool(order.ids),
         limit=settings.limit,
     )
@@ -179,13 +180,16 @@ def _supervised_run(
             trace=trace,
         )
         stopped = coordinator.run()
+        unfiled = False
         if order.files and order.github is not None:
             desk = Desk(order.github, records, book, signals, yes=settings.yes)
             stopped = desk.file(entries, project.worktree, stopped)
+            unfiled = desk.unfinished
         summary = book.close(
             entries,
             keys.snapshot(time.monotonic()),
             stopped,
+            unfiled=unfiled,
             overlaps=_overlaps(order.project, entries, book.rows),
             needed_budget=purse.needed if settings.budget is not None and purse.too_much else None,
             needed_item_budget=(

@@ -281,6 +281,7 @@ class RunBook:
         pool: PoolSnapshot,
         stopped: str | None,
         *,
+        unfiled: bool = False,
         overlaps: tuple[Overlap, ...] = (),
         needed_budget: float | None = None,
         needed_item_budget: float | None = None,
@@ -288,7 +289,7 @@ class RunBook:
         """Write the summary and release the items."""
         rows = tuple(self.rows[entry.item.label] for entry in plan)
         wall = time.monotonic() - self.started
-        unfiled = any(row.filing in {"wanted", "unknown"} for row in rows)
+        unfiled = unfiled or any(row.filing in {"wanted", "unknown"} for row in rows)
         summary = Summary(
             run_id=self.run_id,
             workflow=self._workflow,
