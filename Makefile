@@ -20,7 +20,7 @@ demo: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check .

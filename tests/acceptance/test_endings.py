@@ -189,7 +189,7 @@ def test_needs_revision_by_the_limit_and_more_when_it_is_raised(project: Project
     assert not (project.root / "docs/lld/active/LLD-1.md").exists()
     names = ["001-issue.md", "002-draft.md", "003-verdict.md", "004-draft.md", "005-verdict.md"]
     assert project.lineage("1-lld", "active") == names
-    assert "agentos lld --retry-failed" in first.out
+    assert "--retry-failed" in first.out
 
     same = project.lld("1", "--max-iterations", "2")
     assert same.code == 3

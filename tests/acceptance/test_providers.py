@@ -134,7 +134,7 @@ def test_a_fault_that_stays_fails_its_item_by_name_and_no_other(service: Make, p
     ):
         assert words in told, told
     assert told.count("the connection failed") == 3
-    assert told.count("gave no reply in 1 tries") == 6
+    assert told.count("gave no reply in 1 try ") == 6
     # The provider is well again: what failed goes through.
     provider.faults()
     assert provider.lld("--retry-failed", "-j8").code == 0

@@ -53,7 +53,9 @@ async def looked_at(files: Files, times: int = 3) -> None:
 
 
 def run(test: Callable[[Files], Coroutine[Any, Any, None]], files: Files) -> None:
-    asyncio.run(asyncio.wait_for(test(files), 30))
+    # Aside: the browser's driver leaves a loop running in the thread of the tests.
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(lambda: asyncio.run(asyncio.wait_for(test(files), 30))).result()
 
 
 def test_a_page_hears_of_every_change(files: Files) -> None:

@@ -242,7 +242,9 @@ def _overlaps(
         if row.status not in {Status.APPROVED, Status.SKIPPED} or not row.output or "://" in row.output:
             continue
         with contextlib.suppress(OSError, UnicodeDecodeError, UsageError):
-            documents[row.label] = inside(project.worktree, Path(row.output)).read_text("utf-8")
+            path = inside(project.worktree, Path(row.output))
+            if path.is_file() and not path.is_symlink():
+                documents[row.label] = path.read_text("utf-8")
         untold = (
             entry.outcome is not None
             and not (project.home.runs / entry.outcome.run_id / "summary.json").exists()
