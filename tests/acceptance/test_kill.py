@@ -143,7 +143,7 @@ def check_everything(project: Project, items: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_killed_at_random_moments(project: Project, seed: int) -> None:
     storm = Storm(project, seed)
     storm.run(kills=5)

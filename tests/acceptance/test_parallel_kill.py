@@ -61,7 +61,7 @@ def _kill_the_coordinator(tmp_path: Path, method: str, seed: int) -> None:
         box.assert_all_done_once(range(1, count + 1))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 4])
 def test_the_coordinator_at_ten_random_moments(tmp_path: Path, seed: int) -> None:
     _kill_the_coordinator(tmp_path, "spawn" if seed == 4 else "forkserver", seed)
 
