@@ -16,8 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 BIN = Path(sys.executable).parent  # where the commands are installed that belong to this interpreter
 METHODS = ("forkserver", "spawn")
+# Starting every worker from nothing takes its time: all cases with it are in make chaos, some in make test.
+USUAL_METHODS = ("forkserver", pytest.param("spawn", marks=pytest.mark.chaos))
 STOP_SECONDS = 5.0  # the product's promise: from Ctrl+C to an empty process table
 ORPHAN_SECONDS = 2.0  # the product's promise: from kill -9 of the coordinator to an empty process table
 PREFIXED = re.compile(r"\[(?:LLD|ISSUE)-[A-Za-z0-9_-]+\] |\[COORDINATOR\] ")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parallel_support import METHODS, ORPHAN_SECONDS, Sandbox, sandbox, unprefixed, wait_for
+from parallel_support import ORPHAN_SECONDS, USUAL_METHODS, Sandbox, sandbox, unprefixed, wait_for
 
 ESCAPES = rb"\x1b[31mred \x1b]0;title\x07 \x9b2J \xe2\x80\xaeevil \xff\xfe \r\x08 end".decode("ascii")
 
@@ -20,7 +20,7 @@ def box(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=USUAL_METHODS)
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
     with sandbox(tmp_path, request.param) as made:
         yield made

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parallel_support import METHODS, ORPHAN_SECONDS, Sandbox, sandbox, wait_for
+from parallel_support import METHODS, ORPHAN_SECONDS, USUAL_METHODS, Sandbox, sandbox, wait_for
 
 PROGRAMS = 'sh="sleep 1000 & setsid sleep 1001 & sleep 0.1"'
 
@@ -36,7 +36,7 @@ def box(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=USUAL_METHODS)
 def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
     with sandbox(tmp_path, request.param) as made:
         yield made

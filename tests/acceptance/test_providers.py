@@ -47,7 +47,10 @@ class Service:
 Make = Callable[..., Service]
 
 
-@pytest.fixture(params=OVERLOAD)
+# One format over the whole way in make test, all in make chaos; each alone is in the integration tests.
+@pytest.fixture(
+    params=[name if name == "openai" else pytest.param(name, marks=pytest.mark.chaos) for name in OVERLOAD]
+)
 def service(request: pytest.FixtureRequest, project: Project) -> Iterator[Make]:
     """Start a provider with faults, and configure the project for it in one of the formats."""
     name = request.param
