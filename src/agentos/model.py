@@ -74,20 +74,3 @@ class Item:
     @property
     def input_hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Usage:
-    """What calls consumed; a cost of None is unknown, never free."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_usd: float | None = 0.0
-
-    def __add__(self, other: "Usage") -> "Usage":
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return Usage(
-            tokens_in=self.tokens_in + other.tokens_in,
-            tokens_out=self.tokens_out + other.tokens_out,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
-        )

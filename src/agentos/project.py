@@ -1,22 +1,11 @@
 """Finding the project: the worktree that items are read from and results are written to."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import ProjectError
 
 MARKERS = (".git", "agentos.toml")
 BACKLOG_FOLDERS = ("issues/active", "ideas/active")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Folders:
-    """Where things lie in the worktree; a repo may choose other folders inside itself."""
-
-    briefs: str = "ideas/active"
-    issues: str = "issues/active"
-    lld: str = "docs/lld/active"
-    lineage: str = "docs/lineage"
 
 
 def find_worktree(start: Path) -> Path:

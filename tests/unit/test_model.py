@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import UsageError
-from agentos.model import MAX_ID_LENGTH, Item, Status, Usage, check_distinct, check_id, counted
+from agentos.model import MAX_ID_LENGTH, Item, Status, check_distinct, check_id, counted
 
 STEADY = settings(derandomize=True, database=None, deadline=None)
 
@@ -98,17 +98,6 @@ def test_the_hash_of_an_item_follows_its_text_alone() -> None:
     assert item("a").input_hash == dataclasses.replace(item("a"), title="other").input_hash
     assert item("a").input_hash != item("b").input_hash
     assert item("ä😀").input_hash == item("ä😀").input_hash
-
-
-def test_usage_adds_up() -> None:
-    total = Usage(tokens_in=1, tokens_out=2, cost_usd=0.5) + Usage(tokens_in=10, tokens_out=20, cost_usd=0.25)
-    assert total == Usage(tokens_in=11, tokens_out=22, cost_usd=0.75)
-
-
-@pytest.mark.parametrize("known", [0.0, 1.5])
-def test_an_unknown_cost_stays_unknown_and_never_becomes_free(known: float) -> None:
-    assert (Usage(cost_usd=None) + Usage(cost_usd=known)).cost_usd is None
-    assert (Usage(cost_usd=known) + Usage(cost_usd=None)).cost_usd is None
 
 
 @pytest.mark.parametrize(("number", "told"), [(0, "0 items"), (1, "1 item"), (2, "2 items")])
