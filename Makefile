@@ -2,46 +2,59 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+USER_TOOLS := $(VENV)/.installed
+DEV_TOOLS := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
-.PHONY: demo test check bench chaos interop clean setup
+.PHONY: setup demo test test-all check chaos interop bench clean
 
-setup: $(STAMP)
+setup: $(USER_TOOLS)
 
-# pip compiles what it installs; our own sources are compiled here, so that every start is a quick one.
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("agentos needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+# What users need. pip compiles what it installs; our own sources are compiled here, so that every start is quick.
+$(USER_TOOLS): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("agentos needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
 	$(BIN)/python -m compileall -q src
-	touch $(STAMP)
+	touch $@
 
-demo: $(STAMP)
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
+$(DEV_TOOLS): $(USER_TOOLS)
+	$(PIP) --editable '.[dev]'
+	touch $@
 
-test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal
+demo: $(USER_TOOLS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
 
-check: $(STAMP)
+# Under five minutes: commands are forked from a process that has everything imported (tests/harness/warm.py).
+test: $(DEV_TOOLS)
+	$(PYTEST) -m 'not slow and not chaos'
+
+# Everything but make chaos, with every command really started; then the quick part in odd environments.
+test-all: $(DEV_TOOLS) .venv-interop/.installed
+	AGENTOS_TESTS_COLD=1 $(PYTEST)
+	sh scripts/test-environments.sh
+
+check: $(DEV_TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 # The long runs: hundreds of kills at random moments, thousands of examples.
-chaos: $(STAMP)
-	$(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600
+chaos: $(DEV_TOOLS)
+	AGENTOS_TESTS_COLD=1 $(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600
 
 # Other people's servers as ours: a LiteLLM proxy, in an environment of its own, answering by itself.
-interop: $(STAMP) .venv-interop/.installed
+interop: $(DEV_TOOLS) .venv-interop/.installed
 	$(BIN)/python -m pytest tests/interop
 
 .venv-interop/.installed: Makefile
 	$(PYTHON) -m venv .venv-interop
 	.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.106'
-	touch .venv-interop/.installed
+	touch $@
 
-bench: $(STAMP)
+bench: $(DEV_TOOLS)
 	$(BIN)/python benchmarks/run.py
 
 clean:

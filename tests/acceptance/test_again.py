@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import Project
+from harness.project import Project
 
 
 def test_done_is_skipped_changed_is_done_anew_and_so_is_fresh(project: Project) -> None:

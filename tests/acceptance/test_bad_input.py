@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Project
+from harness.project import Project
 
 
 def refused(project: Project, *arguments: str, told: str, command: str = "lld") -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from agentos.errors import Exit
-from conftest import Project, wait_until
+from harness.processes import wait_until
+from harness.project import Project
 
 
 def spent(project: Project) -> float:
@@ -66,7 +67,7 @@ def test_an_item_that_reaches_its_own_budget_is_paused_and_the_others_go_on(proj
 def test_what_was_spent_survives_the_death_of_the_coordinator(backlog: Project) -> None:
     process = backlog.start("lld", "--all", "--mock", "--parallel", "2", "--budget", "0.03")
     wait_until(lambda: len(calls(backlog)) >= 3, "three paid calls")
-    process.send_signal(signal.SIGKILL)
+    process.signal(signal.SIGKILL)
     process.wait()
     assert backlog.lld("--all", "--parallel", "2", "--budget", "0.03").code == Exit.BUDGET
     assert spent(backlog) <= 0.03

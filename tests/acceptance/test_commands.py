@@ -4,12 +4,14 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from conftest import MODULE, REVIEWS, SCRIPT, SCRIPTS, Project
+from harness.project import MODULE, SCRIPT, SCRIPTS, Project
 
+REVIEWS = Path(__file__).parents[1] / "unit" / "review" / "documents"
 SEEDS = [REVIEWS / f"seed-00{number}.md" for number in range(5)]
 VERDICTS = ["APPROVED", "APPROVED", "REVISE", "REVISE", "REVISE"]
 COUNTED = [
@@ -214,7 +216,7 @@ def test_init_sets_up_and_never_overwrites(make_project: Callable[[str], Project
 def test_the_demo_shows_every_ending(make_project: Callable[[str], Project]) -> None:
     outer = make_project("demo")
     assert outer.run("init", "--demo", "backlog").code == 0
-    demo = Project(root=outer.root / "backlog", environment=outer.environment)
+    demo = replace(outer, root=outer.root / "backlog")
     for path in (demo.root / "issues/active").glob("*.md"):  # no need to look at it work
         path.write_text(path.read_text("utf-8").replace("latency=0.4", "latency=0"), "utf-8")
     result = demo.lld("--all", "--parallel", "3", "--timeout", "10s")

@@ -11,7 +11,7 @@ import pytest
 
 from agentos.errors import Exit
 from agentos.llm import mock_documents
-from conftest import Project
+from harness.project import Project
 
 USAGE = {"prompt_tokens": 1_000, "completion_tokens": 500}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Project
+from harness.project import Project
 
 KEYS = {
     "run_id", "workflow", "parallel", "started_at", "finished_at", "wall_seconds", "exit_code", "totals",

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import fakegithub
 from agentos.errors import Exit
 from agentos.simulator import KeyConfig, SimulatorConfig, running_simulator
-from conftest import MODULE, Project, Result, wait_until
-from fakegithub import FakeGitHub, running_fakegithub
+from harness import github as fakegithub
+from harness.github import FakeGitHub, running_fakegithub
+from harness.processes import wait_until
+from harness.project import MODULE, Project, Result
 
 
 @dataclass(kw_only=True)
@@ -164,7 +165,7 @@ def test_on_a_terminal_it_asks_once_for_all(repo: Repo, answer: str, count: int,
     repo.project.brief("export")
     ours, theirs = pty.openpty()
     command = [*MODULE, *repo.arguments("issue", "--all", "-j2")]
-    environment = repo.project.env(repo.env | {"TERM": "dumb"})
+    environment = repo.project.environment | (repo.env | {"TERM": "dumb"})
     process = subprocess.Popen(
         command, cwd=repo.project.root, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     )
@@ -285,7 +286,7 @@ def test_two_runs_file_one_after_the_other(repo: Repo) -> None:
             lambda: any("another run is filing" in log.read_text() for log in waiting(repo)), "the line"
         )
         assert repo.github.write_times == []
-        process.send_signal(signal.SIGINT)
+        process.signal(signal.SIGINT)
         assert repo.project.finish(process, timeout=10).code == Exit.INTERRUPTED
     assert repo.run("issue", "--all", "--yes").code == Exit.OK
     assert len(repo.github.issues) == 1
@@ -332,7 +333,7 @@ def test_a_coordinator_killed_while_it_files_goes_on_with_one_issue(
     repo.github.next_posts(sent)
     process = repo.project.start(*repo.arguments("issue", "--all", "--yes"), env=repo.env)
     wait_until(lambda: repo.github.write_times, "the issue on its way")
-    process.send_signal(signal.SIGKILL)
+    process.signal(signal.SIGKILL)
     process.wait()
     assert repo.run("issue", "--all", "--yes").code == Exit.OK
     assert len(repo.github.issues) == 1
@@ -343,7 +344,7 @@ def test_ctrl_c_while_github_hangs_ends_at_once_and_the_next_run_knows(repo: Rep
     repo.github.next_posts(fakegithub.CREATE_HANG)
     process = repo.project.start(*repo.arguments("issue", "--all", "--yes"), env=repo.env)
     wait_until(lambda: repo.github.write_times, "the issue on its way")
-    process.send_signal(signal.SIGINT)
+    process.signal(signal.SIGINT)
     stopped = repo.project.finish(process, timeout=10)
     assert stopped.code == Exit.INTERRUPTED
     assert json.loads((repo.project.runs()[-1] / "summary.json").read_text())["exit_code"] == Exit.INTERRUPTED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import MODULE, SCRIPT, Project
+from harness.project import MODULE, SCRIPT, Project
 
 SHADOWS = (
     "json", "selectors", "langgraph", "pydantic", "click", "sqlite3", "agentos", "typing_extensions",

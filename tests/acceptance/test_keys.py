@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from agentos.simulator import KeyConfig, LimitConfig, SimulatorConfig, parse_fault, running_simulator
-from conftest import Project, Result, processes_of, wait_until
+from harness.processes import wait_until
+from harness.project import Project, Result
 
 
 @dataclass(kw_only=True)
@@ -87,7 +88,7 @@ def items(project: Project, count: int) -> None:
 
 
 def names(project: Project) -> list[str]:
-    return [event["event"] for event in project.events(-1)]
+    return [event["event"] for event in project.events(run=-1)]
 
 
 def test_a_whole_backlog_goes_through_real_calls(simulated: Make, project: Project) -> None:
@@ -140,7 +141,7 @@ def test_a_429_rests_the_quota_group(
     )
     items(project, 3)
     assert service.lld("--all", "-j2").code == 0
-    limited = [event for event in project.events(-1) if event["event"] == "rate_limited"]
+    limited = [event for event in project.events(run=-1) if event["event"] == "rate_limited"]
     assert {key for event in limited for key in event["keys"]} == rested
     assert "rate limited" in project.runs()[-1].joinpath("coordinator.log").read_text("utf-8")
 
@@ -239,9 +240,10 @@ def test_a_worker_killed_while_it_holds_a_lease_gives_it_back(simulated: Make, p
     service = simulated(key(1), limits="max_in_flight = 1", faults=("slow,first=1,seconds=60",), latency=0.02)
     items(project, 2)
     process = project.start(*service.arguments("--all", "-j2"), env=service.secrets)
+    wait_until(lambda: service.stats()["totals"]["calls"], "the call at the server")
     holder = wait_until(lambda: _first(project, "leased"), "a lease")["item"]
     ready = next(
-        event for event in project.events(-1) if event["event"] == "ready" and event["item"] == holder
+        event for event in project.events(run=-1) if event["event"] == "ready" and event["item"] == holder
     )
     os.kill(ready["pid"], signal.SIGKILL)
     result = project.finish(process, 90)
@@ -254,21 +256,22 @@ def test_a_frozen_worker_is_ended_and_its_key_goes_to_another(simulated: Make, p
     service = simulated(key(1), limits="max_in_flight = 1", faults=("slow,first=1,seconds=60",), latency=0.02)
     items(project, 2)
     process = project.start(*service.arguments("--all", "-j2"), env=service.secrets)
+    wait_until(lambda: service.stats()["totals"]["calls"], "the call at the server")
     holder = wait_until(lambda: _first(project, "leased"), "a lease")["item"]
     ready = next(
-        event for event in project.events(-1) if event["event"] == "ready" and event["item"] == holder
+        event for event in project.events(run=-1) if event["event"] == "ready" and event["item"] == holder
     )
     os.kill(ready["pid"], signal.SIGSTOP)
     wait_until(lambda: _first(project, "returned"), "the lease's return", 30)
     result = project.finish(process, 90)
     assert result.code == 0, result.text
-    assert not processes_of(project.root)
+    assert not project.processes()
 
 
 def _first(project: Project, name: str) -> dict[str, Any] | None:
     if not project.runs():
         return None
-    return next((event for event in project.events(-1) if event["event"] == name), None)
+    return next((event for event in project.events(run=-1) if event["event"] == name), None)
 
 
 def test_limits_told_by_the_provider_are_kept(simulated: Make, project: Project) -> None:

@@ -2,7 +2,6 @@
 
 import random
 import sqlite3
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Project, kill, wait_until
+from harness.processes import kill, wait_until
+from harness.project import Command, Project
 
 SCRIPTS = (
     "verdicts=REVISE,APPROVED latency=0.05",
@@ -91,13 +91,13 @@ class Storm:
                 self.kills["coordinator"] += kill(command.pid)
                 self.project.finish(command)
                 return -9
-            started = [one for one in self.project.events(-1) if one["event"] == "started"]
+            started = [one for one in self.project.events(run=-1) if one["event"] == "started"]
             workers = {one["pid"] for one in started} & {pid for pid, _ in below}
             if workers:
                 self.kills["worker"] += kill(self.random.choice(sorted(workers)))
             moment += self.random.randint(5, 30)
 
-    def _wait_for(self, command: subprocess.Popen[str], known: set[Path], moment: int) -> None:
+    def _wait_for(self, command: Command, known: set[Path], moment: int) -> None:
         wait_until(lambda: command.poll() is not None or self._events_of(known) >= moment, f"event {moment}")
 
     def _events_of(self, known: set[Path]) -> int:

@@ -4,7 +4,7 @@ import re
 import shlex
 
 from agentos.errors import Exit
-from conftest import Project, Result
+from harness.project import Project, Result
 
 
 def commands(result: Result) -> list[list[str]]:

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from parallel_support import METHODS, ORPHAN_SECONDS, Sandbox, sandbox
+
+from acceptance.conftest import USUAL_METHODS, StartedBy
+from harness.project import ORPHAN_SECONDS, Project
 
 
 @contextmanager
@@ -29,8 +31,8 @@ def _enlarge(folder: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=100m", str(folder)], check=True)
 
 
-def _assert_told(box: Sandbox, *words: str) -> None:
-    done = box.run(*words, seconds=60)
+def _assert_told(box: Project, *words: str) -> None:
+    done = box.run("lld", *words, timeout=60)
     box.assert_gone(ORPHAN_SECONDS)
     assert done.code not in {0, 2, 3, 130}, done
     done.assert_no_traceback()
@@ -39,27 +41,29 @@ def _assert_told(box: Sandbox, *words: str) -> None:
     assert "--fresh" not in told, "a full disk is no reason to throw paid work away"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_full_in_mid_run(tmp_path: Path, method: str) -> None:
-    with sandbox(tmp_path, method) as box, _small_disk(box.home, "600k"):
-        box.items(4, "latency=0.2")
-        box.item(5, "latency=0.5 sh=\"head -c 2000000 /dev/zero | tr '\\0' x | fold -w 100\"")
+@pytest.mark.parametrize("method", USUAL_METHODS)
+def test_full_in_mid_run(started_by: StartedBy, method: str) -> None:
+    with started_by(method) as box, _small_disk(box.home, "600k"):
+        box.issues(4, "latency=0.2")
+        box.issue(5, mock="latency=0.5 sh=\"head -c 2000000 /dev/zero | tr '\\0' x | fold -w 100\"")
         _assert_told(box, "--all", "--mock", "-j3")
         _enlarge(box.home)
-        done = box.run("--all", "--mock", "-j3")
+        done = box.run("lld", "--all", "--mock", "-j3")
         assert done.code == 0, done
         assert dict(box.outcomes()) == dict.fromkeys("12345", 1)
         assert box.checkpoints() == []
 
 
-@pytest.mark.parametrize("size", ["16k", "64k", "120k", "200k"])
-def test_full_from_the_start(tmp_path: Path, size: str) -> None:
+@pytest.mark.parametrize(
+    "size", ["64k", *(pytest.param(size, marks=pytest.mark.slow) for size in ("16k", "120k", "200k"))]
+)
+def test_full_from_the_start(started_by: StartedBy, size: str) -> None:
     """Wherever the room ends: at the records, a run folder, a checkpoint."""
-    with sandbox(tmp_path) as box, _small_disk(box.home, size):
-        box.items(3)
+    with started_by("forkserver") as box, _small_disk(box.home, size):
+        box.issues(3)
         _assert_told(box, "--all", "--mock", "-j3")
         _enlarge(box.home)
-        done = box.run("--all", "--mock", "-j3")
+        done = box.run("lld", "--all", "--mock", "-j3")
         assert done.code == 0, done
         assert dict(box.outcomes()) == dict.fromkeys("123", 1)
         assert box.checkpoints() == []

@@ -4,11 +4,13 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from parallel_support import METHODS, ORPHAN_SECONDS, USUAL_METHODS, Sandbox, sandbox, wait_for
+
+from acceptance.conftest import USUAL_METHODS, StartedBy
+from harness.processes import wait_until
+from harness.project import METHODS, ORPHAN_SECONDS, Project
 
 PROGRAMS = 'sh="sleep 1000 & setsid sleep 1001 & sleep 0.1"'
 
@@ -16,7 +18,7 @@ PROGRAMS = 'sh="sleep 1000 & setsid sleep 1001 & sleep 0.1"'
 SWITCH = """
 import os, signal, sys
 text = os.environ.get("KILL_AT", "").encode()
-if text and "workflow" in os.path.basename(sys.argv[0] if hasattr(sys, "argv") else sys.orig_argv[1]):
+if text and "agentos" in os.path.basename(sys.argv[0] if hasattr(sys, "argv") else sys.orig_argv[1]):
     write = os.write
     def killing(descriptor, data):
         here = text in bytes(data)
@@ -30,53 +32,42 @@ if text and "workflow" in os.path.basename(sys.argv[0] if hasattr(sys, "argv") e
 """
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture(params=USUAL_METHODS)
-def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox(tmp_path, request.param) as made:
-        yield made
-
-
-def _kill_the_coordinator(tmp_path: Path, method: str, seed: int) -> None:
+def _kill_the_coordinator(started_by: StartedBy, method: str, seed: int) -> None:
     chance = random.Random(seed)
-    with sandbox(tmp_path, method) as box:
+    with started_by(method) as box:
         count = 8 if method == "forkserver" else 4
         for number in range(1, count + 1):
-            box.item(number, "latency=0.4" + (f" {PROGRAMS}" if number % 2 else ""))
+            box.issue(number, mock="latency=0.4" + (f" {PROGRAMS}" if number % 2 else ""))
         for _ in range(2):
-            command = box.start("--all", "--mock", "-j3")
+            command = box.start("lld", "--all", "--mock", "-j3")
             time.sleep(chance.uniform(0.5, 4.0))
-            if command.popen.poll() is None:
+            if command.poll() is None:
                 command.signal(signal.SIGKILL)
             command.wait()
             box.assert_gone(ORPHAN_SECONDS)
-        done = box.run("--all", "--mock", "-j8")
+        done = box.run("lld", "--all", "--mock", "-j8")
         assert done.code == 0, done
         box.assert_gone(ORPHAN_SECONDS)
         box.assert_all_done_once(range(1, count + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 4])
-def test_the_coordinator_at_ten_random_moments(tmp_path: Path, seed: int) -> None:
-    _kill_the_coordinator(tmp_path, "spawn" if seed == 4 else "forkserver", seed)
+def test_the_coordinator_at_ten_random_moments(started_by: StartedBy, seed: int) -> None:
+    _kill_the_coordinator(started_by, "spawn" if seed == 4 else "forkserver", seed)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(100, 150))
-def test_the_coordinator_at_many_random_moments(tmp_path: Path, method: str, seed: int) -> None:
-    _kill_the_coordinator(tmp_path, method, seed)
+def test_the_coordinator_at_many_random_moments(started_by: StartedBy, method: str, seed: int) -> None:
+    _kill_the_coordinator(started_by, method, seed)
 
 
-def test_the_coordinator_with_programs_under_way(either: Sandbox) -> None:
-    either.items(3, f"latency=30 {PROGRAMS}")
-    command = either.start("--all", "--mock", "-j3")
-    wait_for(
+def test_the_coordinator_with_programs_under_way(either: Project) -> None:
+    either.issues(3, f"latency=30 {PROGRAMS}")
+    command = either.start("lld", "--all", "--mock", "-j3")
+    wait_until(
         lambda: sum(one.command in {"sleep 1000", "sleep 1001"} for one in either.processes()) == 6,
         "six programs",
     )
@@ -85,14 +76,15 @@ def test_the_coordinator_with_programs_under_way(either: Sandbox) -> None:
     either.assert_gone(ORPHAN_SECONDS)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_coordinator_while_workers_start(tmp_path: Path, method: str) -> None:
+@pytest.mark.cold
+@pytest.mark.parametrize("method", USUAL_METHODS)
+def test_the_coordinator_while_workers_start(started_by: StartedBy, method: str) -> None:
     """Ten interpreters that are still importing must not outlive it either."""
-    with sandbox(tmp_path, method) as box:
-        box.items(10, "latency=30")
-        command = box.start("--all", "--mock", "-j10")
+    with started_by(method) as box:
+        box.issues(10, "latency=30")
+        command = box.start("lld", "--all", "--mock", "-j10")
         word = "forkserver" if method == "forkserver" else "spawn_main"
-        wait_for(lambda: any(word in one.command for one in box.processes()), "the first")
+        wait_until(lambda: any(word in one.command for one in box.processes()), "the first")
         time.sleep(0.1)
         command.signal(signal.SIGKILL)
         command.wait()
@@ -103,26 +95,26 @@ def test_the_coordinator_while_workers_start(tmp_path: Path, method: str) -> Non
     ("method", "number"),
     [
         ("forkserver", signal.SIGKILL),
-        ("forkserver", signal.SIGQUIT),
-        ("forkserver", signal.SIGHUP),
-        ("spawn", signal.SIGKILL),
+        pytest.param("forkserver", signal.SIGQUIT, marks=pytest.mark.slow),
+        pytest.param("forkserver", signal.SIGHUP, marks=pytest.mark.slow),
+        pytest.param("spawn", signal.SIGKILL, marks=pytest.mark.slow),
     ],
 )
-def test_the_whole_foreground_group(tmp_path: Path, method: str, number: int) -> None:
+def test_the_whole_foreground_group(started_by: StartedBy, method: str, number: int) -> None:
     r"""Ctrl+\, a closed terminal, a CI runner: coordinator and server die in one moment."""
-    with sandbox(tmp_path, method) as box:
-        box.items(3, 'sh="sleep 1000"')
-        command = box.start("--all", "--mock", "-j3")
-        wait_for(lambda: sum(one.command == "sleep 1000" for one in box.processes()) == 3, "three programs")
+    with started_by(method) as box:
+        box.issues(3, 'sh="sleep 1000"')
+        command = box.start("lld", "--all", "--mock", "-j3")
+        wait_until(lambda: sum(one.command == "sleep 1000" for one in box.processes()) == 3, "three programs")
         command.signal_group(number)
         command.wait(10)
         box.assert_gone(ORPHAN_SECONDS)
 
 
-def test_the_coordinator_while_a_worker_is_stopped(either: Sandbox) -> None:
-    either.items(2, 'sh="sleep 1000"')
-    command = either.start("--all", "--mock", "-j2")
-    wait_for(lambda: sum(one.command == "sleep 1000" for one in either.processes()) == 2, "two programs")
+def test_the_coordinator_while_a_worker_is_stopped(either: Project) -> None:
+    either.issues(2, 'sh="sleep 1000"')
+    command = either.start("lld", "--all", "--mock", "-j2")
+    wait_until(lambda: sum(one.command == "sleep 1000" for one in either.processes()) == 2, "two programs")
     os.kill(either.events("ready")[0]["pid"], signal.SIGSTOP)
     command.signal(signal.SIGKILL)
     command.wait()
@@ -138,24 +130,26 @@ def test_the_coordinator_while_a_worker_is_stopped(either: Sandbox) -> None:
         ("after", '"event": "completed"'),
     ],
 )
-def test_the_coordinator_at_an_exact_line(box: Sandbox, when: str, text: str) -> None:
-    patched = box.root / "patched"
+def test_the_coordinator_at_an_exact_line(box: Project, when: str, text: str) -> None:
+    patched = box.outside / "patched"
     patched.mkdir()
     (patched / "sitecustomize.py").write_text(SWITCH)
-    box.items(2)
-    killed = box.run("--all", "--mock", env={"PYTHONPATH": str(patched), "KILL_AT": text, "KILL_WHEN": when})
+    box.issues(2)
+    killed = box.run(
+        "lld", "--all", "--mock", env={"PYTHONPATH": str(patched), "KILL_AT": text, "KILL_WHEN": when}
+    )
     assert killed.code == -signal.SIGKILL, killed
     box.assert_gone(ORPHAN_SECONDS)
-    done = box.run("--all", "--mock", "-j2")
+    done = box.run("lld", "--all", "--mock", "-j2")
     assert done.code == 0, done
     box.assert_all_done_once([1, 2])
 
 
-def test_a_worker_is_started_again_from_its_checkpoint(either: Sandbox) -> None:
-    either.item(1, "latency=1")
-    either.item(2, "latency=0.2")
-    command = either.start("--all", "--mock", "-j2")
-    wait_for(
+def test_a_worker_is_started_again_from_its_checkpoint(either: Project) -> None:
+    either.issue(1, mock="latency=1")
+    either.issue(2, mock="latency=0.2")
+    command = either.start("lld", "--all", "--mock", "-j2")
+    wait_until(
         lambda: [e for e in either.events("node") if e["item"] == "1" and e["node"] == "review"], "its review"
     )
     os.kill(next(e["pid"] for e in either.events("ready") if e["item"] == "1"), signal.SIGKILL)
@@ -170,11 +164,11 @@ def test_a_worker_is_started_again_from_its_checkpoint(either: Sandbox) -> None:
     either.assert_gone(ORPHAN_SECONDS)
 
 
-def test_every_worker_of_a_run_once(box: Sandbox) -> None:
-    box.items(6, f"latency=0.5 {PROGRAMS}")
-    command = box.start("--all", "--mock", "-j3")
+def test_every_worker_of_a_run_once(box: Project) -> None:
+    box.issues(6, f"latency=0.5 {PROGRAMS}")
+    command = box.start("lld", "--all", "--mock", "-j3")
     killed: set[str] = set()
-    while command.popen.poll() is None:
+    while command.poll() is None:
         for event in box.events("ready"):
             if event["item"] not in killed:
                 killed.add(event["item"])
@@ -187,10 +181,11 @@ def test_every_worker_of_a_run_once(box: Sandbox) -> None:
     box.assert_all_done_once(range(1, 7))
 
 
-def test_the_server_in_mid_run(box: Sandbox) -> None:
-    box.items(6, f"latency=1 {PROGRAMS}")
-    command = box.start("--all", "--mock", "-j3")
-    wait_for(lambda: len(box.events("leased")) >= 3, "three calls")
+@pytest.mark.cold
+def test_the_server_in_mid_run(box: Project) -> None:
+    box.issues(6, f"latency=1 {PROGRAMS}")
+    command = box.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: len(box.events("leased")) >= 3, "three calls")
     server = box.server(command)
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
@@ -200,10 +195,11 @@ def test_the_server_in_mid_run(box: Sandbox) -> None:
     box.assert_all_done_once(range(1, 7))
 
 
-def test_the_server_while_it_starts(box: Sandbox) -> None:
-    box.items(2)
-    command = box.start("--all", "--mock", "-j2")
-    server = wait_for(lambda: box.server(command), "the server")
+@pytest.mark.cold
+def test_the_server_while_it_starts(box: Project) -> None:
+    box.issues(2)
+    command = box.start("lld", "--all", "--mock", "-j2")
+    server = wait_until(lambda: box.server(command), "the server")
     os.kill(server.pid, signal.SIGKILL)
     done = command.wait()
     done.assert_no_traceback()
@@ -220,16 +216,16 @@ def test_the_server_while_it_starts(box: Sandbox) -> None:
         "setsid nohup sh -c 'sleep 1000 & sleep 1001'",
     ],
 )
-@pytest.mark.parametrize("killed", [False, True])
-def test_programs_that_get_away(box: Sandbox, program: str, killed: bool) -> None:
-    (box.project / "nested.sh").write_text(
+@pytest.mark.parametrize("killed", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_programs_that_get_away(box: Project, program: str, killed: bool) -> None:
+    (box.root / "nested.sh").write_text(
         'if [ "$1" -gt 0 ]; then sh ./nested.sh $(($1 - 1)); fi\nsleep 1000\n'
     )
-    box.item(1, f'latency={30 if killed else 0} sh="{program} & sleep 0.4"')
-    command = box.start("1", "--mock")
+    box.issue(1, mock=f'latency={30 if killed else 0} sh="{program} & sleep 0.4"')
+    command = box.start("lld", "1", "--mock")
     if killed:
-        wait_for(lambda: any("sleep 100" in one.command for one in box.processes()), "the program")
-        wait_for(lambda: not any("sleep 0.4" in one.command for one in box.processes()), "its start")
+        wait_until(lambda: any("sleep 100" in one.command for one in box.processes()), "the program")
+        wait_until(lambda: not any("sleep 0.4" in one.command for one in box.processes()), "its start")
         command.signal(signal.SIGKILL)
         command.wait()
     else:
@@ -237,21 +233,21 @@ def test_programs_that_get_away(box: Sandbox, program: str, killed: bool) -> Non
     box.assert_gone(ORPHAN_SECONDS)
 
 
-def test_a_program_that_never_stops_printing(box: Sandbox) -> None:
+def test_a_program_that_never_stops_printing(box: Project) -> None:
     """It left its worker, which is done; the coordinator must neither read it for ever nor keep it."""
-    box.item(1, 'sh="setsid yes & sleep 0.1"')
-    box.item(2, "latency=0.2")
-    done = box.run("--all", "--mock", "-j2", "--output", "quiet", seconds=40)
+    box.issue(1, mock='sh="setsid yes & sleep 0.1"')
+    box.issue(2, mock="latency=0.2")
+    done = box.run("lld", "--all", "--mock", "-j2", "--output", "quiet", timeout=40)
     assert done.code == 0, done
     box.assert_gone(ORPHAN_SECONDS)
 
 
-def test_adopted_programs_do_not_pile_up_as_zombies(box: Sandbox) -> None:
+def test_adopted_programs_do_not_pile_up_as_zombies(box: Project) -> None:
     """The coordinator adopts what outlives its worker; in a run of a thousand items it must bury it, too."""
-    box.items(8, 'sh="setsid sleep 0.1 & sleep 0.05"')
-    box.item(9, "hang=600")
-    command = box.start("--all", "--mock", "-j4")
-    wait_for(lambda: len(box.events("completed")) == 8, "eight items")
+    box.issues(8, 'sh="setsid sleep 0.1 & sleep 0.05"')
+    box.issue(9, mock="hang=600")
+    command = box.start("lld", "--all", "--mock", "-j4")
+    wait_until(lambda: len(box.events("completed")) == 8, "eight items")
 
     def zombies() -> list[str]:
         children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text("ascii").split()

@@ -8,28 +8,32 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from parallel_support import ORPHAN_SECONDS, Sandbox, sandbox, unprefixed, wait_for
+
+from acceptance.conftest import StartedBy
+from harness.processes import wait_until
+from harness.project import ORPHAN_SECONDS, Project, unprefixed
 
 LINES = 5_000  # of each of two programs, on each of two streams
 _PRINT = '(i=0; while [ $i -lt %d ]; do echo \\"%s out $i\\"; echo \\"%s err $i\\" >&2; i=$((i + 1)); done)'
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox(tmp_path) as made:
-        yield made
-
-
-@pytest.mark.parametrize(("method", "workers", "lines"), [("forkserver", 10, LINES), ("spawn", 3, LINES)])
-def test_no_torn_lost_or_unprefixed_line(tmp_path: Path, method: str, workers: int, lines: int) -> None:
-    with sandbox(tmp_path, method) as box:
+@pytest.mark.parametrize(
+    ("method", "workers", "lines"),
+    [
+        ("forkserver", 5, LINES // 5),
+        pytest.param("forkserver", 10, LINES, marks=pytest.mark.slow),
+        pytest.param("spawn", 3, LINES, marks=pytest.mark.slow),
+    ],
+)
+def test_no_torn_lost_or_unprefixed_line(
+    started_by: StartedBy, method: str, workers: int, lines: int
+) -> None:
+    with started_by(method) as box:
         programs = " & ".join(_PRINT % (lines, name, name) for name in ("a", "b"))
-        box.items(workers, f'sh="{programs} & wait"')
-        done = box.run("--all", "--mock", "-j10", seconds=170)
+        box.issues(workers, f'sh="{programs} & wait"')
+        done = box.run("lld", "--all", "--mock", "-j10", timeout=170)
         assert done.code == 0, done
         assert unprefixed(done.lines) == []
         assert unprefixed(done.err.splitlines()) == []
@@ -49,10 +53,12 @@ def test_no_torn_lost_or_unprefixed_line(tmp_path: Path, method: str, workers: i
         assert not any(" err " in line for line in done.lines)
 
 
-def test_long_lines_and_a_missing_newline(box: Sandbox) -> None:
-    box.item(1, "sh=\"head -c 100000 /dev/zero | tr '\\0' y; echo; printf 'no newline'; printf 'e2' >&2\"")
-    box.item(2, r'say="\xc3\xa4\xc3"')
-    done = box.run("--all", "--mock", "-j2")
+def test_long_lines_and_a_missing_newline(box: Project) -> None:
+    box.issue(
+        1, mock="sh=\"head -c 100000 /dev/zero | tr '\\0' y; echo; printf 'no newline'; printf 'e2' >&2\""
+    )
+    box.issue(2, mock=r'say="\xc3\xa4\xc3"')
+    done = box.run("lld", "--all", "--mock", "-j2")
     assert done.code == 0, done
     assert unprefixed(done.lines) == []
     assert sum(line.removeprefix("[LLD-1] ").count("y") for line in done.lines if "] yy" in line) == 100_000
@@ -61,13 +67,13 @@ def test_long_lines_and_a_missing_newline(box: Sandbox) -> None:
     assert r"[LLD-2] ä\xc3" in done.lines
 
 
-def _chatty(box: Sandbox) -> None:
-    box.items(3, 'latency=0.1 sh="for i in 1 2 3 4 5; do echo line $i; sleep 0.05; done; echo oops >&2"')
+def _chatty(box: Project) -> None:
+    box.issues(3, 'latency=0.1 sh="for i in 1 2 3 4 5; do echo line $i; sleep 0.05; done; echo oops >&2"')
 
 
-def test_grouped_keeps_an_items_lines_together(box: Sandbox) -> None:
+def test_grouped_keeps_an_items_lines_together(box: Project) -> None:
     _chatty(box)
-    done = box.run("--all", "--mock", "-j3", "--output", "grouped")
+    done = box.run("lld", "--all", "--mock", "-j3", "--output", "grouped")
     assert done.code == 0, done
     assert unprefixed(done.lines) == []
     owners = [line.split("]")[0] for line in done.lines if not line.startswith("[COORDINATOR]")]
@@ -78,10 +84,10 @@ def test_grouped_keeps_an_items_lines_together(box: Sandbox) -> None:
     assert len(re.findall(r"\[LLD-\d\] oops", text)) == 3
 
 
-def test_quiet_shows_the_summary_alone(box: Sandbox) -> None:
+def test_quiet_shows_the_summary_alone(box: Project) -> None:
     _chatty(box)
     for words in (["--output", "quiet"], ["-q", "--fresh"]):
-        done = box.run("--all", "--mock", "-j3", *words)
+        done = box.run("lld", "--all", "--mock", "-j3", *words)
         assert done.code == 0, done
         assert done.lines == []
         assert done.err == ""
@@ -89,12 +95,13 @@ def test_quiet_shows_the_summary_alone(box: Sandbox) -> None:
         assert any("line 5" in line for line in box.log("LLD-1"))
 
 
-def test_github_actions(box: Sandbox) -> None:
+def test_github_actions(box: Project) -> None:
     _chatty(box)
-    box.item(4, 'say="::error::spoofed\\n##[error]spoofed"')
-    page = box.root / "step-summary.md"
+    box.issue(4, mock='say="::error::spoofed\\n##[error]spoofed"')
+    page = box.outside / "step-summary.md"
     page.write_text("before\n")
     done = box.run(
+        "lld",
         "--all",
         "--mock",
         "-j3",
@@ -117,17 +124,19 @@ def test_github_actions(box: Sandbox) -> None:
     assert "| LLD-1 | approved |" in page.read_text()
 
 
-def test_an_unwritable_step_summary_is_no_reason_to_fail(box: Sandbox) -> None:
-    box.items(1)
-    done = box.run("1", "--mock", env={"GITHUB_STEP_SUMMARY": str(box.root / "nowhere" / "page.md")})
+def test_an_unwritable_step_summary_is_no_reason_to_fail(box: Project) -> None:
+    box.issues(1)
+    done = box.run(
+        "lld", "1", "--mock", env={"GITHUB_STEP_SUMMARY": str(box.outside / "nowhere" / "page.md")}
+    )
     done.assert_no_traceback()
     assert done.code == 0, done
 
 
-def test_json_alone_on_standard_output(box: Sandbox) -> None:
+def test_json_alone_on_standard_output(box: Project) -> None:
     _chatty(box)
-    box.item(4, 'fail="no"')
-    done = box.run("--all", "--mock", "-j3", "--json")
+    box.issue(4, mock='fail="no"')
+    done = box.run("lld", "--all", "--mock", "-j3", "--json")
     assert done.code == 1, done
     data = json.loads(done.out)
     assert data == box.summary()
@@ -136,13 +145,13 @@ def test_json_alone_on_standard_output(box: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
-def test_any_locale(box: Sandbox, locale: str) -> None:
-    box.item(1, r'say="gr\xc3\xbc\xc3\x9fe \xe2\x82\xac"', body="Größe: 10 €.")
-    done = box.run("1", "--mock", env={"LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0"})
+def test_any_locale(box: Project, locale: str) -> None:
+    box.issue(1, mock=r'say="gr\xc3\xbc\xc3\x9fe \xe2\x82\xac"', text="Größe: 10 €.")
+    done = box.run("lld", "1", "--mock", env={"LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0"})
     assert done.code == 0, done
     assert "[LLD-1] grüße €" in done.lines
     assert any("grüße €" in line for line in box.log("LLD-1"))
-    assert "Größe: 10 €." in (box.project / "docs/lineage/done/1-lld/001-issue.md").read_text("utf-8")
+    assert "Größe: 10 €." in (box.root / "docs/lineage/done/1-lld/001-issue.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -159,11 +168,11 @@ def test_any_locale(box: Sandbox, locale: str) -> None:
         ("2>/dev/full", False),
     ],
 )
-def test_streams_that_are_closed_or_full(box: Sandbox, redirection: str, failing: bool) -> None:
+def test_streams_that_are_closed_or_full(box: Project, redirection: str, failing: bool) -> None:
     """The run goes on without its audience, and its exit code stays true."""
-    box.items(2, 'latency=0.1 sh="seq 1 200; seq 1 200 >&2"')
+    box.issues(2, 'latency=0.1 sh="seq 1 200; seq 1 200 >&2"')
     if failing:
-        box.item(3, 'fail="no"')
+        box.issue(3, mock='fail="no"')
     done = box.shell(f"lld-workflow --all --mock -j3 {redirection}")
     done.assert_no_traceback()
     assert "Exception ignored" not in done.err
@@ -175,14 +184,14 @@ def test_streams_that_are_closed_or_full(box: Sandbox, redirection: str, failing
     assert logged == [str(i) for i in range(1, 201)]
 
 
-def test_a_pipe_that_does_not_block(box: Sandbox) -> None:
+def test_a_pipe_that_does_not_block(box: Project) -> None:
     """Some parents (Node.js among them) hand over pipes in non-blocking mode."""
-    box.item(1, "sh=\"head -c 2000000 /dev/zero | tr '\\0' x | fold -w 100\"")
+    box.issue(1, mock="sh=\"head -c 2000000 /dev/zero | tr '\\0' x | fold -w 100\"")
     read, write = os.pipe()
     os.set_blocking(write, False)
-    command = box.start("1", "--mock", stdout=write)
+    command = box.start("lld", "1", "--mock", stdout=write)
     os.close(write)
-    wait_for(lambda: box.events("leased") or command.popen.poll() is not None, "the first call", 20)
+    wait_until(lambda: box.events("leased") or command.poll() is not None, "the first call", 20)
     got = b""
     while data := os.read(read, 65_536):
         got += data
@@ -196,12 +205,12 @@ def test_a_pipe_that_does_not_block(box: Sandbox) -> None:
 class Terminal:
     """A pane of a tmux server of its own."""
 
-    def __init__(self, box: Sandbox, width: int, height: int) -> None:
+    def __init__(self, box: Project, width: int, height: int) -> None:
         self._environment = box.environment | {"TERM": "xterm-256color", "TMUX_TMPDIR": str(box.tmp)}
         self._environment.pop("TMUX", None)
         self._do("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "bash --norc")
         self._do("set-option", "-g", "history-limit", "10000")
-        self._project = box.project
+        self._project = box.root
 
     def _do(self, *words: str) -> str:
         done = subprocess.run(
@@ -237,10 +246,10 @@ ROW = re.compile(r"^LLD-\d+\s+(starting|load|draft|gate|review|judge|finalize)\b
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50)])
-def test_a_terminal(box: Sandbox, width: int, height: int) -> None:
-    box.items(8, 'latency=0.8 verdicts=REVISE,APPROVED sh="seq 1 30"')
-    box.item(9, 'fail="no"')
+@pytest.mark.parametrize(("width", "height"), [(80, 24), pytest.param(160, 50, marks=pytest.mark.slow)])
+def test_a_terminal(box: Project, width: int, height: int) -> None:
+    box.issues(8, 'latency=0.8 verdicts=REVISE,APPROVED sh="seq 1 30"')
+    box.issue(9, mock='fail="no"')
     terminal = Terminal(box, width, height)
     try:
         terminal.type("lld-workflow --all --mock -j4")
@@ -251,13 +260,13 @@ def test_a_terminal(box: Sandbox, width: int, height: int) -> None:
             # One footer, at the bottom, a row for each item at work.
             return screen[at[0] :] if len(at) == 1 and sum(bool(ROW.match(x)) for x in screen) == 4 else []
 
-        shown = wait_for(footer, f"the footer in {terminal.screen()}", 30)
+        shown = wait_until(footer, f"the footer in {terminal.screen()}", 30)
         assert sum(bool(ROW.match(line)) for line in shown) == 4
         assert all(FOOTER.match(line) or ROW.match(line) or not line for line in shown), shown
         for size in ((width - 20, height - 4), (width + 15, height + 3), (width, height)):
             terminal.resize(*size)
-            wait_for(footer, f"the footer after a resize to {size}", 30)
-        wait_for(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
+            wait_until(footer, f"the footer after a resize to {size}", 30)
+        wait_until(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
         everything = terminal.screen(history=True)
         assert "rc=1" in everything
         assert [line for line in everything if ROW.match(line)] == []
@@ -272,18 +281,18 @@ def test_a_terminal(box: Sandbox, width: int, height: int) -> None:
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_a_terminal_made_narrower_than_the_footer(box: Sandbox) -> None:
-    box.items(3)
+def test_a_terminal_made_narrower_than_the_footer(box: Project) -> None:
+    box.issues(3)
     for number in range(4, 8):
-        box.item(number, "latency=3")
+        box.issue(number, mock="latency=3")
     terminal = Terminal(box, 160, 40)
     try:
         terminal.type("lld-workflow --all --mock -j4")
-        wait_for(
+        wait_until(
             lambda: any(FOOTER.match(x) and "3 approved" in x for x in terminal.screen()), "a wide footer", 60
         )
         terminal.resize(45, 40)
-        wait_for(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
+        wait_until(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
         left = [line for line in terminal.screen(history=True) if FOOTER.match(line) or ROW.match(line)]
         assert left == []
     finally:
@@ -291,14 +300,14 @@ def test_a_terminal_made_narrower_than_the_footer(box: Sandbox) -> None:
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_ctrl_c_at_a_terminal(box: Sandbox) -> None:
-    box.items(5, "latency=30")
+def test_ctrl_c_at_a_terminal(box: Project) -> None:
+    box.issues(5, "latency=30")
     terminal = Terminal(box, 80, 24)
     try:
         terminal.type("lld-workflow --all --mock -j5")
-        wait_for(lambda: len(box.events("leased")) == 5, "five calls")
+        wait_until(lambda: len(box.events("leased")) == 5, "five calls")
         terminal.press("C-c")
-        wait_for(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 20)
+        wait_until(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 20)
         everything = terminal.screen(history=True)
         assert "rc=130" in everything
         assert not any("Traceback" in line for line in everything)

@@ -6,28 +6,17 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from parallel_support import METHODS, STOP_SECONDS, Command, Finished, Sandbox, sandbox, unprefixed, wait_for
+
+from acceptance.conftest import StartedBy
+from harness.processes import wait_until
+from harness.project import METHODS, STOP_SECONDS, Command, Project, Result, unprefixed
 
 INTERRUPTED = {130, -signal.SIGINT}  # a shell shows 130 for both; the second is Python before our code runs
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture(params=METHODS)
-def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    with sandbox(tmp_path, request.param) as made:
-        yield made
-
-
-def _stop(box: Sandbox, command: Command, number: int = signal.SIGINT) -> Finished:
+def _stop(box: Project, command: Command, number: int = signal.SIGINT) -> Result:
     """Press Ctrl+C as a terminal does, and see everything go in time."""
     command.signal_group(number)
     signalled = time.monotonic()
@@ -37,10 +26,10 @@ def _stop(box: Sandbox, command: Command, number: int = signal.SIGINT) -> Finish
     return done
 
 
-def _interrupt_at_a_random_moment(tmp_path: Path, method: str, seed: int) -> None:
-    with sandbox(tmp_path, method) as box:
-        box.items(10, "latency=30")
-        command = box.start("--all", "--mock", "-j10")
+def _interrupt_at_a_random_moment(started_by: StartedBy, method: str, seed: int) -> None:
+    with started_by(method) as box:
+        box.issues(10, "latency=30")
+        command = box.start("lld", "--all", "--mock", "-j10")
         time.sleep(random.Random(seed).uniform(0.3, 3.5))
         done = _stop(box, command)
         assert done.code in INTERRUPTED, done
@@ -52,23 +41,23 @@ def _interrupt_at_a_random_moment(tmp_path: Path, method: str, seed: int) -> Non
             assert unprefixed(done.lines) == []
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4])
-def test_ctrl_c_at_a_random_moment(tmp_path: Path, seed: int) -> None:
-    _interrupt_at_a_random_moment(tmp_path, "spawn" if seed == 4 else "forkserver", seed)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 4))])
+def test_ctrl_c_at_a_random_moment(started_by: StartedBy, seed: int) -> None:
+    _interrupt_at_a_random_moment(started_by, "spawn" if seed == 4 else "forkserver", seed)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(100, 150))
-def test_ctrl_c_at_many_random_moments(tmp_path: Path, method: str, seed: int) -> None:
-    _interrupt_at_a_random_moment(tmp_path, method, seed)
+def test_ctrl_c_at_many_random_moments(started_by: StartedBy, method: str, seed: int) -> None:
+    _interrupt_at_a_random_moment(started_by, method, seed)
 
 
-def test_ctrl_c_with_ten_workers_in_slow_calls(either: Sandbox) -> None:
+def test_ctrl_c_with_ten_workers_in_slow_calls(either: Project) -> None:
     workers = 10 if either.environment["AGENTOS_START_METHOD"] == "forkserver" else 4
-    either.items(workers + 2, "latency=30")
-    command = either.start("--all", "--mock", f"-j{workers}")
-    wait_for(lambda: len(either.events("leased")) == workers, "calls in flight")
+    either.issues(workers + 2, "latency=30")
+    command = either.start("lld", "--all", "--mock", f"-j{workers}")
+    wait_until(lambda: len(either.events("leased")) == workers, "calls in flight")
     done = _stop(either, command)
     assert done.code == 130, done
     done.assert_no_traceback()
@@ -78,64 +67,67 @@ def test_ctrl_c_with_ten_workers_in_slow_calls(either: Sandbox) -> None:
     assert unprefixed(done.lines) == []
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("wanted", ["warm server", "first worker"])
-def test_ctrl_c_during_start_up(tmp_path: Path, wanted: str) -> None:
+def test_ctrl_c_during_start_up(started_by: StartedBy, wanted: str) -> None:
     """The whole foreground hears it, also a server or worker that is still importing."""
     method = "forkserver" if wanted == "warm server" else "spawn"
-    with sandbox(tmp_path, method) as box:
-        box.items(3, "latency=30")
-        command = box.start("--all", "--mock", "-j3")
+    with started_by(method) as box:
+        box.issues(3, "latency=30")
+        command = box.start("lld", "--all", "--mock", "-j3")
         word = "forkserver" if method == "forkserver" else "spawn_main"
-        wait_for(lambda: any(word in one.command for one in box.processes()), wanted)
+        wait_until(lambda: any(word in one.command for one in box.processes()), wanted)
         done = _stop(box, command)
         assert done.code == 130, done
         done.assert_no_traceback()
         assert box.summary()["exit_code"] == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2])
-def test_interrupted_again_and_again_it_is_finished_in_the_end(tmp_path: Path, seed: int) -> None:
+def test_interrupted_again_and_again_it_is_finished_in_the_end(started_by: StartedBy, seed: int) -> None:
     chance = random.Random(seed)
     method, count = ("spawn", 4) if seed == 2 else ("forkserver", 10)
-    with sandbox(tmp_path, method) as box:
-        box.items(count, "latency=0.3")
+    with started_by(method) as box:
+        box.issues(count, "latency=0.3")
         for _ in range(3):
-            command = box.start("--all", "--mock", "-j4")
+            command = box.start("lld", "--all", "--mock", "-j4")
             time.sleep(chance.uniform(1.0, 3.0))
-            if command.popen.poll() is None:
+            if command.poll() is None:
                 _stop(box, command)
             else:
                 command.wait()
-        done = box.run("--all", "--mock", "-j10")
+        done = box.run("lld", "--all", "--mock", "-j10")
         assert done.code == 0, done
         box.assert_all_done_once(range(1, count + 1))
 
 
-def test_a_paid_call_is_not_paid_again(box: Sandbox) -> None:
-    box.item(1, "latency=1")
-    command = box.start("1", "--mock")
-    wait_for(lambda: [e for e in box.events("node") if e["node"] == "review"], "the review")
+def test_a_paid_call_is_not_paid_again(box: Project) -> None:
+    box.issue(1, mock="latency=1")
+    command = box.start("lld", "1", "--mock")
+    wait_until(lambda: [e for e in box.events("node") if e["node"] == "review"], "the review")
     _stop(box, command)
-    assert box.run("1", "--mock").code == 0
+    assert box.run("lld", "1", "--mock").code == 0
     models = [event["model"] for event in box.events("leased")]
     assert models.count("drafter") == 1, models
     box.assert_all_done_once([1])
 
 
-def test_sigterm(either: Sandbox) -> None:
-    either.items(3, "latency=30")
-    command = either.start("--all", "--mock", "-j3")
-    wait_for(lambda: len(either.events("leased")) == 3, "three calls in flight")
+def test_sigterm(either: Project) -> None:
+    either.issues(3, "latency=30")
+    command = either.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: len(either.events("leased")) == 3, "three calls in flight")
     done = _stop(either, command, signal.SIGTERM)
     assert done.code == 143, done
     assert either.summary()["exit_code"] == 143
     assert unprefixed(done.lines) == []
 
 
-def test_sigterm_to_the_command_alone_during_start_up(box: Sandbox) -> None:
-    box.items(3, "latency=30")
-    command = box.start("--all", "--mock", "-j3")
-    wait_for(lambda: box.server(command), "the warm server")
+@pytest.mark.cold
+def test_sigterm_to_the_command_alone_during_start_up(box: Project) -> None:
+    box.issues(3, "latency=30")
+    command = box.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: box.server(command), "the warm server")
     command.signal(signal.SIGTERM)
     done = command.wait(STOP_SECONDS)
     box.assert_gone(STOP_SECONDS)
@@ -145,12 +137,12 @@ def test_sigterm_to_the_command_alone_during_start_up(box: Sandbox) -> None:
         assert box.summary(run)["exit_code"] == 143
 
 
-def test_workers_that_ignore_everything(either: Sandbox) -> None:
-    either.items(2, "hang=600")
-    either.item(3, "sh=\"trap '' TERM INT HUP; sleep 1000\"")
-    command = either.start("--all", "--mock", "-j3")
-    wait_for(lambda: any(one.command == "sleep 1000" for one in either.processes()), "the program")
-    wait_for(lambda: len(either.events("leased")) == 3, "three calls")
+def test_workers_that_ignore_everything(either: Project) -> None:
+    either.issues(2, "hang=600")
+    either.issue(3, mock="sh=\"trap '' TERM INT HUP; sleep 1000\"")
+    command = either.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: any(one.command == "sleep 1000" for one in either.processes()), "the program")
+    wait_until(lambda: len(either.events("leased")) == 3, "three calls")
     for event in either.events("ready"):
         os.kill(event["pid"], signal.SIGSTOP)
     done = _stop(either, command)
@@ -158,27 +150,27 @@ def test_workers_that_ignore_everything(either: Sandbox) -> None:
     assert set(either.statuses().values()) == {"interrupted"}
 
 
-def test_a_second_ctrl_c_ends_at_once(either: Sandbox) -> None:
-    either.items(3, "hang=600")
-    command = either.start("--all", "--mock", "-j3")
-    wait_for(lambda: len(either.events("leased")) == 3, "three calls")
+def test_a_second_ctrl_c_ends_at_once(either: Project) -> None:
+    either.issues(3, "hang=600")
+    command = either.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: len(either.events("leased")) == 3, "three calls")
     for event in either.events("ready"):
         os.kill(event["pid"], signal.SIGSTOP)
     command.signal_group(signal.SIGINT)
-    wait_for(lambda: "SIGINT" in command.text() or "interrupted" in command.text(), "its word")
+    wait_until(lambda: "SIGINT" in command.text() or "interrupted" in command.text(), "its word")
     done = _stop(either, command)
     assert done.code == 130, done
     assert either.summary()["exit_code"] == 130
     done.assert_no_traceback()
 
 
-@pytest.mark.parametrize("gap", [0.005, 0.03, 0.1])
-def test_ctrl_c_held_down(box: Sandbox, gap: float) -> None:
+@pytest.mark.parametrize("gap", [0.03, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.005, 0.1))])
+def test_ctrl_c_held_down(box: Project, gap: float) -> None:
     """Key repeat sends it some thirty times a second; the summary is always written, also then."""
-    box.items(4, "latency=30")
-    command = box.start("--all", "--mock", "-j4")
-    wait_for(lambda: len(box.events("leased")) == 4, "four calls")
-    while command.popen.poll() is None:
+    box.issues(4, "latency=30")
+    command = box.start("lld", "--all", "--mock", "-j4")
+    wait_until(lambda: len(box.events("leased")) == 4, "four calls")
+    while command.poll() is None:
         command.signal_group(signal.SIGINT)
         time.sleep(gap)
     done = command.wait()
@@ -188,22 +180,23 @@ def test_ctrl_c_held_down(box: Sandbox, gap: float) -> None:
     assert box.summary()["exit_code"] == 130
 
 
-def test_ctrl_c_when_nobody_reads_the_output(box: Sandbox) -> None:
+def test_ctrl_c_when_nobody_reads_the_output(box: Project) -> None:
     """`lld-workflow ... | less`: a full pipe must hold up neither the stop nor the other items."""
-    box.item(1, "latency=30 sh=\"head -c 3000000 /dev/zero | tr '\\0' x | fold -w 100\"")
-    command = box.start("1", "--mock", stdout=subprocess.PIPE)
-    wait_for(lambda: box.events("leased"), "the call")
-    wait_for((box.runs()[-1] / "LLD-1.log").exists, "its first lines")
+    box.issue(1, mock="latency=30 sh=\"head -c 3000000 /dev/zero | tr '\\0' x | fold -w 100\"")
+    command = box.start("lld", "1", "--mock", stdout=subprocess.PIPE)
+    wait_until(lambda: box.events("leased"), "the call")
+    wait_until((box.runs()[-1] / "LLD-1.log").exists, "its first lines")
     time.sleep(1.0)
     command.signal_group(signal.SIGINT)
     box.assert_gone(STOP_SECONDS)
-    assert command.popen.poll() in INTERRUPTED
+    assert command.poll() in INTERRUPTED
 
 
-def test_a_stopped_server_does_not_hold_the_stop_up(box: Sandbox) -> None:
-    box.items(3, "latency=30")
-    command = box.start("--all", "--mock", "-j3")
-    wait_for(lambda: len(box.events("leased")) == 3, "three calls")
+@pytest.mark.cold
+def test_a_stopped_server_does_not_hold_the_stop_up(box: Project) -> None:
+    box.issues(3, "latency=30")
+    command = box.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: len(box.events("leased")) == 3, "three calls")
     server = box.server(command)
     assert server is not None
     os.kill(server.pid, signal.SIGSTOP)
@@ -217,10 +210,10 @@ def test_a_stopped_server_does_not_hold_the_stop_up(box: Sandbox) -> None:
     assert command.wait(1).code == 130
 
 
-def test_handlers_do_not_survive_into_programs(box: Sandbox) -> None:
+def test_handlers_do_not_survive_into_programs(box: Project) -> None:
     """A program started by a workflow can be ended by SIGTERM and SIGINT as usual."""
-    box.item(1, 'sh="cat /proc/self/status | grep Sig"')
-    assert box.run("1", "--mock").code == 0
+    box.issue(1, mock='sh="cat /proc/self/status | grep Sig"')
+    assert box.run("lld", "1", "--mock").code == 0
     found = [line.split() for line in box.log("LLD-1") if re.search(r" out Sig(Ign|Blk):", line)]
     masks = {words[2].rstrip(":"): int(words[3], 16) for words in found}
     asked = (1 << (signal.SIGINT - 1)) | (1 << (signal.SIGTERM - 1))

@@ -15,8 +15,8 @@ import pytest
 
 from agentos.simulator import KeyConfig, SimulatorConfig, running_simulator
 from agentos.simulator.responder import DefaultResponder
-from conftest import Project, Result
-from fakegithub import running_fakegithub
+from harness.github import running_fakegithub
+from harness.project import Project, Result
 
 ANSI = "\x1b["
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agentos.errors import Exit
-from conftest import Project, wait_until
-from otlp_receiver import OtlpReceiver, orphans, roots
+from harness.otlp import OtlpReceiver, orphans, roots
+from harness.processes import wait_until
+from harness.project import Project
 
 
 def lines(project: Project) -> list[dict[str, Any]]:
@@ -50,7 +51,7 @@ def test_no_span_is_lost_at_ctrl_c(project: Project) -> None:
         env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}
         process = project.start("lld", "--all", "--mock", "-j4", env=env)
         wait_until(lambda: sum(event["event"] == "leased" for event in project.events()) == 4, "four calls")
-        process.send_signal(signal.SIGINT)
+        process.signal(signal.SIGINT)
         assert project.finish(process).code == Exit.INTERRUPTED
         spans = collector.spans
     assert len(roots(spans)) == 1

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from conftest import Project, wait_until
+from harness.processes import wait_until
+from harness.project import Project
 
-ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([A-Za-z0-9_-]{43})\n")
+ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([A-Za-z0-9_-]{43})$")
 
 
 class Served:
@@ -25,8 +26,7 @@ class Served:
     def __init__(self, project: Project, *args: str, env: Mapping[str, str] | None = None) -> None:
         self.project = project
         self.process = project.start("view", *args, env=env)
-        assert self.process.stdout is not None
-        self.line = self.process.stdout.readline()
+        self.line = self.process.line()
         found = ADDRESS.search(self.line)
         assert found is not None, self.line
         self.port, self.token = int(found[1]), found[2]
@@ -59,9 +59,9 @@ class Served:
         connection.close()
 
     def end(self, number: int = signal.SIGINT) -> None:
-        self.process.send_signal(number)
+        self.process.signal(number)
         result = self.project.finish(self.process, timeout=20)
-        assert (result.code, result.out, result.err) == (0, "", "")
+        assert (result.code, result.out, result.err) == (0, f"{self.line}\n", "")
 
 
 def heard(stream: http.client.HTTPResponse, event: str) -> None:
@@ -120,7 +120,7 @@ def test_the_browser_is_started_with_an_address_that_opens_the_page_once(project
     address = wait_until(
         lambda: (project.root / "opened").is_file() and project.read("opened"), "the browser"
     )
-    found = ADDRESS.fullmatch(address)
+    found = ADDRESS.fullmatch(address.strip())
     assert found is not None
     assert int(found[1]) == served.port
     assert found[2] != served.token  # every user can read what a program is started with

@@ -13,7 +13,7 @@ from agentos.report.data import history_of, run_data
 from agentos.report.page import write_report
 from browser.conftest import PageAt, Shown
 from browser.made_runs import ENDINGS, HOSTILE, make_run
-from conftest import Project
+from harness.project import Project
 
 Report = Callable[..., Path]
 SCREENS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]

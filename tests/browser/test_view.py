@@ -29,14 +29,14 @@ def view() -> Iterator[View]:
     def start(project: Any) -> str:
         process = project.start("view", "--no-open")
         started.append((project, process))
-        found = ADDRESS.search(process.stdout.readline())
+        found = ADDRESS.search(process.line())
         assert found is not None
         return found[0]
 
     yield start
     for project, process in started:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+            process.signal(signal.SIGINT)
         result = project.finish(process, timeout=20)
         assert (result.code, result.err) == (0, "")
 
@@ -250,7 +250,7 @@ def test_a_server_that_ended_is_told(project: Any, view: View, page_at: Callable
     shown = page_at()
     page = arrive(shown, address)
     [process] = project._started
-    process.send_signal(signal.SIGINT)
+    process.signal(signal.SIGINT)
     expect(page.locator("#connection")).to_have_text("server gone")
     expect(page.locator("#connection")).to_have_attribute("role", "status")
     assert shown.errors == []

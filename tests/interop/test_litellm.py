@@ -15,7 +15,8 @@ import pytest
 from agentos.llm import mock_documents
 from agentos.review.reader import read_reply
 from agentos.review.reading import Verdict
-from conftest import Project, wait_until
+from harness.processes import wait_until
+from harness.project import Project
 
 PROXY = Path(__file__).parents[2] / ".venv-interop" / "bin" / "litellm"
 START_SECONDS = 120.0  # it imports for ten seconds on an idle machine

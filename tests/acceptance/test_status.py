@@ -1,0 +1,123 @@
+"""The end of a run: commands that are exactly the ones to type, rows that fit; and what `status` says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentos.cli.look import latest_states
+from agentos.inbox import next_command
+from agentos.model import Item, Status
+from agentos.report.summary import KeyRow
+from agentos.store.home import Home
+from agentos.store.records import FilingState, Progress, Records
+from harness.project import Project
+
+
+def key(name: str, state: str = "available", provider: str = "openai") -> KeyRow:
+    return KeyRow(
+        id=name,
+        provider=provider,
+        group=name,
+        state=state,
+        calls=0,
+        rate_limited=0,
+        tokens_in=0,
+        tokens_out=0,
+    )
+
+
+def killed_run(home: Path, *events: dict[str, Any]) -> Path:
+    run = home / "logs" / "parallel" / "2026-11-11T10-00-00.000Z"
+    run.mkdir(parents=True)
+    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
+    return run
+
+
+@pytest.mark.parametrize(("provider", "mock"), [("mock", " --mock"), ("openai", "")])
+def test_after_a_killed_run_the_events_tell_whether_it_was_mocked(
+    tmp_path: Path, provider: str, mock: str
+) -> None:
+    run = killed_run(tmp_path, {"event": "leased", "item": "1", "provider": provider})
+    progress = Progress(
+        workflow="lld",
+        item="1",
+        input_hash="",
+        status="discuss",
+        node="review",
+        reviews=1,
+        error=None,
+        run_id=run.name,
+        updated_at="",
+    )
+    home = Home(path=tmp_path)
+    assert next_command(home, progress) == f"agentos lld 1{mock}"
+    assert next_command(home, progress, program="agentos --home x") == f"agentos --home x lld 1{mock}"
+
+
+def states(tmp_path: Path, *events: dict[str, Any], cut_off: bool = False) -> list[tuple[str, str, str]]:
+    run = killed_run(tmp_path, *events)
+    rows = latest_states(run, cut_off=cut_off).values()
+    return [(one["label"], one["status"], one["detail"]) for one in rows]
+
+
+STARTED = {"event": "started", "item": "1", "label": "LLD-1", "attempt": 1}
+AT_REVIEW = {"event": "node", "item": "1", "node": "review", "reviews": 0}
+LEASED = {"event": "leased", "item": "1", "key": "k-1"}
+SETTLED = {"event": "settled", "item": "1", "key": "k-1"}
+WAITING = {"event": "waiting", "item": "1", "reason": "all keys rest", "until_seconds": None}
+
+
+@pytest.mark.parametrize(
+    ("events", "detail"),
+    [
+        ([LEASED], "review, round 1; k-1"),
+        ([LEASED, SETTLED], "review, round 1"),
+        ([LEASED, SETTLED, WAITING], "review, round 1; waits: all keys rest"),
+        ([WAITING, LEASED], "review, round 1; k-1"),
+    ],
+)
+def test_status_shows_the_key_in_use_or_what_is_waited_for(
+    tmp_path: Path, events: list[dict[str, Any]], detail: str
+) -> None:
+    assert states(tmp_path, STARTED, AT_REVIEW, *events) == [("LLD-1", "running", detail)]
+
+
+def test_items_of_a_killed_run_are_cut_off(tmp_path: Path) -> None:
+    done = {"event": "completed", "item": "2", "label": "LLD-2", "status": "approved", "error": None}
+    started = STARTED | {"item": "3", "label": "LLD-3"}
+    assert states(tmp_path, STARTED, AT_REVIEW, LEASED, done, started, cut_off=True) == [
+        ("LLD-1", "cut_off", "at review, round 1"),
+        ("LLD-2", "approved", ""),
+        ("LLD-3", "cut_off", "at the start"),
+    ]
+
+
+def test_events_with_missing_fields_do_no_harm(tmp_path: Path) -> None:
+    events = [{"event": name, "item": "1"} for name in ("started", "node", "leased", "waiting", "settled")]
+    assert states(tmp_path, {"item": "1"}, {"event": "node", "item": ["1"]}, *events) == [
+        ("1", "running", "None, round 1")
+    ]
+
+
+def test_status_tells_what_was_cut_off_and_what_is_not_filed(project: Project) -> None:
+    killed_run(project.home, STARTED, AT_REVIEW)
+    with Records(project.home / "records.db") as records:
+        for slug, state in (("a", FilingState.WANTED), ("b", FilingState.KEPT), ("c", FilingState.WANTED)):
+            item = Item(workflow="issue", id=slug, label=slug, title="", text="", source="")
+            how = {"verdict": "APPROVED", "reviews": 1, "output": None, "error": None}
+            records.end(item, "run", Status.APPROVED, **how, filing=state)  # type: ignore[arg-type]
+        records.intend(item, repository="o/r", marker="m", at="2026-11-11T10:00:00.000Z")
+        records.filing_failed(item, error="no answer", unknown=True)
+    result = project.run("status")
+    assert "10-00-00.000Z: cut off" in result.out
+    assert "LLD-1 cut off at review, round 1" in result.said
+    assert "issue a approved, not filed" in result.said
+    assert "issue c whether it was filed is not known; no answer" in result.said
+    data = project.run("status", "--json").json
+    assert data["items"][0]["status"] == "cut_off"
+    assert data["unfiled"] == [
+        {"workflow": "issue", "id": "a", "state": "wanted", "error": None},
+        {"workflow": "issue", "id": "c", "state": "intended", "error": "no answer"},
+    ]

@@ -1,0 +1,176 @@
+"""The desk: which file is posted, and what earlier runs left unknown."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from agentos.cli.desk import MAX_DOCUMENT_BYTES, Desk, read_document
+from agentos.coordinator.plan import Entry, Step
+from agentos.coordinator.scheduler import Stop
+from agentos.coordinator.signals import StopSignals
+from agentos.errors import AgentosError, ItemFailed
+from agentos.github.client import GitHub
+from agentos.github.repository import Repository
+from agentos.model import Item, Status
+from agentos.report.summary import ItemRow
+from agentos.store.records import FilingState, Records
+from harness.github import FakeGitHub, running_fakegithub
+from integration.coordinator.filing_process import DOCUMENT, ITEM
+
+if TYPE_CHECKING:
+    from agentos.coordinator.book import RunBook
+
+OURS = f"{DOCUMENT}\n<!-- agentos: item={ITEM.label} input=sha256:{ITEM.input_hash} -->\n"
+NAME = "issues/active/dark-mode.md"
+
+
+@pytest.fixture
+def worktree(tmp_path: Path) -> Path:
+    (tmp_path / "tree/issues/active").mkdir(parents=True)
+    return tmp_path / "tree"
+
+
+def test_our_own_document_is_read(worktree: Path) -> None:
+    (worktree / NAME).write_text(OURS)
+
+    assert read_document(worktree, NAME, ITEM) == OURS
+
+
+def put_link(path: Path) -> None:
+    path.parent.parent.parent.with_name("secret").write_text(OURS)
+    path.symlink_to(path.parent.parent.parent.with_name("secret"))
+
+
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        (put_link, "it is a link"),
+        (os.mkfifo, "no regular file"),
+        (Path.mkdir, "cannot be read|no regular file"),
+        (lambda _path: None, "No such file"),
+        (lambda path: path.write_text(DOCUMENT), "not the document that was approved"),
+        (lambda path: path.write_text(OURS.replace(ITEM.label, "ISSUE-x")), "not the document that"),
+        (lambda path: path.write_text(OURS.replace(ITEM.label, f"{ITEM.label}-2")), "not the document that"),
+        (lambda path: path.write_bytes(b"\xff" + OURS.encode()), "not UTF-8"),
+        (lambda path: path.write_text(OURS + "x" * MAX_DOCUMENT_BYTES), "larger than"),
+    ],
+)
+def test_anything_else_in_its_place_is_not(worktree: Path, put: Any, told: str) -> None:
+    put(worktree / NAME)
+
+    with pytest.raises(ItemFailed, match=told):
+        read_document(worktree, NAME, ITEM)
+
+
+def test_a_folder_that_leads_outside_is_not_followed(worktree: Path) -> None:
+    outside = worktree.with_name("outside")
+    outside.mkdir()
+    (outside / "dark-mode.md").write_text(OURS)
+    (worktree / "issues/active").rmdir()
+    (worktree / "issues/active").symlink_to(outside)
+
+    with pytest.raises(AgentosError, match="leads outside"):
+        read_document(worktree, NAME, ITEM)
+
+
+# What earlier runs left unknown.
+
+
+class Office:
+    """A desk with everything around it, and an attempt for an item that was made long ago."""
+
+    def __init__(self, fake: FakeGitHub, records: Records, worktree: Path) -> None:
+        self.fake, self.records, self.worktree = fake, records, worktree
+        self.said: list[str] = []
+        told: dict[str, Any] = {"verdict": "APPROVED", "reviews": 1, "output": NAME, "error": None}
+        records.end(ITEM, "run-1", Status.APPROVED, **told, filing=FilingState.WANTED)
+        records.intend(
+            ITEM,
+            repository=f"{fake.url}/repos/acme/widgets",
+            marker=f"<!-- agentos-filing: {'0' * 32} -->",
+            at=(datetime.now(UTC) - timedelta(hours=1)).isoformat(),
+        )
+
+    def run(self, *items: Item) -> tuple[Desk, dict[str, ItemRow]]:
+        rows = {
+            item.label: ItemRow(
+                id=item.id, label=item.label, status=Status.APPROVED, output=NAME, filing="wanted"
+            )
+            for item in items
+        }
+        book = SimpleNamespace(rows=rows, say=self.said.append, event=lambda _name, **_fields: None)
+        repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
+        with (
+            StopSignals() as signals,
+            GitHub(repository, self.fake.token, sleep=lambda _seconds: None) as github,
+        ):
+            desk = Desk(github, self.records, cast("RunBook", book), signals, yes=True)
+            desk.file([Entry(item=item, step=Step.FILE) for item in items], self.worktree, None)
+        return desk, rows
+
+    def state(self) -> FilingState:
+        row = self.records.filing(ITEM)
+        assert row is not None
+        return row.state
+
+
+@pytest.fixture
+def office(worktree: Path, tmp_path: Path) -> Iterator[Office]:
+    with running_fakegithub() as fake, Records(tmp_path / "records.db") as records:
+        yield Office(fake, records, worktree)
+
+
+CHANGED = replace(ITEM, text="Another brief")
+
+
+def test_a_run_without_items_looks_up_what_is_unknown(office: Office) -> None:
+    office.fake.add(body="0" * 32 + f"<!-- agentos-filing: {'0' * 32} -->")
+
+    desk, _rows = office.run()
+
+    assert office.state() is FilingState.FILED
+    assert not desk.unfinished
+
+
+def test_what_is_absent_still_waits_where_its_text_may_be_the_latest(office: Office) -> None:
+    office.run()
+
+    assert office.state() is FilingState.WANTED
+
+
+def test_what_is_absent_is_over_where_the_text_changed(office: Office) -> None:
+    (office.worktree / NAME).write_text(OURS)
+
+    _desk, rows = office.run(CHANGED)
+
+    assert office.state() is FilingState.KEPT
+    assert rows[ITEM.label].filing == "filed"
+    assert len(office.fake.issues) == 1
+
+
+def test_what_stays_unknown_is_unfinished_and_holds_the_new_text_back(office: Office) -> None:
+    (office.worktree / NAME).write_text(OURS)
+    office.fake.fail_lists(404)
+
+    desk, rows = office.run(CHANGED)
+
+    assert desk.unfinished
+    assert rows[ITEM.label].filing == "unknown"
+    assert office.fake.count("POST") == 0
+    assert office.state() is FilingState.INTENDED
+    assert office.run()[0].unfinished
+
+
+def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
+    book = SimpleNamespace(rows={}, say=office.said.append)
+    repository = Repository(full_name="acme/widgets", api_url=office.fake.url)
+    with StopSignals() as signals, GitHub(repository, office.fake.token) as github:
+        desk = Desk(github, office.records, cast("RunBook", book), signals, yes=True)
+        assert desk.file([], office.worktree, Stop.INTERRUPTED) is Stop.INTERRUPTED
+    assert office.fake.requests == []
