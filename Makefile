@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 USER_TOOLS := $(VENV)/.installed
+TEST_TOOLS := $(VENV)/.installed-test
 DEV_TOOLS := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist worksteal
@@ -19,7 +20,11 @@ $(USER_TOOLS): pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q src
 	touch $@
 
-$(DEV_TOOLS): $(USER_TOOLS)
+$(TEST_TOOLS): $(USER_TOOLS)
+	$(PIP) --editable '.[test]'
+	touch $@
+
+$(DEV_TOOLS): $(TEST_TOOLS)
 	$(PIP) --editable '.[dev]'
 	touch $@
 
@@ -27,8 +32,8 @@ demo: $(USER_TOOLS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
 
 # Under five minutes: commands are forked from a process that has everything imported (tests/harness/warm.py).
-test: $(DEV_TOOLS)
-	$(PYTEST) -m 'not slow and not chaos'
+test: $(TEST_TOOLS)
+	$(PYTEST) -m 'not slow and not chaos' tests/unit tests/integration tests/acceptance
 
 # Everything but make chaos, with every command really started; then the quick part in odd environments.
 test-all: $(DEV_TOOLS) .venv-interop/.installed
@@ -42,10 +47,10 @@ check: $(DEV_TOOLS)
 	$(BIN)/lint-imports
 
 # The long runs: hundreds of kills at random moments, thousands of examples.
-chaos: $(DEV_TOOLS)
+chaos: $(TEST_TOOLS)
 	AGENTOS_TESTS_COLD=1 $(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600
 
-# Other people's servers as ours: a LiteLLM proxy, in an environment of its own, answering by itself.
+# Other people's software: their clients with our simulator, and us with a LiteLLM proxy in its own environment.
 interop: $(DEV_TOOLS) .venv-interop/.installed
 	$(BIN)/python -m pytest tests/interop
 

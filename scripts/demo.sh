@@ -1,9 +1,19 @@
 #!/bin/sh
 # Runs a demo backlog offline, with the mock, through every ending; exits 0 when each run ended as it should.
+# The backlog stays, in a folder of its own for every time, so that its report can be looked at.
 set -eu
-where=$(mktemp -d)
-trap 'rm -rf "$where"' EXIT
-demo="$where/backlog"
+cd "$(dirname "$0")/.."
+checkout=$PWD
+name=demo
+number=1
+while [ -e "$name" ]; do
+    number=$((number + 1))
+    name="demo-$number"
+done
+demo="$checkout/$name"
+# Nothing that the user has set may change how the demo ends.
+for variable in $(env | sed -n 's/^\(AGENTOS_[A-Z0-9_]*\)=.*/\1/p'); do unset "$variable"; done
+export XDG_CONFIG_HOME="$demo/no-settings-of-the-user"
 
 step() { printf '\n=== %s\n' "$1"; }
 
@@ -27,6 +37,7 @@ run 0 agentos lld --all --mock --dry-run
 
 step "Three at a time: approved, revised, waiting for a person, stuck, failed, hanging, crashing, refused"
 run 1 agentos lld --all --mock --parallel 3 --timeout 5s
+report=$(agentos report)
 
 step "A person decides the one that asked"
 run 0 agentos decide LLD-43 --approve --note "Legal agrees to 30 days"
@@ -57,4 +68,19 @@ cat <<'TEXT'
   75       stopped early; the same command resumes
   130/143  interrupted / terminated; the same command resumes
 TEXT
-printf '\nThe demo went as it should: exit 0, though some of its runs did not.\n'
+
+step "The demo ended as it should. Look at what it left:"
+cat <<TEXT
+
+  cd $name
+  ../.venv/bin/agentos report $(basename "$(dirname "$report")") --open
+
+opens the report of the run with every ending in your browser. It is this file:
+
+  $demo/$report
+
+  ../.venv/bin/agentos view      shows all runs on a live page, with the questions that wait for you
+  ../.venv/bin/agentos status    shows the latest run in the terminal
+
+The documents are in $name/docs. Delete the folder $name when you are done with it.
+TEXT

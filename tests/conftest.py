@@ -31,13 +31,6 @@ def _isolate() -> None:
 _isolate()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = Path(item.path).relative_to(Path(__file__).parent).parts[0]
-        if folder in {"browser", "interop"}:
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where nothing may be skipped, a skipped test has failed."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acceptance.conftest import USUAL_METHODS
 from harness.project import MODULE, SCRIPT, Project
 
 SHADOWS = (
@@ -15,7 +16,7 @@ SHADOWS = (
 
 
 @pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
-@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("method", USUAL_METHODS)
 def test_no_module_of_the_repo_is_imported(
     project: Project, command: tuple[str, ...], method: str, tmp_path: Path
 ) -> None:

@@ -252,6 +252,7 @@ def test_a_worker_killed_while_it_holds_a_lease_gives_it_back(simulated: Make, p
     assert project.row(holder)["attempts"] == 2
 
 
+@pytest.mark.slow
 def test_a_frozen_worker_is_ended_and_its_key_goes_to_another(simulated: Make, project: Project) -> None:
     service = simulated(key(1), limits="max_in_flight = 1", faults=("slow,first=1,seconds=60",), latency=0.02)
     items(project, 2)

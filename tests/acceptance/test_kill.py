@@ -143,7 +143,7 @@ def check_everything(project: Project, items: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(project: Project, seed: int) -> None:
     storm = Storm(project, seed)
     storm.run(kills=5)
@@ -192,7 +192,12 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+OFTEN = ("settled", "outcome", "summary")
+
+
+@pytest.mark.parametrize(
+    "point", [*OFTEN, *(pytest.param(one, marks=pytest.mark.slow) for one in POINTS if one not in OFTEN)]
+)
 def test_killed_right_before_a_record_is_written(project: Project, point: str) -> None:
     project.issue(1, mock="verdicts=REVISE,APPROVED")
     command = (sys.executable, "-c", KILLED_BEFORE.format(deadly=POINTS[point]))

@@ -125,9 +125,9 @@ def test_the_coordinator_while_a_worker_is_stopped(either: Project) -> None:
     ("when", "text"),
     [
         ("after", '"node": "finalize"'),
-        ("before", " run approved"),
-        ("before", '"event": "completed"'),
-        ("after", '"event": "completed"'),
+        pytest.param("before", " run approved", marks=pytest.mark.slow),
+        pytest.param("before", '"event": "completed"', marks=pytest.mark.slow),
+        pytest.param("after", '"event": "completed"', marks=pytest.mark.slow),
     ],
 )
 def test_the_coordinator_at_an_exact_line(box: Project, when: str, text: str) -> None:

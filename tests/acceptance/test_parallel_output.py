@@ -144,7 +144,10 @@ def test_json_alone_on_standard_output(box: Project) -> None:
     assert "[LLD-1] line 1" in done.err
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
+@pytest.mark.parametrize(
+    "locale",
+    ["C", *(pytest.param(locale, marks=pytest.mark.slow) for locale in ("POSIX", "de_DE.ISO-8859-1"))],
+)
 def test_any_locale(box: Project, locale: str) -> None:
     box.issue(1, mock=r'say="gr\xc3\xbc\xc3\x9fe \xe2\x82\xac"', text="Größe: 10 €.")
     done = box.run("lld", "1", "--mock", env={"LC_ALL": locale, "LANG": locale, "PYTHONUTF8": "0"})
@@ -158,14 +161,14 @@ def test_any_locale(box: Project, locale: str) -> None:
     ("redirection", "failing"),
     [
         ("| head -n 1; exit ${PIPESTATUS[0]}", True),
-        ("| head -n 1; exit ${PIPESTATUS[0]}", False),
-        ("| true; exit ${PIPESTATUS[0]}", True),
-        (">&-", True),
-        ("2>&-", False),
-        ("<&-", False),
         ("<&- >&- 2>&-", True),
         (">/dev/full", True),
-        ("2>/dev/full", False),
+        pytest.param("| head -n 1; exit ${PIPESTATUS[0]}", False, marks=pytest.mark.slow),
+        pytest.param("| true; exit ${PIPESTATUS[0]}", True, marks=pytest.mark.slow),
+        pytest.param(">&-", True, marks=pytest.mark.slow),
+        pytest.param("2>&-", False, marks=pytest.mark.slow),
+        pytest.param("<&-", False, marks=pytest.mark.slow),
+        pytest.param("2>/dev/full", False, marks=pytest.mark.slow),
     ],
 )
 def test_streams_that_are_closed_or_full(box: Project, redirection: str, failing: bool) -> None:
@@ -281,6 +284,7 @@ def test_a_terminal(box: Project, width: int, height: int) -> None:
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.slow
 def test_a_terminal_made_narrower_than_the_footer(box: Project) -> None:
     box.issues(3)
     for number in range(4, 8):

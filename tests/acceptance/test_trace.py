@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acceptance.conftest import USUAL_METHODS
 from agentos.errors import Exit
 from harness.otlp import OtlpReceiver, orphans, roots
 from harness.processes import wait_until
@@ -18,7 +19,7 @@ def lines(project: Project) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("method", USUAL_METHODS)
 def test_a_collector_gets_one_tree_with_every_worker_under_the_run(project: Project, method: str) -> None:
     project.issue(1, mock="verdicts=REVISE,APPROVED")
     project.issue(2)

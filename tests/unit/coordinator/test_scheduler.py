@@ -557,7 +557,7 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(
-    max_examples=200, stateful_step_count=40, derandomize=True, database=None, deadline=None
+    max_examples=100, stateful_step_count=40, derandomize=True, database=None, deadline=None
 )
 
 

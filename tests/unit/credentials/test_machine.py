@@ -390,8 +390,9 @@ def _run(examples: int) -> None:
     )
 
 
-def test_any_sequence_of_events() -> None:
-    _run(200)
+@pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_any_sequence_of_events(examples: int) -> None:
+    _run(examples)
 
 
 @pytest.mark.chaos

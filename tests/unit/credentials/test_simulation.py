@@ -241,7 +241,7 @@ def untold(quotas: dict[str, Quota]) -> list[KeySpec]:
     return [KeySpec(id=key, provider="p") for key in quotas]
 
 
-seeds = pytest.mark.parametrize("seed", [1, 2, 3])
+seeds = pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 
 
 @seeds
