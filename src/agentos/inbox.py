@@ -1,17 +1,14 @@
 """The inbox: items whose review asks for a person's decision, and recording the answer. Command and page."""
 
 import getpass
-import json
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from agentos.errors import UsageError
 from agentos.model import Item, Status
 from agentos.store.home import Home
 from agentos.store.records import Decided, Progress, Records, timestamp
-from agentos.store.runfolder import read_lines
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
 
@@ -25,6 +22,7 @@ class Discussion:
     label: str
     progress: Progress
     decided: Decided | None
+    mock: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +48,37 @@ class _KnownByHash(Item):
 
 def discussions(records: Records) -> tuple[Discussion, ...]:
     """Every item that is in discussion, the one that waits longest first."""
-    asked = [one for one in records.progress().values() if one.status == Status.DISCUSS]
+    asked = [
+        Discussion(
+            label=label_of(one),
+            progress=one,
+            decided=world.decision(_item(one), one.reviews),
+            mock=world.mock,
+        )
+        for world in (records.of(mock=False), records.of(mock=True))
+        for one in world.progress().values()
+        if one.status == Status.DISCUSS
+    ]
     return tuple(
-        Discussion(label=label_of(one), progress=one, decided=records.decision(_item(one), one.reviews))
-        for one in sorted(asked, key=lambda one: (one.updated_at, one.workflow, one.item))
+        sorted(asked, key=lambda one: (one.progress.updated_at, one.progress.workflow, one.progress.item))
     )
 
 
-def find_waiting(records: Records, wanted: str) -> Progress:
-    """Find the one item that waits and is meant, by its id or its label."""
-    all_waiting = [one for one in records.progress().values() if one.status == Status.DISCUSS]
-    meant = [one for one in all_waiting if wanted in {one.item, label_of(one)}]
+def find_waiting(records: Records, wanted: str) -> Discussion:
+    """Find the one item that waits and is meant, by its id or its label; a real one before the mock's."""
+    waits = discussions(records)
+    meant = [one for one in waits if wanted in {one.progress.item, one.label}]
+    meant = [one for one in meant if not one.mock] or meant
     if len(meant) == 1:
         return meant[0]
     if meant:
-        labels = " or ".join(label_of(one) for one in meant)
+        labels = " or ".join(one.label for one in meant)
         raise UsageError(f"{wanted!r} may be {labels}; name it in full.")
-    waiting = ", ".join(label_of(one) for one in all_waiting) or "none"
-    raise UsageError(f"{wanted!r} does not wait for a decision. Waiting: {waiting}.")
+    waiting = ", ".join(one.label for one in waits) or "none"
+    raise UsageError(
+        f"{wanted!r} does not wait for a decision. Waiting: {waiting}."
+        f' To send it back: agentos revise {wanted} --note "..."'
+    )
 
 
 def answer_discussion(
@@ -83,11 +94,11 @@ def answer_discussion(
     if not home.records.exists():
         raise UsageError("Nothing was run here yet, so nothing waits for a decision.")
     with Records(home.records) as records:
-        found = find_waiting(records, wanted)
-        label = label_of(found)
+        discussion = find_waiting(records, wanted)
+        found, label = discussion.progress, discussion.label
         if reviews is not None and reviews != found.reviews:
             raise UsageError(f"{label} was reviewed again meanwhile; look at the new review first.")
-        records.decide(
+        records.of(mock=discussion.mock).decide(
             Decided(
                 workflow=found.workflow,
                 item=found.item,
@@ -95,11 +106,11 @@ def answer_discussion(
                 reviews=found.reviews,
                 answer=answer,
                 note=note.strip(),
-                decided_by=_person(),
+                decided_by=person(),
                 decided_at=timestamp(),
             )
         )
-    command = next_command(home, found, program=program)
+    command = next_command(discussion, program=program)
     return Answered(label=label, answer=answer, note=note.strip(), command=command)
 
 
@@ -110,10 +121,11 @@ def label_of(progress: Progress) -> str:
     return f"{prefix}-{progress.item}"
 
 
-def next_command(home: Home, progress: Progress, *, program: str = "agentos") -> str:
+def next_command(discussion: Discussion, *, program: str = "agentos") -> str:
     """What to type for the item to go on; `program` has the flags that stand before the command's name."""
+    progress = discussion.progress
     name = progress.workflow if progress.workflow in {"lld", "issue"} else f"run {progress.workflow}"
-    mock = " --mock" if _was_mocked(home.runs / progress.run_id) else ""
+    mock = " --mock" if discussion.mock else ""
     return f"{program} {name} {shlex.quote(progress.item)}{mock}"
 
 
@@ -129,17 +141,7 @@ def _item(progress: Progress) -> Item:
     )
 
 
-def _was_mocked(run: Path) -> bool:
-    """Ask the summary; a run that was killed has none, but its events name the provider of every call."""
-    try:
-        providers = [key["provider"] for key in json.loads((run / "summary.json").read_text("utf-8"))["keys"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        calls = (event for event in read_lines(run / "events.jsonl") if event.get("event") == "leased")
-        providers = [call.get("provider") for call in calls]
-    return bool(providers) and all(provider == "mock" for provider in providers)
-
-
-def _person() -> str:
+def person() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):

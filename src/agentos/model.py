@@ -70,7 +70,13 @@ class Item:
     source: str  # where it came from, as shown to a person
     problem: str | None = None  # why it cannot be processed, if it cannot
     remote: bool = False  # from GitHub, where anybody may have written it
+    by_mock: bool = False  # the mock wrote it, and nobody has changed it since
+    old_hash: str = ""  # of the text with its stamp, which the first version counted as input
 
     @property
     def input_hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def is_input(self, digest: str) -> bool:
+        """Whether a hash is of this text, also by the count of the first version."""
+        return digest in {self.input_hash, self.old_hash or self.input_hash}

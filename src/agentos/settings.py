@@ -164,7 +164,7 @@ class Settings:
         "Which",
     )
     fresh: bool = setting(
-        False, yes_no, "Start items anew, also approved ones; what was saved is set aside.", "Which"
+        False, yes_no, "Start items over, also approved ones; what was there is kept in the lineage.", "Which"
     )
 
     parallel: int = setting(
@@ -279,6 +279,11 @@ class Settings:
     lineage_folder: str = setting(
         "docs/lineage", repo_folder, "Where the paper trail goes.", "Files only", repo=True
     )
+
+    @property
+    def folders(self) -> dict[str, str]:
+        """Where documents and trails are, by the names that workflows know."""
+        return {"issues": self.issues_folder, "lld": self.lld_folder, "lineage": self.lineage_folder}
 
 
 def about(name: str) -> About:

@@ -44,6 +44,15 @@ class Decision(Message):
     at: str = ""
 
 
+class NoteData(Message):
+    """A person's word about an item; without a text it asks for a review of the document as it is."""
+
+    id: int
+    text: str = ""
+    by: str = ""
+    at: str = ""
+
+
 class Job(Message):
     """All a worker knows."""
 
@@ -63,6 +72,9 @@ class Job(Message):
     call_timeout: float
     retry_failed: bool = False
     decision: Decision | None = None
+    notes: tuple[NoteData, ...] = ()
+    revise: bool = False  # the document that is there is the basis of the first draft
+    trail: str = ""  # the item's folder in the lineage, if not the usual one
     base_urls: dict[str, str] = Field(default_factory=dict)
     mock_shell: bool = False
     environment: dict[str, str] = Field(default_factory=dict)

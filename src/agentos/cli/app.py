@@ -19,6 +19,11 @@ COMMANDS = {
     "issue": ("agentos.cli.workflow", "issue", "Turn briefs into reviewed issues."),
     "run": ("agentos.cli.workflow", "run", "Run any registered workflow."),
     "decide": ("agentos.cli.decide", "decide", "Answer a review that asks for a person's decision."),
+    "revise": (
+        "agentos.cli.revise",
+        "revise",
+        "Send a document back with a note, or have your edits reviewed.",
+    ),
     "status": ("agentos.cli.look", "status", "Show the latest run and every unfinished item."),
     "logs": ("agentos.cli.look", "logs", "Print the log of an item, and follow it."),
     "report": ("agentos.cli.report", "report", "Write, open or print the report of a run."),

@@ -38,8 +38,9 @@ def clean(*, older_than: float, dry_run: bool) -> None:
     with Records(home.records, write=not dry_run) as records:
         live = {path.name for path in _entries(home.runs) if is_live(path)}
         held = {
-            home.checkpoint(claim.workflow, claim.item)
+            home.checkpoint(claim.workflow, claim.item, mock=mock)
             for claim in records.claims().values()
+            for mock in (False, True)
             if claim.run_id in live
         }
         old_runs = [path for path in _entries(home.runs) if path.name not in live and _modified(path) < limit]
@@ -58,7 +59,7 @@ def clean(*, older_than: float, dry_run: bool) -> None:
             for one in checkpoint_files(path):
                 one.unlink(missing_ok=True)
             workflow, _, item = path.stem.partition("_workflow_")
-            records.drop_progress(workflow, item)
+            records.of(mock=item.endswith(".mock")).drop_progress(workflow, item.removesuffix(".mock"))
     click.echo(f"Removed {len(old_runs)} runs and {len(old_checkpoints)} checkpoints.")
 
 

@@ -21,7 +21,10 @@ from agentos.coordinator.signals import StopSignals
 from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
 from agentos.model import Item, counted
+from agentos.stamp import Stamp
+from agentos.store.documents import Author, find_document
 from agentos.store.files import inside, open_private
+from agentos.store.lineage import Lineage
 from agentos.store.records import Filing, FilingState, Records
 
 MAX_DOCUMENT_BYTES = 1_000_000
@@ -33,13 +36,21 @@ class Desk:
     """Where approved issues wait to be filed."""
 
     def __init__(
-        self, github: GitHub, records: Records, book: RunBook, signals: StopSignals, *, yes: bool
+        self,
+        github: GitHub,
+        records: Records,
+        book: RunBook,
+        signals: StopSignals,
+        *,
+        yes: bool,
+        lineage_folder: str,
     ) -> None:
         self._github = github
         self._records = records
         self._book = book
         self._signals = signals
         self._yes = yes
+        self._lineage_folder = lineage_folder
         self.unfinished = False  # an attempt of an earlier run is unknown still, with or without a row here
 
     def file(self, entries: Sequence[Entry], worktree: Path, stopped: Stop | None) -> Stop | None:
@@ -139,7 +150,7 @@ class Desk:
                 done = NotFiled(reason="whether an earlier text of it was filed is not known", unknown=True)
                 self._book.say(f"{item.label}: not filed: {done.reason}")
             else:
-                document = "" if known else read_document(worktree, row.output, item)
+                document = "" if known else self._approved_text(worktree, row.output, item)
                 done = filer.file(item, document)
         except ItemFailed as exc:
             done = NotFiled(reason=str(exc))
@@ -148,9 +159,9 @@ class Desk:
             done = NotFiled(reason=str(exc))
         if isinstance(done, Filed):
             self._tell_of_earlier(item)
+            self._leave_receipt(item, worktree, done)
             with contextlib.suppress(AgentosError, OSError):
-                read_document(worktree, row.output, item)  # what is not ours stays
-                inside(worktree, Path(row.output or "")).unlink(missing_ok=True)
+                self._take_away(item, worktree, row.output)
             self._records.moved(item, done.url)
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
@@ -158,6 +169,43 @@ class Desk:
                 row, filing="unknown" if done.unknown else "wanted", error=f"not filed: {done.reason}"
             )
         self._book.rows[row.label] = row
+
+    def _lineage(self, item: Item, worktree: Path) -> Lineage:
+        return Lineage(worktree=worktree, folder=self._lineage_folder, name=f"{item.id}-{item.workflow}")
+
+    def _approved_text(self, worktree: Path, output: str | None, item: Item) -> str:
+        """The document as it was approved; one that a person has changed since waits for a review."""
+        document = read_document(worktree, output, item)
+        found = find_document(worktree, Path(output or ""), item.label, self._lineage(item, worktree))
+        if found is None or found.author is not Author.OURS or found.by_mock:
+            raise ItemFailed(
+                f"{output} was edited since its approval; 'agentos revise {item.id}' has it reviewed first."
+            )
+        return document
+
+    def _leave_receipt(self, item: Item, worktree: Path, done: Filed) -> None:
+        """Leave word in the lineage, which is committed: no clone files the same brief again."""
+        stamp = Stamp(
+            item=item.label, input=item.input_hash, filed=f"{self._github.repository.full_name}#{done.number}"
+        )
+        try:
+            self._lineage(item, worktree).write_receipt(stamp, f"Filed as {done.url}", self._book.run_id)
+        except (AgentosError, OSError) as exc:
+            self._book.say(f"{item.label}: no receipt could be written: {exc}")
+
+    def _take_away(self, item: Item, worktree: Path, output: str | None) -> None:
+        """Take the local file away once GitHub has it; what a person wrote there stays."""
+        path = inside(worktree, Path(output or ""))
+        aside = path.with_name(f".{path.name}.filed")
+        path.rename(aside)
+        found = find_document(
+            worktree, Path(output or "").with_name(aside.name), item.label, self._lineage(item, worktree)
+        )
+        if found is not None and found.author is Author.OURS:
+            aside.unlink()
+        else:
+            os.link(aside, path)  # never over a file that came meanwhile
+            aside.unlink()
 
     def _tell_of_earlier(self, item: Item) -> None:
         before = [

@@ -20,7 +20,8 @@ CALLS_AT_LEAST = 2  # a draft and a review
 WORDS = {
     Step.START: "would start",
     Step.RESUME: "would resume",
-    Step.ANEW: "would start anew",
+    Step.ANEW: "would start over",
+    Step.REVISE: "would be revised",
     Step.SKIP: "skipped",
     Step.FILE: "would be filed",
     Step.WAIT: "waits for a decision",

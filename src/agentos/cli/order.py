@@ -37,9 +37,15 @@ class Order:
     untokened: str | None = None  # the repository on GitHub that no token was found for
 
     @property
+    def mock(self) -> bool:
+        """Whether the mock has any part in it; then nothing of it counts for a real run."""
+        models = (self.settings.drafter, self.settings.reviewer)
+        return self.settings.mock or any((model or "").partition(":")[0] == "mock" for model in models)
+
+    @property
     def filing(self) -> FilingState | None:
         """What is to become of documents approved in this run; the mock's are never filed."""
-        if not self.flow.filed or self.settings.mock:
+        if not self.flow.filed or self.mock:
             return None
         there = self.github is not None or self.untokened is not None
         return FilingState.WANTED if there and self.settings.file else FilingState.KEPT
@@ -52,7 +58,7 @@ class Order:
     @property
     def no_file(self) -> bool:
         """The user does not want documents filed, so that one that waits is nothing to warn of."""
-        return self.settings.mock or not self.settings.file
+        return self.mock or not self.settings.file
 
 
 def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from agentos.cli.order import Order, check_budget, models_of, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
-from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
+from agentos.coordinator.plan import Choice, Entry, Step, make_plan
+from agentos.coordinator.survey import survey
 from agentos.errors import ConfigError, NoUsableKey, UsageError
 from agentos.llm.providers import MODULES
 from agentos.model import Status
@@ -44,7 +45,7 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
     if settings.dry_run:
         from agentos.cli.dryrun import show_plan  # noqa: PLC0415
 
-        with Records(project.home.records, write=False) as records:
+        with Records(project.home.records, write=False, mock=order.mock) as records:
             return show_plan(name, project, _plan(order, records), settings, records.tokens_of_items(name))
     return _really_run(order)
 
@@ -67,20 +68,18 @@ def _purse(order: Order, records: Records, run_id: str) -> "Purse":
 
 
 def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
-    name, settings = order.flow.name, order.settings
-    outcomes, progress = records.outcomes(name), records.progress(name)
-    known: dict[str, Known] = {}
-    for item in order.items:
-        made = progress.get((name, item.id))
-        asked = made is not None and made.status == Status.DISCUSS
-        known[item.id] = Known(
-            outcome=outcomes.get(item.id),
-            progress=made,
-            decided=records.decision(item, made.reviews) if made is not None and asked else None,
-            filing=records.filing(item) if order.flow.filed and item.id in outcomes else None,
-        )
+    settings = order.settings
+    known = survey(
+        order.flow,
+        order.items,
+        records,
+        worktree=order.project.worktree,
+        folders=order.settings.folders,
+        filing=order.filing is not None,
+    )
     choice = Choice(
         fresh=settings.fresh,
+        mock=order.mock,
         only_failed=settings.retry_failed and not settings.all and not order.ids,
         filing=order.files,
         no_file=order.no_file,
@@ -133,7 +132,7 @@ def _supervised_run(
     refuse_every = _refuse_every(environment)
     home = project.home.create()
     with ExitStack() as stack:
-        records = stack.enter_context(Records(home.records))
+        records = stack.enter_context(Records(home.records, mock=order.mock))
         folder = create_run(home)
         stack.callback(folder.close)
         stack.callback(records.release, folder.run_id)
@@ -146,7 +145,10 @@ def _supervised_run(
             interrupt=signals.fileno(),
         )
         keys = KeyService(
-            ring, HealthFile(home.key_health), call_timeout=config.call_timeout, refuse_every=refuse_every
+            ring,
+            HealthFile(home.mock_key_health if order.mock else home.key_health),
+            call_timeout=config.call_timeout,
+            refuse_every=refuse_every,
         )
         book = RunBook(
             home,
@@ -182,7 +184,9 @@ def _supervised_run(
         stopped = coordinator.run()
         unfiled = False
         if order.files and order.github is not None:
-            desk = Desk(order.github, records, book, signals, yes=settings.yes)
+            desk = Desk(
+                order.github, records, book, signals, yes=settings.yes, lineage_folder=settings.lineage_folder
+            )
             stopped = desk.file(entries, project.worktree, stopped)
             unfiled = desk.unfinished
         summary = book.close(
@@ -274,11 +278,7 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
         retry_failed=settings.retry_failed,
         templates=templates,
         context=dict(order.context),
-        folders={
-            "issues": settings.issues_folder,
-            "lld": settings.lld_folder,
-            "lineage": settings.lineage_folder,
-        },
+        folders=order.settings.folders,
         base_urls=dict(order.project.config.base_urls),
         mock_shell=order.project.config.environment.get("AGENTOS_MOCK_SHELL") == "1",
         environment=_langsmith(order.project.config.environment) if settings.langsmith else {},
@@ -313,6 +313,8 @@ def _claimed(order: Order, records: Records, folder: RunFolder) -> tuple[Entry, 
     Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
     """
     runs = order.project.home.runs
+    for item in order.items:
+        records.rehash(item)
     wanted = [entry.item for entry in _plan(order, records) if entry.acts]
     refused = records.claim(wanted, folder.run_id, lambda run: is_live(runs / run))
     told = {

@@ -26,6 +26,7 @@ from agentos.store.runfolder import RunFolder, read_audits, repair_events
 P = ParamSpec("P")
 
 VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
+BEFORE_NOTES = frozenset({"load", "draft", "hold"})  # once another node starts, the notes are in the state
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 FINAL_EVENTS = {
     Status.APPROVED: "completed",
@@ -156,16 +157,22 @@ class RunBook:
         item = entry.item
         if entry.step is not Step.RESUME:
             _remove(self.checkpoint(entry))
-        if entry.step is Step.ANEW:
-            self.guard(self._records.forget, item)
-        if entry.step in {Step.ANEW, Step.RESUME}:
-            how = "starting anew" if entry.step is Step.ANEW else f"going on from {entry.node or 'the start'}"
-            self.say(f"{item.label}: {how} ({entry.reason})")
+        if entry.step in {Step.ANEW, Step.REVISE}:
+            self.guard(lambda: self._records.forget(item, filing=entry.step is Step.ANEW))
+        how = {
+            Step.ANEW: "starting over",
+            Step.REVISE: f"revising {entry.document}",
+            Step.RESUME: f"going on from {entry.node or 'the start'}",
+        }
+        if entry.step in how:
+            self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
         self.guard(self._records.begin, item, self.run_id)
 
     def at_node(self, entry: Entry, node: str, reviews: int) -> None:
         self.event("node", item=entry.item.id, node=node, reviews=reviews)
         self.guard(self._records.at_node, entry.item, node, reviews)
+        if entry.notes and node not in BEFORE_NOTES:
+            self.guard(self._records.use_notes, entry.notes, self.run_id)
 
     def pass_by(self, entry: Entry) -> None:
         """Make the row of an item that does not run."""
@@ -185,7 +192,7 @@ class RunBook:
             error=entry.reason if status in {Status.DISCUSS, Status.FAILED} else None,
             reason=entry.reason if status in {Status.SKIPPED, Status.APPROVED} else None,
             filing="wanted" if entry.step is Step.FILE else entry.filing,
-            output=outcome.output if outcome else None,
+            output=outcome.output if outcome else entry.document,
             checkpoint=None if outcome else self._kept_checkpoint(entry),
         )
         self.rows[item.label] = row
@@ -269,7 +276,7 @@ class RunBook:
             self.say(f"{row.label}: {ending}")
 
     def checkpoint(self, entry: Entry) -> Path:
-        return self._home.checkpoint(entry.item.workflow, entry.item.id)
+        return self._home.checkpoint(entry.item.workflow, entry.item.id, mock=self._records.mock)
 
     def _kept_checkpoint(self, entry: Entry) -> str | None:
         path = self.checkpoint(entry)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentos import wire
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.plan import Entry, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,12 @@ def make_job(
         call_timeout=config.call_timeout,
         retry_failed=config.retry_failed,
         decision=answer,
+        notes=tuple(
+            wire.NoteData(id=note.id, text=note.text, by=note.noted_by, at=note.noted_at)
+            for note in entry.notes
+        ),
+        revise=entry.step is Step.REVISE,
+        trail=entry.trail,
         base_urls=config.base_urls,
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),

@@ -1,11 +1,13 @@
-"""Decides from our own records whether an item starts, goes on, starts anew or is passed by. Pure."""
+"""Decides from documents and records whether an item starts, resumes, is revised or is skipped. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from agentos.model import Item, Status
-from agentos.store.records import Decided, Filing, FilingState, Outcome, Progress
+from agentos.model import Item, Status, counted
+from agentos.stamp import Stamp
+from agentos.store.documents import Author, Found
+from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
 
 RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
 
@@ -16,6 +18,7 @@ class Step(StrEnum):
     START = "start"  # from the beginning; nothing of it is there
     RESUME = "resume"  # from its checkpoint
     ANEW = "anew"  # from the beginning; what is there is set aside
+    REVISE = "revise"  # from the document that is there
     SKIP = "skip"  # nothing to do
     FILE = "file"  # approved before; only to be filed
     WAIT = "wait"  # a person must decide first
@@ -34,6 +37,9 @@ class Entry:
     outcome: Outcome | None = None
     decided: Decided | None = None
     filing: str | None = None  # of one that is passed by though its filing is not finished: wanted, unknown
+    notes: tuple[Note, ...] = ()  # what people said that the models are to hear
+    document: str | None = None  # the document that is there, from the worktree
+    trail: str = ""  # the item's folder in the lineage, if not the usual one
 
     @property
     def acts(self) -> bool:
@@ -42,7 +48,7 @@ class Entry:
 
     @property
     def runs(self) -> bool:
-        return self.step in {Step.START, Step.RESUME, Step.ANEW}
+        return self.step in {Step.START, Step.RESUME, Step.ANEW, Step.REVISE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,11 @@ class Known:
     filing: Filing | None = None  # what became of its document on GitHub
     progress: Progress | None = None
     decided: Decided | None = None
+    notes: tuple[Note, ...] = ()
+    written: bool = False  # its workflow writes a document into the worktree, which then decides
+    document: Found | None = None  # the one that is there
+    receipt: Stamp | None = None  # where this very text was filed, by anybody
+    trail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +71,7 @@ class Choice:
     """Which of the items found are wanted."""
 
     fresh: bool = False
+    mock: bool = False
     only_failed: bool = False
     filing: bool = False  # approved documents are filed in this run
     no_file: bool = False  # the user does not want them filed
@@ -83,30 +95,105 @@ def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice)
     return tuple(entries)
 
 
-def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:  # noqa: PLR0911 - a table of cases
-    progress, outcome = known.progress, known.outcome
+def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:
+    progress = known.progress
     if choice.only_failed and (progress is None or progress.status not in RETRIED):
         return None
+    entry = _refused(item, known, choice) or _fresh(item, known, choice) or _under_way(item, known)
+    entry = entry or _by_document(item, known, choice)
+    document = known.document
+    return replace(
+        entry,
+        notes=known.notes if entry.runs else (),
+        trail=known.trail,
+        document=None if document is None else document.path,
+    )
+
+
+def _refused(item: Item, known: Known, choice: Choice) -> Entry | None:
+    """What is not touched, whatever else is known of it."""
+    document = known.document
     if item.problem is not None:
         return Entry(item=item, step=Step.REFUSE, reason=item.problem)
-    if choice.fresh:
-        seen = outcome is not None or progress is not None
-        return Entry(item=item, step=Step.ANEW if seen else Step.START, reason="--fresh" if seen else "")
-    if outcome is not None and progress is None and outcome.input_hash != item.input_hash:
-        return Entry(item=item, step=Step.ANEW, reason="its text changed since")
-    if outcome is not None and outcome.input_hash == item.input_hash:
-        return _approved(item, outcome, known.filing, choice)
-    if progress is None:
-        return Entry(item=item, step=Step.START)
-    if progress.input_hash != item.input_hash:
-        return Entry(item=item, step=Step.ANEW, reason="its text changed since")
+    if item.by_mock and not choice.mock:
+        return Entry(item=item, step=Step.SKIP, reason=f"the mock wrote {item.source}; edit it to use it")
+    if document is None:
+        return None
+    if choice.mock and not (document.by_mock and document.author is Author.OURS):
+        why = "was edited by a person" if document.by_mock else "is not the mock's"
+        return Entry(item=item, step=Step.SKIP, reason=f"{document.path} {why}")
+    if document.author is Author.FOREIGN and not known.notes:
+        name = "revise" if item.workflow in {"lld", "issue"} else f"revise --workflow {item.workflow}"
+        reason = (
+            f"{document.path} exists and was not written by agentos; 'agentos {name} {item.id}' takes it as"
+            " the basis"
+        )
+        return Entry(item=item, step=Step.REFUSE if choice.named else Step.SKIP, reason=reason)
+    return None
+
+
+def _fresh(item: Item, known: Known, choice: Choice) -> Entry | None:
+    if not choice.fresh:
+        return None
+    seen = known.outcome is not None or known.progress is not None or known.document is not None
+    return Entry(item=item, step=Step.ANEW if seen else Step.START, reason="--fresh" if seen else "")
+
+
+def _under_way(item: Item, known: Known) -> Entry | None:
+    """An item that this home has begun and not finished goes on, on the same text."""
+    progress = known.progress
+    if progress is None or not item.is_input(progress.input_hash):
+        return None
     told = {"item": item, "node": progress.node, "reviews": progress.reviews}
-    if progress.status == Status.DISCUSS and known.decided is None:
+    discussed = progress.status == Status.DISCUSS
+    if discussed and known.decided is None and not known.notes:
         return Entry(step=Step.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
-    reason = "decided" if progress.status == Status.DISCUSS else f"{progress.status.replace('_', ' ')} before"
+    reason = "decided" if discussed and known.decided else f"{progress.status.replace('_', ' ')} before"
     if progress.status == "running":
         reason = "cut off before"
+    if known.notes:
+        reason = f"{reason}, with {counted(len(known.notes), 'note')}"
     return Entry(step=Step.RESUME, reason=reason, decided=known.decided, **told)  # type: ignore[arg-type]
+
+
+def _by_document(item: Item, known: Known, choice: Choice) -> Entry:
+    """The document that is there decides; records count only where none is to be there."""
+    outcome, filing = known.outcome, known.filing
+    approved = outcome if outcome is not None and item.is_input(outcome.input_hash) else None
+    sent = filing is not None and filing.state in {FilingState.FILED, FilingState.INTENDED}
+    if approved is not None and (sent or not known.written):
+        return _approved(item, approved, filing, choice)
+    if known.receipt is not None:
+        return Entry(item=item, step=Step.SKIP, reason=f"filed as {known.receipt.filed}, unchanged since")
+    if known.document is not None:
+        return _with_document(item, known.document, approved, known, choice)
+    if approved is not None:
+        return Entry(item=item, step=Step.ANEW, reason="its document is gone")
+    if outcome is not None or known.progress is not None:
+        return Entry(item=item, step=Step.ANEW, reason="its text changed since")
+    return Entry(item=item, step=Step.START)
+
+
+def _with_document(  # noqa: PLR0911 - a table of cases
+    item: Item, document: Found, approved: Outcome | None, known: Known, choice: Choice
+) -> Entry:
+    edited = document.author is not Author.OURS
+    if known.notes:
+        return Entry(item=item, step=Step.REVISE, reason=counted(len(known.notes), "note"))
+    if document.by_mock and not choice.mock:
+        if edited:
+            return Entry(item=item, step=Step.REVISE, reason=f"{document.path} was edited by a person")
+        return Entry(item=item, step=Step.START, reason="the mock's document is replaced")
+    if document.stamp is None or not item.is_input(document.stamp.input):
+        return Entry(item=item, step=Step.REVISE, reason="its text changed since")
+    if approved is not None and known.filing is not None and not edited:
+        return _approved(item, approved, known.filing, choice)
+    waits = known.filing is not None and known.filing.state is FilingState.WANTED and not choice.no_file
+    if edited and waits:
+        reason = f"{document.path} was edited since its approval; 'agentos revise {item.id}' has it reviewed"
+        return Entry(item=item, step=Step.SKIP, reason=reason, outcome=approved, filing="wanted")
+    reason = f"stamped: {document.path}" + (", edited" if edited else "")
+    return Entry(item=item, step=Step.SKIP, reason=reason, outcome=approved)
 
 
 def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> Entry:

@@ -1,5 +1,6 @@
 """Items from Markdown files in the worktree. A file that cannot be used becomes an item that says why."""
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from agentos.errors import ListingError, UsageError
 from agentos.model import Item, check_distinct, check_id
+from agentos.stamp import split
 from agentos.store.files import inside
 
 MAX_ITEM_BYTES = 1_000_000
@@ -97,14 +99,17 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
             text, problem = _decode(data, path)
     except OSError as exc:
         problem = f"{path} cannot be read: {exc.strerror or exc}"
+    taken = split(text)  # a stamp is no part of what is asked for
     return Item(
         workflow=workflow,
         id=item_id,
         label=label,
-        title=_title(text) or item_id,
-        text=text,
+        title=_title(taken.body) or item_id,
+        text=taken.body,
         source=os.fsencode(path).decode("utf-8", errors="backslashreplace"),
         problem=problem,
+        by_mock=taken.by_mock and taken.unchanged is not False,
+        old_hash="" if taken.stamp is None else hashlib.sha256(text.encode()).hexdigest(),
     )
 
 

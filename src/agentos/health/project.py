@@ -11,7 +11,8 @@ from shlex import quote
 
 from agentos import __version__
 from agentos.config import Config
-from agentos.coordinator.plan import Choice, Known, make_plan
+from agentos.coordinator.plan import Choice, make_plan
+from agentos.coordinator.survey import survey
 from agentos.discovery.local import brief_id, issue_id, list_files
 from agentos.errors import AgentosError
 from agentos.health.check import Check, State
@@ -20,6 +21,7 @@ from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
 from agentos.workflows.context import read_context
+from agentos.workflows.registry import workflow as find_workflow
 
 GIT_SECONDS = 5.0
 
@@ -124,7 +126,7 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
     for name, what, folder, workflow, prefix, id_of in listed:
         try:
             items = list_files(worktree, folder, workflow=workflow, prefix=prefix, id_of=id_of)
-            pending = _pending(items, workflow, home)
+            pending = _pending(items, workflow, home, worktree, settings)
         except AgentosError as exc:
             fix = f"ls -la {quote(str(worktree / folder))}"
             yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
@@ -149,16 +151,21 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
             )
 
 
-def _pending(items: Sequence[Item], workflow: str, home: Home | None) -> int:
-    """Count what a run would take up, as far as the records tell."""
+def _pending(
+    items: Sequence[Item], workflow: str, home: Home | None, worktree: Path, settings: Settings
+) -> int:
+    """Count what a real run would take up, as far as documents and records tell."""
     if home is None:
         return sum(item.problem is None for item in items)
     with Records(home.records, write=False) as records:
-        outcomes, progress = records.outcomes(workflow), records.progress(workflow)
-    known = {
-        item.id: Known(outcome=outcomes.get(item.id), progress=progress.get((workflow, item.id)))
-        for item in items
-    }
+        known = survey(
+            find_workflow(workflow),
+            items,
+            records,
+            worktree=worktree,
+            folders=settings.folders,
+            filing=workflow == "issue",
+        )
     return sum(entry.runs for entry in make_plan(items, known, Choice()))
 
 

@@ -45,6 +45,21 @@ def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
         raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
 
 
+def write_new(path: Path, text: str) -> None:
+    """Make a file that is not there yet, whole or not at all; FileExistsError where there is one."""
+    temporary = path.parent / f".{path.name}.new"
+    write_atomic(temporary, text)
+    try:
+        os.link(temporary, path)
+        sync_folder(path.parent)
+    except FileExistsError:
+        raise
+    except OSError as exc:
+        raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in the folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)

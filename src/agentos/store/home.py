@@ -33,8 +33,12 @@ class Home:
     def key_health(self) -> Path:
         return self.path / "keys.json"
 
-    def checkpoint(self, workflow: str, item_id: str) -> Path:
-        return self.checkpoints / f"{workflow}_workflow_{item_id}.db"
+    @property
+    def mock_key_health(self) -> Path:
+        return self.path / "keys.mock.json"
+
+    def checkpoint(self, workflow: str, item_id: str, *, mock: bool = False) -> Path:
+        return self.checkpoints / f"{workflow}_workflow_{item_id}{'.mock' if mock else ''}.db"
 
     def create(self) -> "Home":
         for folder in (self.path, self.checkpoints, self.path / "logs", self.runs):

@@ -1,14 +1,22 @@
-"""The lineage of an item: a numbered paper trail in the worktree, one folder a run. Worker process.
+"""The lineage of an item: a numbered paper trail in the worktree, one folder per run of it. Worker process.
 
-Every operation can be repeated after a crash with the same result.
+Every operation can be repeated after a crash with the same result. A finished trail has a name of its own in
+`done/`, so that trails from two branches of a repository never meet in one folder.
 """
 
+import hashlib
+import os
+import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
+from agentos.stamp import Stamp, split
 from agentos.store.files import inside, sync_folder, write_atomic
+
+_NUMBERED = re.compile(r"(\d{3,})-([a-z]+)\.md")
+_MAX_BYTES = 1_000_000  # of a file that is read back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +35,7 @@ class Lineage:
     def _done(self, name: str) -> Path:
         return inside(self.worktree, Path(self.folder) / "done" / name / "any").parent
 
-    def begin(self, kind: str, text: str) -> str:
+    def begin(self, kind: str, text: str, run_id: str) -> str:
         """Start the trail with the item's text; return the name it will have when done."""
         first = self.active / file_name(1, kind)
         if self.active.exists():
@@ -36,23 +44,104 @@ class Lineage:
             }
             if not just_begun:
                 # An earlier run of this item was given up; its trail is kept, apart from the new one.
-                self._move(self._free_name())
+                self._move(self._free_name(f"{run_id} before"))
         write_atomic(first, text)
-        return self._free_name()
+        return self._free_name(run_id)
 
     def write(self, number: int, kind: str, text: str) -> None:
         write_atomic(self.active / file_name(number, kind), text)
+
+    def keep(self, kind: str, text: str) -> str:
+        """Keep a document in the trail, once; return the name of its file."""
+        for path in _numbered(self.active):
+            if kind in path.name and _read(path) == text:
+                return path.name
+        name = file_name(self.next_number(), kind)
+        write_atomic(self.active / name, text)
+        return name
+
+    def take(self, path: Path, kind: str) -> Path:
+        """Move a file into the trail, whatever it is."""
+        self.active.mkdir(parents=True, exist_ok=True)
+        kept = self.active / file_name(self.next_number(), kind)
+        shutil.move(path, kept)
+        sync_folder(self.active)
+        return kept
+
+    def rename(self, path: Path, kind: str) -> str:
+        """Give a file of the trail another kind."""
+        name = file_name(self.next_number(), kind)
+        path.rename(path.with_name(name))
+        return name
+
+    def has_copy_of(self, path: Path) -> bool:
+        """Whether another file of the trail has the same text."""
+        text = _read(path)
+        return text is not None and any(
+            other != path and "-draft" not in other.name and _read(other) == text
+            for other in _numbered(self.active)
+        )
+
+    def next_number(self) -> int:
+        return max((_number(path) for path in _numbered(self.active)), default=0) + 1
 
     def finish(self, done_name: str, number: int, text: str) -> Path:
         """Write the final document and move the trail to done; harmless when that has happened already."""
         done = self._done(done_name)
         if not done.exists():
-            self.write(number, "final", text)
+            self.write(max(number, self._final_number()), "final", text)
             self._move(done_name)
         return done
 
-    def _free_name(self) -> str:
-        names = (self.name if number == 1 else f"{self.name}-{number}" for number in count(1))
+    def _final_number(self) -> int:
+        """The number of the final document: the next one, or that of one that is there already."""
+        there = [_number(path) for path in _numbered(self.active) if path.name.endswith("-final.md")]
+        return there[0] if there else self.next_number()
+
+    def finals(self) -> Iterator[str]:
+        """Every document of the item that was ever approved."""
+        yield from self._texts("final")
+
+    def source_with(self, digest: str) -> str | None:
+        """The item's text as it was when it had this hash."""
+        for kind in ("issue", "brief"):
+            for text in self._texts(kind):
+                if digest in {
+                    hashlib.sha256(text.encode()).hexdigest(),
+                    hashlib.sha256(split(text).body.encode()).hexdigest(),
+                }:
+                    return text
+        return None
+
+    def _texts(self, kind: str) -> Iterator[str]:
+        for folder in self._folders():
+            for path in _numbered(folder):
+                if path.name.endswith(f"-{kind}.md") and (text := _read(path)) is not None:
+                    yield text
+
+    def _folders(self) -> list[Path]:
+        """The folders of this item's trails: its own name, or its own name and what tells runs apart."""
+        place = inside(self.worktree, Path(self.folder) / "done" / "any").parent
+        own = re.compile(re.escape(self.name) + r"(-[0-9a-f]+|-\d+)?")
+        try:
+            names = sorted(entry.name for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            names = []
+        return [self.active, *(self._done(name) for name in names if own.fullmatch(name))]
+
+    def write_receipt(self, stamp: Stamp, text: str, run_id: str) -> None:
+        """Leave word, once, that a text of this item was filed; it travels with the repository."""
+        if any(split(known).stamp == stamp for known in self._texts("filed")):
+            return
+        done = [folder for folder in self._folders() if folder != self.active]
+        mine = [folder for folder in done if _has_source(folder, stamp.input)]
+        folder = (mine or [self._done(self._free_name(run_id))])[-1]
+        number = max((_number(path) for path in _numbered(folder)), default=0) + 1
+        write_atomic(folder / file_name(number, "filed"), f"{text}\n\n{stamp}\n")
+
+    def _free_name(self, run_id: str) -> str:
+        digest = hashlib.sha256(f"{run_id} {self.name}".encode()).hexdigest()
+        names = (f"{self.name}-{digest[:length]}" for length in range(6, 64))
         return next(name for name in names if not self._done(name).exists())
 
     def _move(self, done_name: str) -> None:
@@ -62,5 +151,52 @@ class Lineage:
         sync_folder(done.parent)
 
 
+def receipts(worktree: Path, folder: str, workflow: str) -> dict[str, list[Stamp]]:
+    """Where texts of a workflow's items were filed, by label; from all trails that are done."""
+    place = inside(worktree, Path(folder) / "done" / "any").parent
+    found: dict[str, list[Stamp]] = {}
+    try:
+        trails = sorted(entry.path for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return found
+    for trail in trails:
+        if f"-{workflow}" not in Path(trail).name:
+            continue
+        for path in _numbered(Path(trail)):
+            stamp = split(_read(path) or "").stamp if path.name.endswith("-filed.md") else None
+            if stamp is not None and stamp.filed:
+                found.setdefault(stamp.item, []).append(stamp)
+    return found
+
+
 def file_name(number: int, kind: str) -> str:
     return f"{number:03d}-{kind}.md"
+
+
+def _numbered(folder: Path) -> list[Path]:
+    try:
+        names = [entry.name for entry in os.scandir(folder) if _NUMBERED.fullmatch(entry.name)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names)]
+
+
+def _number(path: Path) -> int:
+    found = _NUMBERED.fullmatch(path.name)
+    return int(found[1]) if found else 0
+
+
+def _has_source(folder: Path, digest: str) -> bool:
+    texts = [_read(path) for path in _numbered(folder)[:1]]
+    return any(text is not None and hashlib.sha256(text.encode()).hexdigest() == digest for text in texts)
+
+
+def _read(path: Path) -> str | None:
+    """Read a file of a trail; None for what is no such file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        return None if len(data) > _MAX_BYTES else data.decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

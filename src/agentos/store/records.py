@@ -9,10 +9,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.resources import files
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from agentos.errors import StorageError
 from agentos.model import Item, Status
 from agentos.store.files import open_private
 
-_MIGRATIONS = ("001-records.sql", "002-spending.sql", "003-filing.sql")
+_MIGRATIONS = ("001-records.sql", "002-spending.sql", "003-filing.sql", "006-mock.sql")
 _BUSY_SECONDS = 30.0
 
 
@@ -84,6 +85,18 @@ class Paid:
     counts: int = 1  # 0 once the item is finished or begun anew: its own budget starts over
 
 
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What a person said about an item; without a text it asks for a review of the document as it is."""
+
+    id: int
+    workflow: str
+    item: str
+    text: str
+    noted_by: str
+    noted_at: str
+
+
 class FilingState(StrEnum):
     """How far an approved issue is on its way to GitHub."""
 
@@ -127,10 +140,11 @@ def timestamp() -> str:
 
 
 class Records:
-    """Reads and writes the records of one home."""
+    """Reads and writes the records of one home, either the real ones or the mock's."""
 
-    def __init__(self, path: Path, *, write: bool = True) -> None:
+    def __init__(self, path: Path, *, write: bool = True, mock: bool = False) -> None:
         self._path = path
+        self._mock = int(mock)
         self._lock: int | None = None
         try:
             if write:
@@ -155,6 +169,16 @@ class Records:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+    def of(self, *, mock: bool) -> "Records":
+        """The same records, of the mock or of the real world; to be closed only once."""
+        other = copy(self)
+        other._mock = int(mock)  # noqa: SLF001 - a copy of ours
+        return other
+
+    @property
+    def mock(self) -> bool:
+        return bool(self._mock)
 
     @property
     def folder(self) -> Path:
@@ -182,7 +206,7 @@ class Records:
 
     def _migrate(self) -> None:
         with self._writing():
-            _migrate(self._db)
+            _migrate(self._db, self._path.parent)
 
     def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         try:
@@ -194,27 +218,80 @@ class Records:
 
     def outcomes(self, workflow: str) -> dict[str, Outcome]:
         """The latest approval of every item of a workflow, by id."""
-        rows = self._rows("SELECT * FROM outcome WHERE workflow = ? ORDER BY finished_at", workflow)
+        rows = self._rows(
+            f"SELECT {_names(Outcome)} FROM outcome WHERE workflow = ? AND mock = ? ORDER BY finished_at",  # noqa: S608
+            workflow,
+            self._mock,
+        )
         return {row["item"]: Outcome(**row) for row in rows}
 
     def progress(self, workflow: str | None = None) -> dict[tuple[str, str], Progress]:
         """Unfinished items, by workflow and id."""
-        rows = self._rows("SELECT * FROM progress WHERE ? IS NULL OR workflow = ?", workflow, workflow)
+        rows = self._rows(
+            f"SELECT {_names(Progress)} FROM progress WHERE (? IS NULL OR workflow = ?) AND mock = ?",  # noqa: S608
+            workflow,
+            workflow,
+            self._mock,
+        )
         return {(row["workflow"], row["item"]): Progress(**row) for row in rows}
 
     def decision(self, item: Item, reviews: int) -> Decided | None:
         rows = self._rows(
-            "SELECT * FROM decision WHERE workflow = ? AND item = ? AND input_hash = ? AND reviews = ?",
+            f"SELECT {_names(Decided)} FROM decision"  # noqa: S608
+            " WHERE workflow = ? AND item = ? AND input_hash = ? AND reviews = ? AND mock = ?",
             item.workflow,
             item.id,
             item.input_hash,
             reviews,
+            self._mock,
         )
         return Decided(**rows[0]) if rows else None
 
     def decide(self, decided: Decided) -> None:
         with self._writing(durable=True) as db:
-            _insert(db, "decision", asdict(decided))
+            _insert(db, "decision", asdict(decided) | {"mock": self._mock})
+
+    def notes(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Note, ...]]:
+        """What people said that no run has taken up yet, by workflow and item, in the order it was said."""
+        rows = self._rows(
+            f"SELECT {_names(Note)} FROM note"  # noqa: S608
+            " WHERE (? IS NULL OR workflow = ?) AND mock = ? AND used_by IS NULL ORDER BY id",
+            workflow,
+            workflow,
+            self._mock,
+        )
+        found: dict[tuple[str, str], tuple[Note, ...]] = {}
+        for row in rows:
+            key = (row["workflow"], row["item"])
+            found[key] = (*found.get(key, ()), Note(**row))
+        return found
+
+    def add_note(self, workflow: str, item: str, *, text: str, by: str) -> None:
+        with self._writing(durable=True) as db:
+            db.execute(
+                "INSERT INTO note (workflow, item, mock, text, noted_by, noted_at) VALUES (?, ?, ?, ?, ?, ?)",
+                (workflow, item, self._mock, text, by, timestamp()),
+            )
+
+    def use_notes(self, notes: Iterable[Note], run_id: str) -> None:
+        """Note that a run has taken these to the models."""
+        with self._writing(durable=True) as db:
+            db.executemany(
+                "UPDATE note SET used_by = ? WHERE id = ? AND used_by IS NULL",
+                [(run_id, note.id) for note in notes],
+            )
+
+    def rehash(self, item: Item) -> None:
+        """Take over what an earlier version noted of this very text, whose hash counted its stamp."""
+        if not item.old_hash or item.old_hash == item.input_hash:
+            return
+        with self._writing(durable=True) as db:
+            for table in ("outcome", "progress", "decision", "filing"):
+                db.execute(
+                    f"UPDATE OR IGNORE {table} SET input_hash = ?"  # noqa: S608
+                    " WHERE workflow = ? AND item = ? AND input_hash = ?",
+                    (item.input_hash, item.workflow, item.id, item.old_hash),
+                )
 
     def claims(self) -> dict[tuple[str, str], Claim]:
         return {(row["workflow"], row["item"]): Claim(**row) for row in self._rows("SELECT * FROM claim")}
@@ -245,20 +322,21 @@ class Records:
         """Note that an item is running now; what is known of an earlier run on the same input is kept."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO progress (workflow, item, input_hash, run_id, status, updated_at)"
-                " VALUES (?, ?, ?, ?, 'running', ?) ON CONFLICT (workflow, item) DO UPDATE"
+                "INSERT INTO progress (workflow, item, mock, input_hash, run_id, status, updated_at)"
+                " VALUES (?, ?, ?, ?, ?, 'running', ?) ON CONFLICT (workflow, item, mock) DO UPDATE"
                 " SET node = iif(input_hash = excluded.input_hash, node, ''),"
                 " reviews = iif(input_hash = excluded.input_hash, reviews, 0), error = NULL,"
                 " input_hash = excluded.input_hash, run_id = excluded.run_id,"
                 " status = 'running', updated_at = excluded.updated_at",
-                (item.workflow, item.id, item.input_hash, run_id, timestamp()),
+                (item.workflow, item.id, self._mock, item.input_hash, run_id, timestamp()),
             )
 
     def at_node(self, item: Item, node: str, reviews: int) -> None:
         with self._writing() as db:
             db.execute(
-                "UPDATE progress SET node = ?, reviews = ?, updated_at = ? WHERE workflow = ? AND item = ?",
-                (node, reviews, timestamp(), item.workflow, item.id),
+                "UPDATE progress SET node = ?, reviews = ?, updated_at = ?"
+                " WHERE workflow = ? AND item = ? AND mock = ?",
+                (node, reviews, timestamp(), item.workflow, item.id, self._mock),
             )
 
     def end(
@@ -287,16 +365,16 @@ class Records:
                     output=output,
                     finished_at=now,
                 )
-                db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
-                _close_account(db, item)
-                _insert(db, "outcome", asdict(outcome), "OR IGNORE")
+                self._drop_progress(db, item.workflow, item.id)
+                self._close_account(db, item)
+                _insert(db, "outcome", asdict(outcome) | {"mock": self._mock}, "OR IGNORE")
                 if filing is not None:
                     db.execute(_WISH, (*_key(item), filing.value, now))
             else:
                 db.execute(
                     "UPDATE progress SET status = ?, reviews = max(reviews, ?), error = ?, updated_at = ?"
-                    " WHERE workflow = ? AND item = ?",
-                    (status.value, reviews, error, now, item.workflow, item.id),
+                    " WHERE workflow = ? AND item = ? AND mock = ?",
+                    (status.value, reviews, error, now, item.workflow, item.id, self._mock),
                 )
 
     def begin_run(
@@ -305,8 +383,9 @@ class Records:
         """Note a run, and that it goes on from those that were stopped while they paid for its items."""
         rows = self._rows(
             "SELECT DISTINCT run_id, item FROM run JOIN call USING (run_id, workflow)"
-            " WHERE workflow = ? AND NOT finished AND continued_by IS NULL",
+            " WHERE workflow = ? AND NOT finished AND continued_by IS NULL AND call.mock = ?",
             workflow,
+            self._mock,
         )
         meant = set(items)
         before = {row["run_id"] for row in rows if row["item"] in meant}
@@ -325,7 +404,7 @@ class Records:
         """Note a paid call; False if it was noted before."""
         with self._writing() as db:
             before = db.total_changes
-            _insert(db, "call", asdict(paid), "OR IGNORE")
+            _insert(db, "call", asdict(paid) | {"mock": self._mock}, "OR IGNORE")
             return db.total_changes > before
 
     def spent_before(self, workflow: str, run_id: str) -> dict[str, float]:
@@ -334,17 +413,21 @@ class Records:
             "WITH RECURSIVE chain (run_id) AS"
             " (VALUES (?) UNION SELECT run.run_id FROM run JOIN chain ON run.continued_by = chain.run_id)"
             " SELECT item, total(usd) AS usd FROM call JOIN chain USING (run_id)"
-            " WHERE workflow = ? AND run_id != ? GROUP BY item",
+            " WHERE workflow = ? AND run_id != ? AND mock = ? GROUP BY item",
             run_id,
             workflow,
             run_id,
+            self._mock,
         )
         return {row["item"]: row["usd"] for row in rows}
 
     def spent_on_items(self, workflow: str) -> dict[str, float]:
         """What every unfinished item has cost since it was begun."""
         rows = self._rows(
-            "SELECT item, total(usd) AS usd FROM call WHERE workflow = ? AND counts GROUP BY item", workflow
+            "SELECT item, total(usd) AS usd FROM call WHERE workflow = ? AND mock = ? AND counts"
+            " GROUP BY item",
+            workflow,
+            self._mock,
         )
         return {row["item"]: row["usd"] for row in rows}
 
@@ -352,8 +435,9 @@ class Records:
         """How many tokens a call of each role wrote on average."""
         rows = self._rows(
             "SELECT role, CAST(avg(tokens_out) AS INTEGER) AS usual FROM call"
-            " WHERE workflow = ? AND tokens_out > 0 GROUP BY role",
+            " WHERE workflow = ? AND mock = ? AND tokens_out > 0 GROUP BY role",
             workflow,
+            self._mock,
         )
         return {row["role"]: row["usual"] for row in rows}
 
@@ -361,10 +445,13 @@ class Records:
         """What each approved item took, as tokens in and out by role: the home's measured history."""
         rows = self._rows(
             "SELECT item, role, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out FROM call"
-            " WHERE workflow = ? AND item IN (SELECT item FROM outcome WHERE workflow = ?) AND NOT counts"
+            " WHERE workflow = ? AND mock = ? AND NOT counts"
+            " AND item IN (SELECT item FROM outcome WHERE workflow = ? AND mock = ?)"
             " GROUP BY life, item, role",
             workflow,
+            self._mock,
             workflow,
+            self._mock,
         )
         found: dict[str, dict[str, tuple[int, int]]] = {}
         for row in rows:
@@ -374,18 +461,33 @@ class Records:
     def drop_progress(self, workflow: str, item: str) -> None:
         """Forget how far an item got: its checkpoint is gone."""
         with self._writing() as db:
-            db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (workflow, item))
+            self._drop_progress(db, workflow, item)
 
-    def forget(self, item: Item) -> None:
-        """Make the item as if it had never been run."""
+    def _drop_progress(self, db: sqlite3.Connection, workflow: str, item: str) -> None:
+        db.execute(
+            "DELETE FROM progress WHERE workflow = ? AND item = ? AND mock = ?", (workflow, item, self._mock)
+        )
+
+    def _close_account(self, db: sqlite3.Connection, item: Item) -> None:
+        """The item's own budget starts over with its next beginning."""
+        db.execute(
+            "UPDATE call SET counts = 0 WHERE workflow = ? AND item = ? AND mock = ?",
+            (item.workflow, item.id, self._mock),
+        )
+
+    def forget(self, item: Item, *, filing: bool = True) -> None:
+        """Make the item as if it had never been run; what may be on GitHub only where that is meant."""
         with self._writing(durable=True) as db:
-            db.execute("DELETE FROM progress WHERE workflow = ? AND item = ?", (item.workflow, item.id))
-            _close_account(db, item)
-            for table in ("outcome", "decision", "filing"):
+            self._drop_progress(db, item.workflow, item.id)
+            self._close_account(db, item)
+            for table in ("outcome", "decision"):
                 db.execute(
-                    f"DELETE FROM {table} WHERE workflow = ? AND item = ? AND input_hash = ?",  # noqa: S608
-                    (item.workflow, item.id, item.input_hash),
+                    f"DELETE FROM {table} WHERE {_THIS_ITEM} AND mock = ?",  # noqa: S608
+                    (*_key(item), self._mock),
                 )
+            if not self._mock:
+                unsent = "" if filing else " AND state IN ('wanted', 'kept')"
+                db.execute(f"DELETE FROM filing WHERE {_THIS_ITEM}{unsent}", _key(item))  # noqa: S608
 
     def filing(self, item: Item) -> Filing | None:
         """What became on GitHub of the item with exactly this text."""
@@ -434,7 +536,10 @@ class Records:
     def moved(self, item: Item, output: str) -> None:
         """Note where an approved document is now."""
         with self._writing() as db:
-            db.execute(f"UPDATE outcome SET output = ? WHERE {_THIS_ITEM}", (output, *_key(item)))  # noqa: S608
+            db.execute(
+                f"UPDATE outcome SET output = ? WHERE {_THIS_ITEM} AND mock = ?",  # noqa: S608
+                (output, *_key(item), self._mock),
+            )
 
     def not_there(self, row: Filing, state: FilingState) -> None:
         """Note that an attempt surely made no issue, and what becomes of its document now."""
@@ -481,39 +586,59 @@ def _filing(row: dict[str, Any]) -> Filing:
     return Filing(**row | {"state": FilingState(row["state"])})
 
 
-def _close_account(db: sqlite3.Connection, item: Item) -> None:
-    """The item's own budget starts over with its next beginning."""
-    db.execute("UPDATE call SET counts = 0 WHERE workflow = ? AND item = ?", (item.workflow, item.id))
-
-
 def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any], conflict: str = "OR REPLACE") -> None:
     names = ", ".join(row)
     places = ", ".join(f":{name}" for name in row)
     db.execute(f"INSERT {conflict} INTO {table} ({names}) VALUES ({places})", row)  # noqa: S608
 
 
-def _migrate(db: sqlite3.Connection) -> None:
+def _names(row: type[Any]) -> str:
+    return ", ".join(field.name for field in fields(row))
+
+
+def _migrate(db: sqlite3.Connection, home: Path) -> None:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
-        script = files("agentos.store").joinpath("sql", name).read_text("utf-8")
+        script = resources("agentos.store").joinpath("sql", name).read_text("utf-8")
         for statement in script.split(";\n"):
             if statement.strip():
                 db.execute(statement)
+        if name == "006-mock.sql":
+            _mark_the_mocks(db, home)
         db.execute(f"PRAGMA user_version={number}")
+
+
+def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
+    """Earlier versions did not tell the mock's rows from others; their runs do."""
+    from agentos.store.runfolder import was_mocked  # noqa: PLC0415 - it reads the rows defined here
+
+    runs = {
+        row[0]
+        for table in ("outcome", "progress", "call")
+        for row in db.execute(f"SELECT run_id FROM {table}")  # noqa: S608
+    }
+    for run in runs:
+        if was_mocked(home / "logs" / "parallel" / run):
+            for table in ("outcome", "progress", "call"):
+                db.execute(f"UPDATE {table} SET mock = 1 WHERE run_id = ?", (run,))  # noqa: S608
+    db.execute(
+        "UPDATE decision SET mock = 1 WHERE EXISTS (SELECT 1 FROM progress WHERE mock = 1"
+        " AND progress.workflow = decision.workflow AND progress.item = decision.item)"
+    )
 
 
 def _open_for_reading(path: Path) -> sqlite3.Connection:
     """Open the records without writing; those of an older version are read through a copy in memory."""
-    copy = sqlite3.connect(":memory:", isolation_level=None)
+    memory = sqlite3.connect(":memory:", isolation_level=None)
     if path.is_file() and not path.is_symlink():
         # A read-only connection to a database nobody has open would leave a log file behind.
         how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
         uri = f"file:{quote(str(path))}?{how}"
         db = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         if db.execute("PRAGMA user_version").fetchone()[0] >= len(_MIGRATIONS):
-            copy.close()
+            memory.close()
             return db
-        db.backup(copy)
+        db.backup(memory)
         db.close()
-    _migrate(copy)
-    return copy
+    _migrate(memory, path.parent)
+    return memory

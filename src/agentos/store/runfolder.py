@@ -157,5 +157,18 @@ def repair_events(runs: Path, outcome: Outcome) -> None:
         os.close(descriptor)
 
 
+def was_mocked(run: Path) -> bool:
+    """Ask the summary; a run that was killed has none, but its events name the provider of every call."""
+    try:
+        summary = json.loads((run / "summary.json").read_text("utf-8"))
+        if isinstance(summary.get("mock"), bool):
+            return bool(summary["mock"])
+        providers = [key["provider"] for key in summary["keys"] if key["calls"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        calls = (event for event in read_lines(run / "events.jsonl") if event.get("event") == "leased")
+        providers = [call.get("provider") for call in calls]
+    return "mock" in providers
+
+
 def _json_line(record: dict[str, Any]) -> bytes:
     return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", errors="backslashreplace")

@@ -33,7 +33,8 @@ class Inbox:
     def mark(self) -> tuple[Any, ...]:
         """Something that changes when the inbox does; cheap enough to be asked all the time."""
         return tuple(
-            (one.label, one.progress.reviews, one.progress.run_id, one.decided) for one in self._discussions()
+            (one.label, one.mock, one.progress.reviews, one.progress.run_id, one.decided)
+            for one in self._discussions()
         )
 
     def entries(self) -> list[dict[str, Any]]:
@@ -73,7 +74,8 @@ class Inbox:
                 "at": decided.decided_at,
             },
             "decide_command": f"agentos decide {shlex.quote(discussion.label)} --approve",
-            "command": next_command(self._home, progress),
+            "command": next_command(discussion),
+            "mock": discussion.mock,
         }
 
     def _trail(self, workflow: str, item: str) -> dict[str, dict[str, str]]:

@@ -157,4 +157,8 @@ class _Runner:
             max_iterations=job.max_iterations,
             retry_failed=job.retry_failed,
             decision=job.decision,
+            notes=job.notes,
+            revise=job.revise,
+            trail=job.trail,
+            models={"drafter": job.drafter, "reviewer": job.reviewer},
         )

@@ -1,46 +1,25 @@
-"""What becomes of an approved document: its review log, its marker, its file. Worker process."""
+"""What becomes of an approved document: its review log and its stamp; and the templates. Worker process."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentos.errors import ConfigError, ItemFailed, UsageError
-from agentos.store.files import inside, write_atomic
+from agentos.errors import ConfigError, UsageError
+from agentos.stamp import author, seal, without_stamps
+from agentos.store.documents import REVIEW_LOG
+from agentos.store.files import inside
 from agentos.workflows.gates import check_template
 from agentos.workflows.prompts import Kind, shipped_template
 from agentos.workflows.registry import ItemContext
 
-_MARKER = "<!-- agentos:"
-_FORGED_MARKER = re.compile(r"<!--\s*agentos:", re.IGNORECASE)
 MAX_TEMPLATE_BYTES = 200_000
-
-
-def save(context: ItemContext, path: Path, document: str) -> str:
-    """Write an approved document; a file there that is not ours is left alone and the item fails."""
-    check_free(context, path)
-    write_atomic(inside(context.worktree, path), document)
-    return str(path)
-
-
-def check_free(context: ItemContext, path: Path) -> None:
-    """Fail, before anything is paid for, where a file that is not ours has the document's place."""
-    target = inside(context.worktree, path)
-    if (
-        target.is_symlink()
-        or target.is_dir()
-        or (target.exists() and _MARKER not in target.read_text("utf-8", errors="replace"))
-    ):
-        raise ItemFailed(
-            f"{path} exists and was not written by agentos; move it away, then run the item again."
-        )
 
 
 def with_log(
     context: ItemContext, draft: str, log: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Add the review log and the marker that tells which input was approved."""
-    lines = [_FORGED_MARKER.sub("<!-- (agentos):", draft).rstrip(), "", "## Review Log", ""]
+    """Add the review log, and the stamp that tells which input was approved and by whom."""
+    lines = [draft.rstrip(), "", REVIEW_LOG, ""]
     lines += ["| review | draft | verdict | by | open findings |", "| --- | --- | --- | --- | --- |"]
     for entry in log:
         if "decision" in entry:
@@ -63,12 +42,13 @@ def with_log(
             told = f"{finding['title']}: {finding['text']} {finding['recommendation']}".removeprefix(": ")
             lines.append(f"- Tier {finding['tier']} {finding['category']}: {_cell(told)}")
     item = context.item
-    lines += ["", f"{_MARKER} item={item.label} input=sha256:{item.input_hash} -->", ""]
-    return "\n".join(lines)
+    return seal(
+        "\n".join(lines), item=item.label, input_hash=item.input_hash, by=author(dict(context.models))
+    )
 
 
 def _cell(text: str) -> str:
-    return _FORGED_MARKER.sub("<!- (agentos):", " ".join(text.split()).replace("|", "\\|"))
+    return without_stamps(" ".join(text.split()).replace("|", "\\|"))
 
 
 def load_template(worktree: Path, kind: Kind, override: str | None) -> str:

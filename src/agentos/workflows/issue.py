@@ -11,6 +11,6 @@ WORKFLOW = ReviewedWorkflow(
     source_name="brief",
     source_setting="briefs_folder",
     id_of=brief_id,
-    output=lambda context: Path(context.folders["issues"]) / f"{context.item.id}.md",
+    output=lambda folders, item: Path(folders["issues"]) / f"{item.id}.md",
     filed=True,
 )

@@ -11,6 +11,6 @@ WORKFLOW = ReviewedWorkflow(
     source_name="issue",
     source_setting="issues_folder",
     id_of=issue_id,
-    output=lambda context: Path(context.folders["lld"]) / f"{context.item.label}.md",
+    output=lambda folders, item: Path(folders["lld"]) / f"{item.label}.md",
     remote=True,
 )

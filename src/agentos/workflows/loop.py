@@ -18,10 +18,12 @@ from langgraph.types import Command, interrupt
 
 from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
+from agentos.store.documents import Author, find_document, put_in_place
 from agentos.store.lineage import Lineage, file_name
-from agentos.workflows.documents import check_free, save, with_log
+from agentos.wire import NoteData
+from agentos.workflows.documents import with_log
 from agentos.workflows.gates import check_draft
-from agentos.workflows.prompts import draft_prompt, review_prompt, revise_prompt, shipped_template
+from agentos.workflows.prompts import Earlier, draft_prompt, review_prompt, revise_prompt, shipped_template
 from agentos.workflows.registry import ItemContext, Tools
 
 Kind = Literal["issue", "lld"]
@@ -29,6 +31,7 @@ Kind = Literal["issue", "lld"]
 GATE_RETURNS = 3  # how often in a row a draft may go back for missing sections
 UNREADABLE_REVIEWS = 3  # how many reviews in a row may be unreadable
 NO_PROGRESS_REPEATS = 2  # how often the same findings may come back
+_WRITTEN = {Author.EDITED: "edited by a person", Author.FOREIGN: "not written by agentos"}
 
 
 class LoopState(TypedDict, total=False):
@@ -48,7 +51,10 @@ class LoopState(TypedDict, total=False):
     repeats: int  # times in a row the same findings came back
     unreadable: int  # unreadable reviews in a row
     allowance_from: int  # reviews before the present allowance began
-    note: str  # a person's word to the drafter
+    note: str  # a person's word to both models
+    noted: int  # the latest of a person's notes that was taken up
+    basis: str  # the document that the first draft revises
+    old_source: str  # the item's text that the basis was written for, if it was another
     log: list[dict[str, Any]]  # a line a review, for the document's review log
     held: dict[str, Any]
     output: str
@@ -84,7 +90,7 @@ def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateG
     """Make the graph of one item."""
     nodes = _Nodes(document, context, tools)
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(LoopState)
-    graph.add_node("load", nodes.load)
+    graph.add_node("load", nodes.load, destinations=("draft", "gate"))
     graph.add_node("draft", nodes.draft)
     graph.add_node("gate", nodes.gate, destinations=("draft", "review", "hold"))
     graph.add_node("review", nodes.review)
@@ -92,7 +98,6 @@ def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateG
     graph.add_node("hold", nodes.hold, destinations=("draft", "review", "finalize"))
     graph.add_node("finalize", nodes.finalize)
     graph.add_edge(START, "load")
-    graph.add_edge("load", "draft")
     graph.add_edge("draft", "gate")
     graph.add_edge("review", "judge")
     graph.add_edge("finalize", END)
@@ -116,36 +121,93 @@ class _Nodes:
         self.tools = tools
         item = context.item
         self.lineage = Lineage(
-            worktree=context.worktree, folder=context.folders["lineage"], name=f"{item.id}-{item.workflow}"
+            worktree=context.worktree,
+            folder=context.folders["lineage"],
+            name=context.trail or f"{item.id}-{item.workflow}",
         )
         self.about = {"item_id": item.id, "label": item.label, "title": item.title, "source_text": item.text}
 
-    def load(self, state: LoopState) -> LoopState:
+    def load(self, state: LoopState) -> Command[Literal["draft", "gate"]]:
+        """Begin the trail; keep the document that is there, and take it as the basis where that is asked."""
         del state  # nothing is known yet
-        check_free(self.context, self.document.output)
-        name = self.lineage.begin(self.document.source_name, self.context.item.text)
-        return {"lineage": name, "trail": 1}
+        item, output = self.context.item, self.document.output
+        found = find_document(self.context.worktree, output, item.label, self.lineage)
+        name = self.lineage.begin(self.document.source_name, item.text, self.context.run_id)
+        update: LoopState = {"lineage": name, "trail": 1}
+        if (
+            found is not None
+            and found.text is not None
+            and not (found.by_mock and found.author is Author.OURS)
+        ):
+            kind = "replaced" if found.author is Author.OURS else "edited"
+            kept = self.lineage.keep(kind, found.text)
+            update["trail"] = 2
+            if kind == "edited":
+                self.tools.say(f"{output} was {_WRITTEN[found.author]}; kept as {kept} in the lineage")
+        if found is None or not self.context.revise:
+            return Command(update=update, goto="draft")
+        update["basis"] = found.basis
+        if found.stamp is not None and found.stamp.input not in {"", item.input_hash}:
+            update["old_source"] = self.lineage.source_with(found.stamp.input) or ""
+        notes = self.context.notes
+        if notes and not any(note.text for note in notes):
+            # A person asks for a review of the document as it is.
+            return Command(
+                update=update | {"draft": found.basis, "noted": max(note.id for note in notes)}, goto="gate"
+            )
+        return Command(update=update, goto="draft")
+
+    def _earlier(self, state: LoopState) -> Earlier:
+        return Earlier(document=state.get("basis", ""), source=state.get("old_source", ""))
+
+    def _unheard(self, state: LoopState) -> list[NoteData]:
+        """A person's notes that no draft has taken up yet."""
+        return [note for note in self.context.notes if note.id > state.get("noted", 0)]
+
+    def _note(self, state: LoopState) -> str:
+        return "\n\n".join(filter(None, [state["note"], *(note.text for note in self._unheard(state))]))
+
+    def _take_notes(self, state: LoopState) -> LoopState:
+        """Take up what a person has noted since; each note stands in the review log."""
+        unheard = self._unheard(state)
+        if not unheard:
+            return {}
+        told = [
+            {"decision": "revise", "by": note.by, "at": note.at, "note": note.text}
+            for note in unheard
+            if note.text
+        ]
+        return {
+            "note": self._note(state),
+            "noted": max(note.id for note in unheard),
+            "log": [*state["log"], *told],
+        }
 
     def draft(self, state: LoopState) -> LoopState:
         number = state["drafts"] + 1
         template = self.context.templates[self.document.kind]
-        if number == 1:
+        if number == 1 and not state.get("basis"):
             prompt = draft_prompt(
-                self.document.kind, **self.about, template=template, context=self.context.context
+                self.document.kind,
+                **self.about,
+                template=template,
+                note=self._note(state),
+                context=self.context.context,
             )
         else:
             prompt = revise_prompt(
                 self.document.kind,
                 **self.about,
                 template=template,
-                draft=state["draft"],
+                draft=state["draft"] or state.get("basis", ""),
                 findings=state["findings"],
                 missing=state["missing"],
-                note=state["note"],
+                note=self._note(state),
+                earlier=self._earlier(state),
                 context=self.context.context,
             )
         reply = self.tools.call("drafter", number=number, prompt=prompt)
-        return {"drafts": number, "draft": reply.text}
+        return self._take_notes(state) | {"drafts": number, "draft": reply.text}
 
     def gate(self, state: LoopState) -> Command[Literal["draft", "review", "hold"]]:
         trail = state["trail"] + 1
@@ -161,13 +223,14 @@ class _Nodes:
             lineage=state["lineage"],
             file=file_name(trail, "draft"),
         )
+        name = f"draft {state['drafts']}" if state["drafts"] else "the document as it is"
         for note in result.notes:
-            self.tools.say(f"draft {state['drafts']}: {note}")
+            self.tools.say(f"{name}: {note}")
         update: LoopState = {"trail": trail, "draft": result.draft, "missing": missing, "returns": returns}
         if not missing:
-            self.tools.say(f"draft {state['drafts']} passed the gate")
+            self.tools.say(f"{name} passed the gate")
             return Command(update=update, goto="review")
-        self.tools.say(f"draft {state['drafts']} misses: {', '.join(missing)}")
+        self.tools.say(f"{name} is missing: {', '.join(missing)}")
         if returns > GATE_RETURNS:
             reason = f"the draft still misses {', '.join(missing)} after it went back {GATE_RETURNS} times"
             return Command(update=update | self._held("failed", reason), goto="hold")
@@ -180,7 +243,8 @@ class _Nodes:
             **self.about,
             draft=state["draft"],
             earlier_findings=state["findings"],
-            note=state["note"],
+            note=self._note(state),
+            earlier=self._earlier(state),
         )
         reply = self.tools.call(
             "reviewer", number=number, prompt=prompt, schema=review_schema(self.document.kind)
@@ -224,6 +288,9 @@ class _Nodes:
         update["unreadable"] = 0
         update["note"] = ""
         update["findings"] = [finding.as_dict() for finding in reading.findings]
+        if any(note.text for note in self._unheard(state)):
+            # A note that came since the draft was written: the drafter has not seen it.
+            return Command(update=update, goto="draft")
         if reading.verdict is Verdict.APPROVED:
             return Command(update=update, goto="finalize")
         if reading.verdict is Verdict.DISCUSS:
@@ -266,6 +333,8 @@ class _Nodes:
         held = state["held"]
         anew: LoopState = {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
         decision = self.context.decision
+        if self._unheard(state):
+            return Command(update=anew, goto="draft")
         if held["status"] == "discuss":
             if decision is None or decision.reviews != state["reviews"]:
                 interrupt(held)
@@ -290,11 +359,19 @@ class _Nodes:
         return Command(update=anew, goto="review" if state["unreadable"] else "draft")
 
     def finalize(self, state: LoopState) -> LoopState:
+        output = self.document.output
         document = with_log(self.context, state["draft"], state["log"], state["findings"])
-        output = save(self.context, self.document.output, document)
+        kept = put_in_place(
+            self.context.worktree, output, document, label=self.context.item.label, lineage=self.lineage
+        )
+        for name in kept:
+            if "edited" in name:
+                self.tools.say(
+                    f"{output} was edited meanwhile; that version is kept as {name} in the lineage"
+                )
         self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
         self.tools.say(f"saved {output}")
-        return {"trail": state["trail"] + 1, "output": output}
+        return {"trail": state["trail"] + 1, "output": str(output)}
 
     def _held(self, status: str, reason: str, *, stuck: bool = False) -> LoopState:
         return {"held": {"status": status, "reason": reason, "stuck": stuck, "run": self.context.run_id}}

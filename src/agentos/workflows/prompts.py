@@ -1,5 +1,6 @@
 """Puts prompts together from the shipped .md files; untrusted text is fenced. Worker process."""
 
+import difflib
 import hashlib
 import re
 import secrets
@@ -29,6 +30,26 @@ _NOTHING = "None."
 _NO_FILES: Mapping[str, str] = MappingProxyType({})
 _DOCUMENT: dict[Kind, str] = {"issue": "issue", "lld": "low-level design (LLD)"}
 _SOURCE: dict[Kind, str] = {"issue": "brief", "lld": "issue"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What there was before this run: a document, and the text it was written for if that was another."""
+
+    document: str = ""
+    source: str = ""
+
+    def changes(self, source: str) -> str:
+        """What has changed in the item's text since."""
+        if not self.source:
+            return ""
+        lines = difflib.unified_diff(
+            self.source.splitlines(), source.splitlines(), "before", "now", lineterm="", n=2
+        )
+        return "\n".join(lines)
+
+
+_NOTHING_BEFORE = Earlier()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +110,12 @@ def draft_prompt(
     title: str,
     source_text: str,
     template: str,
+    note: str = "",
     context: Mapping[str, str] = _NO_FILES,
 ) -> Prompt:
     """Ask for the first draft."""
     source = _source(title, source_text)
-    quote = _quoter(source, template, *context, *context.values())
+    quote = _quoter(source, template, note, *context, *context.values())
     return _prompt(
         "system-drafter.md",
         f"draft-{kind}.md",
@@ -101,6 +123,7 @@ def draft_prompt(
         values={
             "source": quote(source, _SOURCE[kind]),
             "template": quote(template, "template"),
+            "note": quote(note, "decision"),
             "context": quote.files(context),
         },
     )
@@ -118,11 +141,15 @@ def revise_prompt(
     findings: Sequence[Mapping[str, Any]],
     missing: Sequence[str],
     note: str,
+    earlier: Earlier = _NOTHING_BEFORE,
     context: Mapping[str, str] = _NO_FILES,
 ) -> Prompt:
     """Ask for the next draft, with everything that is still open against the last."""
     source, open_findings = _source(title, source_text), _findings(findings)
-    quote = _quoter(source, template, *context, *context.values(), draft, open_findings, note)
+    changes = earlier.changes(source_text)
+    quote = _quoter(
+        source, template, *context, *context.values(), draft, open_findings, note, earlier.source, changes
+    )
     return _prompt(
         "system-drafter.md",
         "revise.md",
@@ -133,6 +160,8 @@ def revise_prompt(
             "findings": quote(open_findings, "open findings"),
             "missing": "\n".join(f"- {name}" for name in missing) or _NOTHING,
             "note": quote(note, "decision"),
+            "old_source": quote(earlier.source, f"{_SOURCE[kind]} before"),
+            "changes": quote(changes, "changes"),
             "draft": quote(draft, "previous draft"),
             "source": quote(source, _SOURCE[kind]),
             "template": quote(template, "template"),
@@ -151,10 +180,12 @@ def review_prompt(
     draft: str,
     earlier_findings: Sequence[Mapping[str, Any]],
     note: str = "",
+    earlier: Earlier = _NOTHING_BEFORE,
 ) -> Prompt:
     """Ask for a verdict on a draft; the note is what a person has decided about the item."""
-    source, earlier = _source(title, source_text), _findings(earlier_findings)
-    quote = _quoter(source, draft, earlier, note)
+    source, findings = _source(title, source_text), _findings(earlier_findings)
+    changes = earlier.changes(source_text)
+    quote = _quoter(source, draft, findings, note, earlier.source, earlier.document, changes)
     return _prompt(
         "system-reviewer.md",
         f"review-{kind}.md",
@@ -162,8 +193,11 @@ def review_prompt(
         values={
             "item_id": item_id,
             "label": label,
-            "earlier": quote(earlier, "earlier findings"),
+            "earlier": quote(findings, "earlier findings"),
             "note": quote(note, "decision"),
+            "old_source": quote(earlier.source, f"{_SOURCE[kind]} before"),
+            "changes": quote(changes, "changes"),
+            "old_document": quote(earlier.document, "document before"),
             "source": quote(source, _SOURCE[kind]),
             "draft": quote(draft, "draft"),
         },

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from agentos.github.client import GitHub
     from agentos.llm.provider import Reply, Role
-    from agentos.wire import Decision, Ended
+    from agentos.wire import Decision, Ended, NoteData
     from agentos.workflows.prompts import Prompt
 
 GROUP = "agentos.workflows"
@@ -53,6 +53,9 @@ class ItemContext:
     max_iterations: int = 5
     retry_failed: bool = False
     decision: "Decision | None" = None
+    notes: "Sequence[NoteData]" = ()
+    revise: bool = False  # the document that is there is the basis of the first draft
+    trail: str = ""  # the item's folder in the lineage, if not the usual one
     models: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -27,7 +27,7 @@ class ReviewedWorkflow:
     source_name: str  # what an item is to a person, and the first file of its trail
     source_setting: str  # which setting names the folder of items
     id_of: Callable[[str], str]  # from a file's stem to the item's id
-    output: Callable[[ItemContext], Path]  # where the approved document goes
+    output: Callable[[Mapping[str, str], Item], Path]  # where an item's approved document goes
     remote: bool = False  # whether its items may be issues on GitHub
     filed: bool = False  # whether its documents become issues on GitHub
 
@@ -61,10 +61,15 @@ class ReviewedWorkflow:
 
         return {self.name: load_template(worktree, self.name, getattr(settings, f"{self.name}_template"))}
 
+    def target(self, item: Item, folders: Mapping[str, str]) -> Path:
+        """Where an item's approved document goes, from the worktree."""
+        return self.output(folders, item)
+
     def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
         from agentos.workflows.loop import Document, build_loop  # noqa: PLC0415 - LangGraph, in workers only
 
-        document = Document(kind=self.name, source_name=self.source_name, output=self.output(context))
+        output = self.target(context.item, context.folders)
+        document = Document(kind=self.name, source_name=self.source_name, output=output)
         return build_loop(document, context, tools)
 
     def start(self) -> dict[str, Any]:

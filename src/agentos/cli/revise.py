@@ -1,0 +1,84 @@
+"""`agentos revise`: sends an item back, with a note for both models or with the person's own edits."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentos.cli import completion
+
+if TYPE_CHECKING:
+    from agentos.feedback import Subject
+
+MAX_NOTE_BYTES = 100_000
+
+
+@click.command("revise")
+@click.argument("item", metavar="ID", shell_complete=completion.items)
+@click.option("--note", help="What to change; both models get it with the next run.")
+@click.option("--note-file", type=click.Path(), help="Read the note from a file; - is standard input.")
+@click.option("--run", "run_now", is_flag=True, help="Run the item at once.")
+def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:
+    """Send item ID back with a note, whatever state it is in. Without one: have your edits reviewed."""
+    from agentos.cli.project import open_project, program  # noqa: PLC0415
+    from agentos.errors import UsageError  # noqa: PLC0415
+    from agentos.feedback import find_subject, send_back  # noqa: PLC0415
+
+    if note is not None and note_file is not None:
+        raise UsageError("Use --note or --note-file, not both.")
+    if note is not None and not note.strip():
+        raise UsageError("The note is empty. Say what to change.")
+    project = open_project()
+    subject = find_subject(project.home, project.worktree, project.config.settings.folders, item)
+    text = note if note is not None else _read_note(note_file, subject)
+    send_back(project.home, subject, text)
+    told = (
+        "your note is kept for its next run" if text.strip() else "your edits are reviewed with its next run"
+    )
+    if not run_now:
+        click.echo(f"{subject.label}: {told}. To run it now:\n  {program()} {subject.command}")
+        return None
+    click.echo(f"{subject.label}: {told}.", err=True)
+    from agentos.cli.running import run_workflow  # noqa: PLC0415
+
+    return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})
+
+
+def _read_note(note_file: str | None, subject: "Subject") -> str:
+    """The note from a file, from what is piped in, or from the user's editor."""
+    from agentos.errors import UsageError  # noqa: PLC0415
+
+    if note_file not in {None, "-"}:
+        try:
+            with Path(str(note_file)).open("rb") as file:
+                data = file.read(MAX_NOTE_BYTES + 1)
+        except OSError as exc:
+            raise UsageError(f"Cannot read {note_file}: {exc.strerror or exc}.") from exc
+    elif note_file == "-" or _is_piped():
+        data = sys.stdin.buffer.read(MAX_NOTE_BYTES + 1)
+    elif sys.stdin.isatty() and sys.stdout.isatty() and subject.needs_note:
+        written = click.edit(
+            f"\n\n# What should change in {subject.label}? Lines that start with # are left out."
+        )
+        lines = (written or "").splitlines()
+        return "\n".join(line for line in lines if not line.startswith("# "))
+    else:
+        return ""
+    if len(data) > MAX_NOTE_BYTES:
+        raise UsageError(f"The note is larger than {MAX_NOTE_BYTES:,} bytes. Shorten it.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise UsageError(f"The note is not UTF-8 text (byte {exc.start}).") from exc
+
+
+def _is_piped() -> bool:
+    """Whether somebody hands something over on standard input; a terminal or /dev/null does not."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)

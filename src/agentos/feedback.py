@@ -1,0 +1,117 @@
+"""What a person says about an item at any time: a note that the next run takes to both models."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.errors import UsageError
+from agentos.inbox import person
+from agentos.model import Item, check_id
+from agentos.store.documents import Author, Found, find_document
+from agentos.store.home import Home
+from agentos.store.lineage import Lineage
+from agentos.store.records import FilingState, Progress, Records
+from agentos.workflows.registry import registered
+from agentos.workflows.registry import workflow as find_workflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """An item that can be sent back: it has a document, or this home has begun it."""
+
+    workflow: str
+    item: str
+    label: str
+    mock: bool
+    document: Found | None
+    progress: Progress | None
+
+    @property
+    def needs_note(self) -> bool:
+        """Without a note there is nothing new to review, unless a person wrote the document."""
+        return self.document is None or self.document.author is Author.OURS
+
+    @property
+    def command(self) -> str:
+        """What runs it, as words."""
+        name = self.workflow if self.workflow in {"lld", "issue"} else f"run {self.workflow}"
+        return f"{name} {self.item}{' --mock' if self.mock else ''}"
+
+
+def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted: str) -> Subject:
+    """Find the one item that is meant, by its id or label."""
+    found: list[Subject] = []
+    filed: list[str] = []
+    with Records(home.records, write=False) as records:
+        for name in registered():
+            flow = find_workflow(name)
+            item_id = wanted.removeprefix("#").removeprefix(f"{flow.prefix}-")
+            if wanted.startswith(
+                tuple(f"{find_workflow(other).prefix}-" for other in registered() if other != name)
+            ):
+                continue
+            try:
+                check_id(item_id)
+            except UsageError:
+                continue
+            subject = _subject(records, worktree, folders, name, item_id)
+            if subject is not None:
+                found.append(subject)
+            rows = records.filings(name).items()
+            filed += [
+                row.url or "" for (item, _), row in rows if item == item_id and row.state is FilingState.FILED
+            ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        labels = " or ".join(one.label for one in found)
+        raise UsageError(f"{wanted!r} may be {labels}; name it in full.")
+    if filed:
+        raise UsageError(f"{wanted!r} was filed as {filed[-1]}. Edit it there.")
+    raise UsageError(
+        f"{wanted!r} has no document and nothing unfinished here, so there is nothing to send back."
+        f" 'agentos status' shows what there is."
+    )
+
+
+def _subject(
+    records: Records, worktree: Path, folders: Mapping[str, str], workflow: str, item_id: str
+) -> Subject | None:
+    flow = find_workflow(workflow)
+    label = f"{flow.prefix}-{item_id}"
+    item = Item(workflow=workflow, id=item_id, label=label, title="", text="", source="")
+    target: Callable[[Item, Mapping[str, str]], Path] | None = getattr(flow, "target", None)
+    document = None
+    if target is not None:
+        lineage = Lineage(worktree=worktree, folder=folders["lineage"], name=f"{item_id}-{workflow}")
+        document = find_document(worktree, target(item, folders), label, lineage)
+        if document is not None and document.author is Author.FOREIGN and workflow == "issue":
+            document = None  # an issue that a person wrote is no document of a brief
+    real = records.progress(workflow).get((workflow, item_id))
+    mocked = records.of(mock=True).progress(workflow).get((workflow, item_id))
+    of_mock = document is not None and document.by_mock and document.author is Author.OURS
+    if real is None and (document is None or of_mock):
+        if mocked is None and document is None:
+            return None
+        return Subject(
+            workflow=workflow, item=item_id, label=label, mock=True, document=document, progress=mocked
+        )
+    return Subject(
+        workflow=workflow,
+        item=item_id,
+        label=label,
+        mock=False,
+        document=None if of_mock else document,
+        progress=real,
+    )
+
+
+def send_back(home: Home, subject: Subject, note: str) -> None:
+    """Record a note; without one it asks for a review of the document as a person left it."""
+    if not note.strip() and subject.needs_note:
+        raise UsageError(
+            f"{subject.label} is as agentos wrote it, so there is nothing new to review."
+            f' Edit its document first, or say what to change: agentos revise {subject.item} --note "..."'
+        )
+    with Records(home.create().records) as records:
+        records.of(mock=subject.mock).add_note(subject.workflow, subject.item, text=note.strip(), by=person())
