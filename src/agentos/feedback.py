@@ -42,14 +42,13 @@ def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted:
     """Find the one item that is meant, by its id or label."""
     found: list[Subject] = []
     filed: list[str] = []
+    prefixes = {find_workflow(name).prefix for name in registered()}
     with Records(home.records, write=False) as records:
         for name in registered():
             flow = find_workflow(name)
             item_id = wanted.removeprefix("#").removeprefix(f"{flow.prefix}-")
-            if wanted.startswith(
-                tuple(f"{find_workflow(other).prefix}-" for other in registered() if other != name)
-            ):
-                continue
+            if any(wanted.startswith(f"{other}-") for other in prefixes - {flow.prefix}):
+                continue  # the label of another workflow's item
             try:
                 check_id(item_id)
             except UsageError:
@@ -115,3 +114,12 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
         )
     with Records(home.create().records) as records:
         records.of(mock=subject.mock).add_note(subject.workflow, subject.item, text=note.strip(), by=person())
+
+
+def kept(note: str) -> str:
+    """What has happened with what a person said."""
+    return (
+        "your note goes to both models with its next run"
+        if note.strip()
+        else "its next run reviews your edits"
+    )

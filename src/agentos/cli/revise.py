@@ -25,7 +25,7 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
     """Send item ID back with a note, whatever state it is in. Without one: have your edits reviewed."""
     from agentos.cli.project import open_project, program  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.feedback import find_subject, send_back  # noqa: PLC0415
+    from agentos.feedback import find_subject, kept, send_back  # noqa: PLC0415
 
     if note is not None and note_file is not None:
         raise UsageError("Use --note or --note-file, not both.")
@@ -35,13 +35,11 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
     subject = find_subject(project.home, project.worktree, project.config.settings.folders, item)
     text = note if note is not None else _read_note(note_file, subject)
     send_back(project.home, subject, text)
-    told = (
-        "your note is kept for its next run" if text.strip() else "your edits are reviewed with its next run"
-    )
+    told = f"{subject.label}: {kept(text)}."
     if not run_now:
-        click.echo(f"{subject.label}: {told}. To run it now:\n  {program()} {subject.command}")
+        click.echo(f"{told} To run it now:\n  {program()} {subject.command}")
         return None
-    click.echo(f"{subject.label}: {told}.", err=True)
+    click.echo(told, err=True)
     from agentos.cli.running import run_workflow  # noqa: PLC0415
 
     return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})

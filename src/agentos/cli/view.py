@@ -30,7 +30,7 @@ def view(*, port: int, opened: bool | None) -> None:
     from agentos.view.server import listen, make_view, serve  # noqa: PLC0415
 
     project = open_project()
-    folder = project.config.settings.lineage_folder
+    folders = project.config.settings.folders
 
     said: set[tuple[str, type[Exception]]] = set()
 
@@ -55,7 +55,7 @@ def view(*, port: int, opened: bool | None) -> None:
 
     with listen(port) as taken:
         serve(
-            make_view(home=project.home, worktree=project.worktree, lineage_folder=folder, failed=failed),
+            make_view(home=project.home, worktree=project.worktree, folders=folders, failed=failed),
             taken,
             ready=ready,
         )

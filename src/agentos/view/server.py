@@ -6,7 +6,7 @@ import json
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentos.errors import AgentosError, UsageError
+from agentos.feedback import find_subject, kept, send_back
 from agentos.inbox import Answer, answer_discussion
 from agentos.report.data import run_data
 from agentos.store.home import Home
@@ -47,8 +48,19 @@ Failed = Callable[[str, Exception], None]
 class View:
     """The page's routes over one home."""
 
-    def __init__(self, *, name: str, home: Home, shelf: Shelf, inbox: Inbox, failed: Failed) -> None:
-        self._name = name
+    def __init__(
+        self,
+        *,
+        worktree: Path,
+        home: Home,
+        folders: Mapping[str, str],
+        shelf: Shelf,
+        inbox: Inbox,
+        failed: Failed,
+    ) -> None:
+        self._name = worktree.name
+        self._worktree = worktree
+        self._folders = folders
         self._home = home
         self._shelf = shelf
         self._inbox = inbox
@@ -64,6 +76,7 @@ class View:
             Route("/api/runs/{run}/log/{label}", self._log),
             Route("/api/inbox", self._waiting),
             Route("/api/inbox/{label}", self._answer, methods=["POST"]),
+            Route("/api/revise/{label}", self._revise, methods=["POST"]),
             Route("/events", self._events),
         ]
         handlers: dict[Any, Any] = {
@@ -125,6 +138,16 @@ class View:
         )
         return _json(asdict(answered))
 
+    async def _revise(self, request: Request) -> Response:
+        note = _note(await _body(request))
+        return _json(await run_in_threadpool(self._send_back, request.path_params["label"], note))
+
+    def _send_back(self, label: str, note: str) -> dict[str, str]:
+        subject = find_subject(self._home, self._worktree, self._folders, label)
+        send_back(self._home, subject, note)
+        told = f"{subject.label}: {kept(note)}."
+        return {"label": subject.label, "told": told, "command": f"agentos {subject.command}"}
+
     async def _events(self, _request: Request) -> Response:
         return StreamingResponse(self.hub.listen(), media_type="text/event-stream")
 
@@ -133,8 +156,9 @@ class View:
         return PlainTextResponse("This is a bug; the terminal says where it is described.\n", status_code=500)
 
 
-def make_view(*, home: Home, worktree: Path, lineage_folder: str, failed: Failed) -> View:
+def make_view(*, home: Home, worktree: Path, folders: Mapping[str, str], failed: Failed) -> View:
     """Put the page together for one project."""
+    lineage_folder = folders["lineage"]
 
     def make_data(run: Path) -> dict[str, Any]:
         return run_data(
@@ -143,7 +167,7 @@ def make_view(*, home: Home, worktree: Path, lineage_folder: str, failed: Failed
 
     shelf = Shelf(home.runs, make_data)
     inbox = Inbox(home=home, worktree=worktree, lineage_folder=lineage_folder)
-    return View(name=worktree.name, home=home, shelf=shelf, inbox=inbox, failed=failed)
+    return View(worktree=worktree, home=home, folders=folders, shelf=shelf, inbox=inbox, failed=failed)
 
 
 def _json(data: Any, status: int = 200) -> Response:
@@ -186,6 +210,13 @@ def _decision(body: Any) -> tuple[Answer, str, int | None]:
         raise HTTPException(400, "reviews must be a number.")
     chosen: Answer = "approve" if answer == "approve" else "revise"
     return chosen, note.encode("utf-8", errors="replace").decode(), reviews
+
+
+def _note(body: Any) -> str:
+    note = body.get("note", "") if isinstance(body, dict) and body.keys() <= {"note"} else None
+    if not isinstance(note, str) or len(note) > MAX_NOTE:
+        raise HTTPException(400, f"An object with a note of at most {MAX_NOTE:,} characters is needed.")
+    return note.encode("utf-8", errors="replace").decode()
 
 
 def _read_asset(package: str, name: str) -> bytes:

@@ -887,6 +887,7 @@ class Page {
         fact("Lineage", item.trail ? h("code", {}, item.trail) : null)),
       lives.length > 1 ? h("section", {}, h("h3", {}, "Workers"), h("ol", { class: "ar-lives" }, lives.map((life) => h("li", {},
         "Start " + life.attempt + " at " + moment(life.start) + (life.resumed ? ", from its checkpoint" : "") + ": " + (life.error || (life.ended ? statusOf(life.ended).word : "at work")))))) : null,
+      this.options.tools ? this.options.tools(item) : null,
       this.history(item),
     ].filter(Boolean));
     for (const node of this.panel.querySelectorAll("details")) if (opened.has(node.dataset.name)) node.open = true;
