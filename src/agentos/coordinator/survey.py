@@ -1,13 +1,15 @@
 """Looks at all that decides about items before a run: documents, receipts, notes, records. Reads only."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agentos.coordinator.plan import Known
 from agentos.model import Item, Status
-from agentos.store.documents import find_document
+from agentos.stamp import MOCK, Stamp
+from agentos.store.documents import Found, find_document
 from agentos.store.lineage import Lineage, receipts
-from agentos.store.records import Records
+from agentos.store.records import Outcome, Records
 from agentos.workflows.registry import Workflow
 
 
@@ -24,6 +26,7 @@ def survey(
     name, mock = flow.name, records.mock
     outcomes, progress, notes = records.outcomes(name), records.progress(name), records.notes(name)
     real = records.of(mock=False).progress(name) if mock else {}
+    others = records.of(mock=not mock).outcomes(name)
     filed = receipts(worktree, folders["lineage"], name) if flow.filed and not mock else {}
     target = getattr(flow, "target", None)  # workflows of others need not write documents
     known: dict[str, Known] = {}
@@ -35,6 +38,9 @@ def survey(
         if target is not None and item.problem is None:
             lineage = Lineage(worktree=worktree, folder=folders["lineage"], name=trail)
             document = find_document(worktree, target(item, folders), item.label, lineage)
+            if document is not None and document.stamp is not None and not document.stamp.by:
+                by_real, by_mock = (others, outcomes) if mock else (outcomes, others)
+                document = _of_first_version(document, document.stamp, item, by_real, by_mock)
         known[item.id] = Known(
             outcome=outcomes.get(item.id),
             progress=made,
@@ -48,3 +54,12 @@ def survey(
             trail=f"{trail}.mock" if (name, item.id) in real else "",
         )
     return known
+
+
+def _of_first_version(
+    document: Found, stamp: Stamp, item: Item, real: Mapping[str, Outcome], mocked: Mapping[str, Outcome]
+) -> Found:
+    """The first version did not write into a stamp that the mock wrote it; the records may know."""
+    outcome = mocked.get(item.id)
+    by_mock = item.id not in real and outcome is not None and outcome.input_hash == stamp.input
+    return replace(document, stamp=replace(stamp, by=MOCK)) if by_mock else document

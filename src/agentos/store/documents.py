@@ -14,6 +14,7 @@ from agentos.store.lineage import Lineage
 
 MAX_DOCUMENT_BYTES = 1_000_000
 REVIEW_LOG = "## Review Log"
+_LOG_LINES = ("|", "### Follow-ups", "- Tier ")
 _TRIES = 5  # to put a document in its place while somebody else keeps writing there
 
 
@@ -72,13 +73,15 @@ def _author(taken: Stamped, label: str, lineage: Lineage) -> Author:
 
 
 def without_review_log(body: str) -> str:
-    """Cut our review log out; what a person wrote after it stays."""
+    """Cut our review log out; whatever a person wrote in it or after it stays."""
     before, found, log = ("\n" + body).partition(f"\n{REVIEW_LOG}\n")
     if not found:
         return body
-    rest = log.find("\n## ")
-    after = log[rest:] if rest >= 0 else "\n"
-    return before.removeprefix("\n").rstrip("\n") + "\n" + after
+    lines = log.split("\n")
+    while lines and (not lines[0].strip() or lines[0].startswith(_LOG_LINES)):
+        del lines[0]
+    after = "\n".join(lines).strip("\n")
+    return before.removeprefix("\n").rstrip("\n") + "\n" + (f"\n{after}\n" if after else "")
 
 
 def read_text(path: Path) -> str:
