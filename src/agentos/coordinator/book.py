@@ -136,6 +136,7 @@ class RunBook:
             tokens_in=record["tokens_in"],
             tokens_out=record["tokens_out"],
             usd=usd,
+            model=str(record["model"]),
         )
         noted: list[bool] = []
         self.guard(lambda: noted.append(self._records.pay(paid)))
