@@ -25,14 +25,15 @@ def status(*, as_json: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.prefixer import one_line  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
-    from agentos.store.runfolder import is_live  # noqa: PLC0415
+    from agentos.store.runfolder import is_live, was_mock  # noqa: PLC0415
 
     project = open_project()
     runs = _runs(project)
     with Records(project.home.records, write=False) as records:
         progress = sorted(records.progress().values(), key=lambda one: (one.workflow, one.item))
         unfiled = _unfiled(records)
-    latest = runs[-1] if runs else None
+    latest = _latest(runs)
+    mock = None if latest is None else was_mock(latest)
     live = [path for path in runs if is_live(path)]
     # Asked for after the lock: a run writes its summary before it lets go of it.
     cut_off = latest is not None and latest not in live and not (latest / "summary.json").exists()
@@ -40,6 +41,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         data = {
             "run_id": latest.name if latest else None,
+            "mock": mock,
             "live": [path.name for path in live],
             "items": list(items.values()),
             "unfinished": [
@@ -64,7 +66,7 @@ def status(*, as_json: bool) -> None:
         return
     if latest is not None:
         state = "at work" if latest in live else "cut off" if cut_off else "over"
-        click.echo(f"Run {latest.name}: {state}")
+        click.echo(f"Run {latest.name}{' with the mock' if mock else ''}: {state}")
     width = max([16, *(len(one["label"]) for one in items.values())])
     for one in items.values():
         told = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
@@ -190,6 +192,13 @@ def _logs_of(run: Path, item: str) -> list[Path]:
     return sorted(
         path for path in run.glob("*.log") if re.fullmatch(rf"[A-Z]+-{re.escape(item)}\.log", path.name)
     )
+
+
+def _latest(runs: Sequence[Path]) -> Path | None:
+    """The latest run that had something to do; if none had, the latest."""
+    from agentos.store.runfolder import only_skipped  # noqa: PLC0415
+
+    return next((path for path in reversed(runs) if not only_skipped(path)), runs[-1] if runs else None)
 
 
 def _runs(project: "Project") -> list[Path]:

@@ -159,6 +159,7 @@ def _supervised_run(
             console=console,
             filing=order.filing,
             verbose=settings.verbose,
+            mock="mock" in providers,
         )
         trace = RunTrace(
             run_id=folder.run_id,
