@@ -94,8 +94,30 @@ def test_the_dry_run_estimates_from_assumptions_then_from_history(project: Proje
         project.issue(number)
     assumed = project.lld("--dry-run", "--json").json
     assert assumed["cost_usd"]["low"] < assumed["cost_usd"]["high"]
-    assert "assumed" in assumed["cost_basis"]
+    assert (assumed["cost_basis"], assumed["cost_based_on"]) == ("assumed", 0)
+    assert "assumed, no finished item with these models yet" in project.lld("--dry-run").said
     assert project.lld("1", "2", "3").code == Exit.OK
     measured = project.lld("--dry-run", "--json").json
-    assert "measured on 3" in measured["cost_basis"]
+    assert (measured["cost_basis"], measured["cost_based_on"]) == ("measured", 3)
     assert measured["cost_usd"]["high"] < assumed["cost_usd"]["high"]
+    assert "measured on 3 finished items with these models" in project.lld("--dry-run").said
+
+
+def test_items_of_the_mock_tell_nothing_about_other_models(project: Project) -> None:
+    project.issues(4)
+    assert project.lld("1", "2", "3").code == Exit.OK
+    flags = ("--drafter", "openai:gpt-4o", "--reviewer", "openai:gpt-4o-mini")
+    other = project.run("lld", "--dry-run", "--json", *flags).json
+    assert (other["cost_basis"], other["cost_based_on"]) == ("assumed", 0)
+    none_set = project.run("lld", "--dry-run", "--json").json
+    assert (none_set["cost_usd"], none_set["cost_basis"]) == (None, "assumed")
+
+
+def test_the_dry_run_counts_the_files_of_context(project: Project) -> None:
+    project.issue(1)
+    project.write("docs/notes.md", "A note about the code. " * 2_000)
+    without = project.lld("--dry-run", "--json").json["cost_usd"]
+    counted = project.lld("--dry-run", "--json", "--context", "docs/notes.md").json["cost_usd"]
+    assert counted["low"] > without["low"]
+    assert counted["high"] > without["high"]
+    assert "11,503 of --context" in project.lld("--dry-run", "--context", "docs/notes.md").said

@@ -4,6 +4,7 @@ import pytest
 
 from agentos.coordinator.estimate import ENOUGH, estimate
 from agentos.money import MOCK_PRICE, Price, PriceTable, shown
+from agentos.store.records import Taken
 
 
 @pytest.mark.parametrize(
@@ -44,26 +45,50 @@ def a_dollar_a_token(_role: str, tokens_in: int, tokens_out: int) -> float | Non
     return float(tokens_in + tokens_out)
 
 
+def taken(tokens_in: int, tokens_out: int, calls: int = 1) -> Taken:
+    return Taken(calls=calls, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
 def test_without_history_the_estimate_states_its_assumptions() -> None:
     found = estimate(fresh=2, resumed=1, history=[], rounds=3, cost=a_dollar_a_token)
     assert found.low == 2 * (4_500 + 6_000)
     assert found.high == 3 * (4_500 + 2 * 8_500 + 3 * 6_000)
-    assert "assumed" in found.basis
-    assert "1 to 3 rounds" in found.basis
+    assert (found.basis, found.based_on) == ("assumed", 0)
+    assert found.why.startswith("assumed, no finished item with these models yet")
+    assert "1 to 3 rounds" in found.why
 
 
 def test_with_history_the_estimate_is_what_most_items_took() -> None:
-    history = [{"drafter": (0, tokens), "reviewer": (0, 1)} for tokens in (10, 20, 30, 40, 5_000)]
+    history = [{"drafter": taken(0, tokens), "reviewer": taken(0, 1)} for tokens in (10, 20, 30, 40, 5_000)]
     found = estimate(fresh=10, resumed=0, history=history, rounds=5, cost=a_dollar_a_token)
     assert found.low == 10 * 11
     assert found.high == 10 * 5_001
-    assert "5 finished items" in found.basis
+    assert (found.basis, found.based_on) == ("measured", 5)
+    assert found.why == "measured on 5 finished items with these models"
     few = estimate(fresh=1, resumed=0, history=history[: ENOUGH - 1], rounds=5, cost=a_dollar_a_token)
-    assert "assumed" in few.basis
+    assert (few.basis, few.based_on) == ("assumed", 0)
+    assert few.why.startswith("assumed, only 2 finished items with these models yet")
 
 
-@pytest.mark.parametrize("history", [[], [{"drafter": (1, 1)}] * ENOUGH])
-def test_an_unknown_price_makes_no_estimate(history: list[dict[str, tuple[int, int]]]) -> None:
+def test_an_assumed_estimate_counts_the_files_of_context_in_each_draft() -> None:
+    without = estimate(fresh=1, resumed=0, history=[], rounds=3, cost=a_dollar_a_token)
+    found = estimate(fresh=1, resumed=0, history=[], rounds=3, cost=a_dollar_a_token, context=7_000)
+    assert without.low is not None
+    assert without.high is not None
+    assert found.low == without.low + 7_000
+    assert found.high == without.high + 3 * 7_000
+    assert "7,000 of --context" in found.why
+
+
+def test_a_measured_estimate_leaves_open_whether_the_items_before_had_the_files() -> None:
+    history = [{"drafter": taken(100, 10, calls=2), "reviewer": taken(50, 5, calls=2)}] * ENOUGH
+    found = estimate(fresh=1, resumed=0, history=history, rounds=3, cost=a_dollar_a_token, context=7_000)
+    assert (found.low, found.high) == (165, 165 + 2 * 7_000)
+    assert "--context adds up to 7,000 tokens a draft" in found.why
+
+
+@pytest.mark.parametrize("history", [[], [{"drafter": taken(1, 1)}] * ENOUGH])
+def test_an_unknown_price_makes_no_estimate(history: list[dict[str, Taken]]) -> None:
     found = estimate(fresh=1, resumed=0, history=history, rounds=5, cost=lambda *_: None)
     assert found.low is None
     assert found.high is None

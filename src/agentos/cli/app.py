@@ -1,8 +1,12 @@
 """The command `agentos` and its one error boundary."""
 
+import contextlib
+import itertools
+import json
 import os
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from agentos import __version__
 from agentos.errors import AgentosError, Exit
+from agentos.settings import Rejected, variable_of, yes_no
 
 # In the order of the help page; each module is imported only when its command is used or its help is shown.
 COMMANDS = {
@@ -88,11 +93,12 @@ def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> 
 
 
 def run(arguments: list[str]) -> int:
-    """Carry out a command; every error ends here, as one line and an exit code."""
+    """Carry out a command; every error ends here, as one line and an exit code, and as JSON if asked for."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     code: int = Exit.OK
+    error: str | None = None
     try:
         result: Any = agentos.main(args=arguments, prog_name="agentos", standalone_mode=False)
         code = result if isinstance(result, int) else Exit.OK
@@ -100,18 +106,42 @@ def run(arguments: list[str]) -> int:
         code = exc.exit_code
     except click.ClickException as exc:
         exc.show()
-        code = Exit.USAGE
+        code, error = Exit.USAGE, exc.format_message()
     except AgentosError as exc:
-        click.echo(f"agentos: {exc}", err=True)
-        code = exc.exit_code
+        code, error = exc.exit_code, str(exc)
+        click.echo(f"agentos: {error}", err=True)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("agentos: interrupted", err=True)
-        code = Exit.INTERRUPTED
+        code, error = Exit.INTERRUPTED, "interrupted"
+        click.echo(f"agentos: {error}", err=True)
     except BrokenPipeError:
         _silence_output()
     except Exception as exc:  # noqa: BLE001 - the boundary
-        code = _unexpected(exc)
+        code, error = Exit.FAILED, _unexpected(exc)
+        click.echo(f"agentos: {error}", err=True)
+    if error is not None and _wants_json(arguments, os.environ):
+        _print_error(error, code)
     return code
+
+
+def _wants_json(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Tell from the words alone, for it may be the parsing of them that failed."""
+    flags = itertools.takewhile(lambda word: word != "--", arguments)
+    if "--json" in flags:
+        return True
+    command = next((word for word in arguments if word in COMMANDS), "")
+    if COMMANDS.get(command, ("",))[0] != "agentos.cli.workflow":
+        return False
+    with contextlib.suppress(Rejected):
+        return yes_no(environment.get(variable_of("json"), ""))
+    return False
+
+
+def _print_error(message: str, code: int) -> None:
+    told = {"error": {"message": message, "exit_code": int(code)}}
+    try:
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    except BrokenPipeError:
+        _silence_output()
 
 
 def _silence_output() -> None:
@@ -119,8 +149,8 @@ def _silence_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _unexpected(exc: Exception) -> int:
-    """Keep the traceback in a file; a person gets one line."""
+def _unexpected(exc: Exception) -> str:
+    """Keep the traceback in a file; return the one line that a person gets."""
     from agentos.store.files import PRIVATE_FILE, write_atomic  # noqa: PLC0415
     from agentos.store.records import timestamp  # noqa: PLC0415
 
@@ -134,7 +164,4 @@ def _unexpected(exc: Exception) -> int:
         where = str(path)
     except (AgentosError, OSError):
         click.echo(text, err=True)
-    click.echo(
-        f"agentos: unexpected {type(exc).__name__}: {exc}. This is a bug; details are in {where}.", err=True
-    )
-    return Exit.FAILED
+    return f"unexpected {type(exc).__name__}: {exc}. This is a bug; details are in {where}."

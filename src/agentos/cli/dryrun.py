@@ -7,16 +7,19 @@ from pathlib import Path
 
 import click
 
+from agentos.cli.order import MOCK_MODELS
 from agentos.cli.project import Project
-from agentos.coordinator.estimate import Estimate, Tokens, estimate
+from agentos.coordinator.estimate import Estimate, estimate
 from agentos.coordinator.plan import Entry, Step
 from agentos.errors import Exit
 from agentos.model import counted
 from agentos.money import PriceTable
 from agentos.settings import Settings
+from agentos.store.records import Taken
 from agentos.store.runfolder import is_live
 
 CALLS_AT_LEAST = 2  # a draft and a review
+LETTERS_A_TOKEN = 4  # roughly, as before a call
 WORDS = {
     Step.START: "would start",
     Step.RESUME: "would resume",
@@ -29,16 +32,23 @@ WORDS = {
 }
 
 
+def models_wanted(settings: Settings) -> Mapping[str, str | None]:
+    """The two models a run would use; a dry run needs none to be set."""
+    return MOCK_MODELS if settings.mock else {"drafter": settings.drafter, "reviewer": settings.reviewer}
+
+
 def show_plan(
     name: str,
     project: Project,
     entries: Sequence[Entry],
     settings: Settings,
-    history: Sequence[Mapping[str, Tokens]],
+    *,
+    history: Sequence[Mapping[str, Taken]],
+    context: Mapping[str, str],
 ) -> int:
     """Print the plan, for people or as JSON."""
     running = [entry for entry in entries if entry.runs]
-    cost = _estimate(project, running, history)
+    cost = _estimate(project, running, history, context)
     low = sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME)
     high = len(running) * settings.max_iterations * 2
     if settings.json:
@@ -46,6 +56,7 @@ def show_plan(
             "calls": {"low": low, "high": high},
             "cost_usd": None if cost.low is None else {"low": cost.low, "high": cost.high},
             "cost_basis": cost.basis,
+            "cost_based_on": cost.based_on,
         }
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return Exit.OK
@@ -78,16 +89,17 @@ def _where(entry: Entry) -> str:
 
 
 def _estimate(
-    project: Project, running: Sequence[Entry], history: Sequence[Mapping[str, Tokens]]
+    project: Project,
+    running: Sequence[Entry],
+    history: Sequence[Mapping[str, Taken]],
+    context: Mapping[str, str],
 ) -> Estimate:
     settings = project.config.settings
-    models = {"drafter": settings.drafter or "", "reviewer": settings.reviewer or ""}
-    if settings.mock:
-        models = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
+    models = models_wanted(settings)
     prices = PriceTable(own=project.config.prices)
 
     def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
-        provider, _, model = models.get(role, "").partition(":")
+        provider, _, model = (models.get(role) or "").partition(":")
         return prices.cost(provider, model, tokens_in, tokens_out)
 
     resumed = sum(entry.step is Step.RESUME for entry in running)
@@ -97,6 +109,7 @@ def _estimate(
         history=history,
         rounds=settings.max_iterations,
         cost=cost,
+        context=sum(len(name) + len(text) for name, text in context.items()) // LETTERS_A_TOKEN,
     )
 
 
@@ -104,7 +117,7 @@ def _told(cost: Estimate, *, mock: bool) -> str:
     if cost.low is None or cost.high is None:
         return "cost unknown: no price is known for the models"
     pretend = " at the mock's pretend prices" if mock else ""
-    return f"{cost.low:.2f} to {cost.high:.2f} USD{pretend} ({cost.basis})"
+    return f"{cost.low:.2f} to {cost.high:.2f} USD{pretend} ({cost.why})"
 
 
 def _as_data(name: str, entries: Sequence[Entry], settings: Settings) -> dict[str, object]:

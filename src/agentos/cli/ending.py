@@ -57,9 +57,8 @@ def show_summary(summary: Summary, project: Project, console: Console, *, ids: t
         console.print(text if console.colour else click.unstyle(text))
 
     line()
-    totals = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in summary.totals.items())
     line(f"Run {summary.run_id}: {summary.wall_seconds:.1f} s{_cost(summary)}")
-    line(totals or "nothing pending")
+    line(summary.told() or "nothing pending")
     rows = _shown(summary)
     for text in row_lines(rows, width=width):
         line(text)

@@ -25,14 +25,25 @@ def status(*, as_json: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.prefixer import one_line  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
-    from agentos.store.runfolder import is_live  # noqa: PLC0415
+    from agentos.store.runfolder import is_live, was_mock  # noqa: PLC0415
 
     project = open_project()
     runs = _runs(project)
     with Records(project.home.records, write=False) as records:
-        progress = sorted(records.progress().values(), key=lambda one: (one.workflow, one.item))
+        progress = [
+            (one, world.mock)
+            for world in (records.of(mock=False), records.of(mock=True))
+            for one in sorted(world.progress().values(), key=lambda one: (one.workflow, one.item))
+        ]
+        notes = [
+            {"workflow": one.workflow, "id": one.item, "note": one.text, "mock": world.mock}
+            for world in (records.of(mock=False), records.of(mock=True))
+            for said in world.notes().values()
+            for one in said
+        ]
         unfiled = _unfiled(records)
-    latest = runs[-1] if runs else None
+    latest = _latest(runs)
+    mock = None if latest is None else was_mock(latest)
     live = [path for path in runs if is_live(path)]
     # Asked for after the lock: a run writes its summary before it lets go of it.
     cut_off = latest is not None and latest not in live and not (latest / "summary.json").exists()
@@ -40,6 +51,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         data = {
             "run_id": latest.name if latest else None,
+            "mock": mock,
             "live": [path.name for path in live],
             "items": list(items.values()),
             "unfinished": [
@@ -52,19 +64,21 @@ def status(*, as_json: bool) -> None:
                     "error": one.error,
                     "run_id": one.run_id,
                     "updated_at": one.updated_at,
+                    "mock": of_mock,
                 }
-                for one in progress
+                for one, of_mock in progress
             ],
+            "notes": notes,
             "unfiled": unfiled,
         }
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return
-    if latest is None and not progress and not unfiled:
+    if latest is None and not progress and not unfiled and not notes:
         click.echo("Nothing was run here yet. Try 'agentos lld --all --mock --dry-run'.")
         return
     if latest is not None:
         state = "at work" if latest in live else "cut off" if cut_off else "over"
-        click.echo(f"Run {latest.name}: {state}")
+        click.echo(f"Run {latest.name}{' with the mock' if mock else ''}: {state}")
     width = max([16, *(len(one["label"]) for one in items.values())])
     for one in items.values():
         told = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
@@ -73,10 +87,15 @@ def status(*, as_json: bool) -> None:
         if path != latest:
             click.echo(f"Also at work: {path.name}")
     _show_open(progress, unfiled, {path.name for path in live})
+    if notes:
+        click.echo("Sent back, for the next run:")
+    for note in notes:
+        told = one_line(note["note"]) or "review the document as it is"
+        click.echo(f"  {note['workflow']} {note['id']:<12} {'(mock) ' if note['mock'] else ''}{told}")
 
 
 def _show_open(
-    progress: "Sequence[Progress]", unfiled: Sequence[Mapping[str, Any]], live: Container[str]
+    progress: "Sequence[tuple[Progress, bool]]", unfiled: Sequence[Mapping[str, Any]], live: Container[str]
 ) -> None:
     """Print what is not at its end, whichever run it is from."""
     from agentos.console.prefixer import one_line  # noqa: PLC0415
@@ -84,10 +103,11 @@ def _show_open(
 
     if progress:
         click.echo("Not finished:")
-    for row in progress:
+    for row, mock in progress:
         shown = "cut off" if row.status == "running" and row.run_id not in live else row.status
         told = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
         told += f"; {one_line(row.error)}" if row.error else ""
+        told += " (mock)" if mock else ""
         click.echo(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}")
     if unfiled:
         click.echo("Not filed:")
@@ -163,12 +183,14 @@ def logs(item: str, *, follow: bool, run_id: str | None) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.model import check_id  # noqa: PLC0415
-    from agentos.store.runfolder import is_live  # noqa: PLC0415
+    from agentos.store.runfolder import is_live, was_mock  # noqa: PLC0415
 
     check_id(item)
     project = open_project()
     runs = [path for path in _runs(project) if run_id is None or path.name == run_id]
-    found = next((log for path in reversed(runs) for log in _logs_of(path, item)), None)
+    logs = [log for path in reversed(runs) for log in _logs_of(path, item)]
+    # The latest of a real run, where there is one.
+    found = next((log for log in logs if not was_mock(log.parent)), logs[0] if logs else None)
     if found is None:
         raise UsageError(
             f"No log of {item!r}" + (f" in run {run_id}." if run_id else " in any run; see 'agentos status'.")
@@ -190,6 +212,13 @@ def _logs_of(run: Path, item: str) -> list[Path]:
     return sorted(
         path for path in run.glob("*.log") if re.fullmatch(rf"[A-Z]+-{re.escape(item)}\.log", path.name)
     )
+
+
+def _latest(runs: Sequence[Path]) -> Path | None:
+    """The latest run that had something to do; if none had, the latest."""
+    from agentos.store.runfolder import only_skipped  # noqa: PLC0415
+
+    return next((path for path in reversed(runs) if not only_skipped(path)), runs[-1] if runs else None)
 
 
 def _runs(project: "Project") -> list[Path]:

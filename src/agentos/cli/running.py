@@ -43,10 +43,12 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
     order = take_order(name, ids, open_project(flags))
     project, settings = order.project, order.settings
     if settings.dry_run:
-        from agentos.cli.dryrun import show_plan  # noqa: PLC0415
+        from agentos.cli.dryrun import models_wanted, show_plan  # noqa: PLC0415
 
         with Records(project.home.records, write=False, mock=order.mock) as records:
-            return show_plan(name, project, _plan(order, records), settings, records.tokens_of_items(name))
+            history = records.tokens_of_items(name, **models_wanted(settings))
+            plan = _plan(order, records)
+            return show_plan(name, project, plan, settings, history=history, context=order.context)
     return _really_run(order)
 
 
@@ -159,6 +161,7 @@ def _supervised_run(
             console=console,
             filing=order.filing,
             verbose=settings.verbose,
+            mock="mock" in providers,
         )
         trace = RunTrace(
             run_id=folder.run_id,

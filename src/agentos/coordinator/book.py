@@ -21,7 +21,7 @@ from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records import FilingState, Paid, Records, timestamp
-from agentos.store.runfolder import RunFolder, read_audits, repair_events
+from agentos.store.runfolder import RunFolder, last_findings, open_findings, read_audits, repair_events
 
 P = ParamSpec("P")
 
@@ -71,8 +71,10 @@ class RunBook:
         console: Console,
         filing: FilingState | None = None,
         verbose: bool = False,
+        mock: bool = False,
     ) -> None:
         self._verbose = verbose
+        self.mock = mock  # the mock is used for a role
         self._filing = filing  # what is to become of a document approved in this run
         self._home = home
         self._workflow = workflow
@@ -82,6 +84,7 @@ class RunBook:
         self._console = console
         self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was at work
         self._audited: dict[str, set[tuple[Any, ...]]] = {}
+        self._findings: dict[str, tuple[dict[str, Any], ...]] = {}  # open after the last review, by item
         self._started_at = timestamp()
         self.run_id = folder.run_id
         self.trace_id = ""
@@ -114,7 +117,16 @@ class RunBook:
         item = entry.item.id
         if item in self._audited:
             self._audited[item].add(_call(record))
-        named = {"run_id": self.run_id, "trace_id": self.trace_id, "item": item, "attempt": attempt, **record}
+        if (findings := open_findings(record)) is not None:
+            self._findings[item] = findings
+        named = {
+            "run_id": self.run_id,
+            "trace_id": self.trace_id,
+            "workflow": entry.item.workflow,
+            "item": item,
+            "attempt": attempt,
+            **record,
+        }
         self.guard(self._folder.audit, item, named)
 
     def audit_once(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
@@ -137,6 +149,7 @@ class RunBook:
             tokens_in=record["tokens_in"],
             tokens_out=record["tokens_out"],
             usd=usd,
+            model=str(record["model"]),
         )
         noted: list[bool] = []
         self.guard(lambda: noted.append(self._records.pay(paid)))
@@ -194,6 +207,7 @@ class RunBook:
             filing="wanted" if entry.step is Step.FILE else entry.filing,
             output=outcome.output if outcome else entry.document,
             checkpoint=None if outcome else self._kept_checkpoint(entry),
+            findings=self._open_findings(entry, status),
         )
         self.rows[item.label] = row
         if outcome is not None:
@@ -253,11 +267,20 @@ class RunBook:
             filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
             log=str(log) if log.exists() else None,
             checkpoint=self._kept_checkpoint(entry),
+            findings=self._open_findings(entry, status),
         )
         self.rows[item.label] = row
         self._folder.done_with(item.id, item.label)
         self._console.item_done(item.label, log)
         self._close_row(entry, row)
+
+    def _open_findings(self, entry: Entry, status: Status) -> tuple[dict[str, Any], ...]:
+        """What the last review of the item left open; one that goes on may have had it in an earlier run."""
+        if status in {Status.APPROVED, Status.SKIPPED}:
+            return ()
+        if entry.item.id not in self._findings and entry.reviews:
+            return last_findings(self._home.runs, entry.item.workflow, entry.item.id)
+        return self._findings.get(entry.item.id, ())
 
     def _close_row(self, entry: Entry, row: ItemRow) -> None:
         told = row.reason or row.output or row.error
@@ -329,6 +352,7 @@ class RunBook:
             folder=str(self._folder.path),
             overlaps=overlaps,
             trace_id=self.trace_id,
+            mock=self.mock,
             needed_budget=needed_budget,
             needed_item_budget=needed_item_budget,
         )

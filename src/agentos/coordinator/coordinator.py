@@ -111,7 +111,11 @@ class ParallelCoordinator:
     def run(self) -> Stop | None:
         """Carry the plan out, and tell why it was stopped early, if it was; no worker is left."""
         self._book.event(
-            "run_started", run_id=self._book.run_id, items=len(self._plan), parallel=self._config.parallel
+            "run_started",
+            run_id=self._book.run_id,
+            items=len(self._plan),
+            parallel=self._config.parallel,
+            mock=self._book.mock,
         )
         for entry in self._plan:
             if not entry.runs:

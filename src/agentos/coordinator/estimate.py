@@ -3,14 +3,21 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+from agentos.model import counted
+from agentos.store.records import Taken
 
 ENOUGH = 3  # finished items before history counts for more than assumptions
 LOW, HIGH = 0.1, 0.9  # the share of items that were cheaper
-# Tokens in and out of one call where nothing was measured; a revision also reads the draft and the findings.
-DRAFT, REVISION, REVIEW = (2_000, 2_500), (6_000, 2_500), (5_000, 1_000)
-ASSUMED = "assumed: 2,500 tokens a draft, 1,000 a review, 1 to {rounds} rounds"
+# One call where nothing was measured; a revision also reads the draft and the findings.
+DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
+REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
+REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
+ASSUMED = "2,500 tokens a draft, 1,000 a review, 1 to {rounds} rounds"
+CONTEXT_ROLE = "drafter"  # who reads the files of --context, in each call
 
-Tokens = tuple[int, int]
+Basis = Literal["measured", "assumed"]
 Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
 
 
@@ -20,36 +27,61 @@ class Estimate:
 
     low: float | None
     high: float | None
-    basis: str
+    basis: Basis
+    based_on: int  # finished items; 0 where nothing was measured
+    why: str  # the basis, for people
 
 
 def estimate(
-    *, fresh: int, resumed: int, history: Sequence[Mapping[str, Tokens]], rounds: int, cost: Cost
+    *,
+    fresh: int,
+    resumed: int,
+    history: Sequence[Mapping[str, Taken]],
+    rounds: int,
+    cost: Cost,
+    context: int = 0,
 ) -> Estimate:
-    """The range for so many items; of those that go on, nobody knows how much is left."""
+    """The range for so many items; of those that go on, nobody knows how much is left.
+
+    `history` is of the same workflow and models; `context` is what the files of --context add to a call.
+    """
     if len(history) >= ENOUGH:
-        costs = [_total({role: [tokens] for role, tokens in item.items()}, cost) for item in history]
-        basis = f"measured on {len(history)} finished items of this home"
-        known = sorted(one for one in costs if one is not None)
-        if len(known) < len(costs):
-            return Estimate(low=None, high=None, basis=basis)
-        last = len(known) - 1
-        low, high = known[math.floor(LOW * last)], known[math.ceil(HIGH * last)]
+        basis: Basis = "measured"
+        why = f"measured on {len(history)} finished items with these models"
+        why += f"; --context adds up to {context:,} tokens a draft" if context else ""
+        items = [{role: [taken] for role, taken in item.items()} for item in history]
+        # Nobody knows whether the items before had these files, too.
+        low = _share([_total(item, cost) for item in items], LOW, math.floor)
+        high = _share([_total(item, cost, context) for item in items], HIGH, math.ceil)
     else:
-        basis = ASSUMED.format(rounds=rounds)
-        least = _total({"drafter": [DRAFT], "reviewer": [REVIEW]}, cost)
-        most = _total({"drafter": [DRAFT, *[REVISION] * (rounds - 1)], "reviewer": [REVIEW] * rounds}, cost)
-        if least is None or most is None:
-            return Estimate(low=None, high=None, basis=basis)
-        low, high = least, most
-    return Estimate(low=round(low * fresh, 4), high=round(high * (fresh + resumed), 4), basis=basis)
+        basis = "assumed"
+        few = f"only {counted(len(history), 'finished item')}" if history else "no finished item"
+        why = f"assumed, {few} with these models yet: {ASSUMED.format(rounds=rounds)}"
+        why += f", {context:,} of --context" if context else ""
+        low = _total({"drafter": [DRAFT], "reviewer": [REVIEW]}, cost, context)
+        drafts = [DRAFT, *[REVISION] * (rounds - 1)]
+        high = _total({"drafter": drafts, "reviewer": [REVIEW] * rounds}, cost, context)
+    if low is None or high is None:
+        low = high = None
+    else:
+        low, high = round(low * fresh, 4), round(high * (fresh + resumed), 4)
+    based_on = len(history) if basis == "measured" else 0
+    return Estimate(low=low, high=high, basis=basis, based_on=based_on, why=why)
 
 
-def _total(calls: Mapping[str, Sequence[Tokens]], cost: Cost) -> float | None:
+def _share(costs: Sequence[float | None], share: float, rounded: Callable[[float], int]) -> float | None:
+    """What so many items cost less than; unknown as soon as one price is."""
+    known = sorted(one for one in costs if one is not None)
+    return known[rounded(share * (len(known) - 1))] if len(known) == len(costs) else None
+
+
+def _total(item: Mapping[str, Sequence[Taken]], cost: Cost, context: int = 0) -> float | None:
+    """What an item costs whose drafts read `context` tokens more."""
     total = 0.0
-    for role, made in calls.items():
-        for tokens_in, tokens_out in made:
-            one = cost(role, tokens_in, tokens_out)
+    for role, calls in item.items():
+        for taken in calls:
+            more = context * taken.calls if role == CONTEXT_ROLE else 0
+            one = cost(role, taken.tokens_in + more, taken.tokens_out)
             if one is None:
                 return None
             total += one

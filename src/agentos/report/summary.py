@@ -11,6 +11,8 @@ from agentos.errors import Exit
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
 
+SCHEMA_VERSION = 1  # of summary.json; raised when a key changes its meaning or goes away
+
 _MARKUP = re.compile(r"([\\`*_\[\]()!|#&~])")
 
 
@@ -35,6 +37,7 @@ class ItemRow:
     filing: str | None = None  # filed, wanted or unknown; nothing where it is not to be filed
     log: str | None = None
     checkpoint: str | None = None
+    findings: tuple[dict[str, Any], ...] = ()  # what the last review left open; none once it is approved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,7 @@ class Summary:
     folder: str
     overlaps: tuple[Overlap, ...] = ()
     trace_id: str = ""
+    mock: bool = False  # the mock was used for a role
     needed_budget: float | None = None  # the least with which the next call would go out
     needed_item_budget: float | None = None
 
@@ -84,12 +88,27 @@ class Summary:
         counted = Counter(row.status.value for row in self.items)
         return {status.value: counted[status.value] for status in Status if counted[status.value]}
 
+    @property
+    def skipped(self) -> int:
+        """How many items there was nothing to do for."""
+        return self.totals.get(Status.SKIPPED.value, 0)
+
+    def told(self) -> str:
+        """The totals for people: what became of the items, then how many were skipped."""
+        done = ", ".join(
+            f"{count} {status.replace('_', ' ')}"
+            for status, count in self.totals.items()
+            if status != Status.SKIPPED.value
+        )
+        return "; ".join([done] * bool(done) + [f"{self.skipped} skipped"] * bool(self.skipped))
+
     def as_dict(self) -> dict[str, Any]:
-        data = asdict(self)
+        data = {"schema_version": SCHEMA_VERSION} | asdict(self)
         items, keys, overlaps = data.pop("items"), data.pop("keys"), data.pop("overlaps")
         overhead, folder = data.pop("coordination_overhead_percent"), data.pop("folder")
         return data | {
             "totals": self.totals,
+            "skipped": self.skipped,
             "cost_usd": self.cost_usd,
             "items": list(items),
             "keys": list(keys),
@@ -140,11 +159,11 @@ def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool 
 
 def as_markdown(summary: Summary) -> str:
     """The summary as a page."""
-    totals = ", ".join(f"{count} {status}" for status, count in summary.totals.items()) or "no items"
+    told = summary.told() or "no items"
     lines = [
         f"# Run {summary.run_id}",
         "",
-        f"Workflow `{summary.workflow}`, {summary.parallel} at once, {summary.wall_seconds:.1f} s: {totals}.",
+        f"Workflow `{summary.workflow}`, {summary.parallel} at once, {summary.wall_seconds:.1f} s: {told}.",
         f"Exit code {summary.exit_code}. Cost {_usd(summary.cost_usd)} USD.",
         "",
         "| item | status | verdict | reviews | seconds | waited | tokens | USD | output or reason |",

@@ -22,7 +22,7 @@ from agentos.errors import StorageError
 from agentos.model import Item, Status
 from agentos.store.files import open_private
 
-_MIGRATIONS = ("001-records.sql", "002-spending.sql", "003-filing.sql", "006-mock.sql")
+_MIGRATIONS = ("001-records.sql", "002-spending.sql", "003-filing.sql", "005-models.sql", "006-mock.sql")
 _BUSY_SECONDS = 30.0
 
 
@@ -83,6 +83,16 @@ class Paid:
     tokens_out: int
     usd: float | None  # None where no price is known
     counts: int = 1  # 0 once the item is finished or begun anew: its own budget starts over
+    model: str | None = None  # the one asked, as provider:model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What all calls of one role took of one item."""
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,22 +451,30 @@ class Records:
         )
         return {row["role"]: row["usual"] for row in rows}
 
-    def tokens_of_items(self, workflow: str) -> list[dict[str, tuple[int, int]]]:
-        """What each approved item took, as tokens in and out by role: the home's measured history."""
+    def tokens_of_items(
+        self, workflow: str, *, drafter: str | None, reviewer: str | None
+    ) -> list[dict[str, Taken]]:
+        """What each approved item took that was made with these two models alone, by role."""
         rows = self._rows(
-            "SELECT item, role, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out FROM call"
+            "SELECT item, life, role, number, run_id, model, tokens_in, tokens_out FROM call"
             " WHERE workflow = ? AND mock = ? AND NOT counts"
-            " AND item IN (SELECT item FROM outcome WHERE workflow = ? AND mock = ?)"
-            " GROUP BY life, item, role",
+            " AND item IN (SELECT item FROM outcome WHERE workflow = ? AND mock = ?) ORDER BY rowid",
             workflow,
             self._mock,
             workflow,
             self._mock,
         )
-        found: dict[str, dict[str, tuple[int, int]]] = {}
+        by_item: dict[str, list[dict[str, Any]]] = {}
         for row in rows:
-            found.setdefault(row["item"], {})[row["role"]] = (row["tokens_in"], row["tokens_out"])
-        return list(found.values())
+            by_item.setdefault(row["item"], []).append(row)
+        found: list[dict[str, Taken]] = []
+        for calls in map(_last_life, by_item.values()):
+            # A call from before models were recorded has none, and so matches nothing.
+            asked = {row["model"] or "" for row in calls if row["role"] != "drafter"}
+            drafted = {row["model"] or "" for row in calls if row["role"] == "drafter"}
+            if asked <= {reviewer} and drafted <= {drafter} and calls:
+                found.append({role: _taken(calls, role) for role in {row["role"] for row in calls}})
+        return found
 
     def drop_progress(self, workflow: str, item: str) -> None:
         """Forget how far an item got: its checkpoint is gone."""
@@ -586,6 +604,22 @@ def _filing(row: dict[str, Any]) -> Filing:
     return Filing(**row | {"state": FilingState(row["state"])})
 
 
+def _last_life(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The calls of an item's latest start, in order; with those that were paid for and failed (number 0)."""
+    lives = [row["life"] for row in calls if row["number"]]
+    runs = {row["run_id"] for row in calls if lives and row["life"] == lives[-1]}
+    return [row for row in calls if row["run_id"] in runs and (row["life"] == lives[-1] or not row["number"])]
+
+
+def _taken(calls: list[dict[str, Any]], role: str) -> Taken:
+    mine = [row for row in calls if row["role"] == role]
+    return Taken(
+        calls=len(mine),
+        tokens_in=sum(row["tokens_in"] for row in mine),
+        tokens_out=sum(row["tokens_out"] for row in mine),
+    )
+
+
 def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any], conflict: str = "OR REPLACE") -> None:
     names = ", ".join(row)
     places = ", ".join(f":{name}" for name in row)
@@ -610,7 +644,7 @@ def _migrate(db: sqlite3.Connection, home: Path) -> None:
 
 def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
     """Earlier versions did not tell the mock's rows from others; their runs do."""
-    from agentos.store.runfolder import was_mocked  # noqa: PLC0415 - it reads the rows defined here
+    from agentos.store.runfolder import was_mock  # noqa: PLC0415 - it reads the rows defined here
 
     runs = {
         row[0]
@@ -618,7 +652,7 @@ def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
         for row in db.execute(f"SELECT run_id FROM {table}")  # noqa: S608
     }
     for run in runs:
-        if was_mocked(home / "logs" / "parallel" / run):
+        if was_mock(home / "logs" / "parallel" / run):
             for table in ("outcome", "progress", "call"):
                 db.execute(f"UPDATE {table} SET mock = 1 WHERE run_id = ?", (run,))  # noqa: S608
     db.execute(

@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,44 @@ def read_audits(runs: Path, item_id: str) -> Iterator[dict[str, Any]]:
         yield from read_lines(run / f"workflow-audit-{item_id}.jsonl")
 
 
+def open_findings(record: Mapping[str, Any]) -> tuple[dict[str, Any], ...] | None:
+    """What an audit record says is open; None if it is not a review that could be read."""
+    if record.get("kind") != "verdict" or record.get("verdict") == "UNREADABLE":
+        return None
+    return tuple(one for one in record.get("findings") or () if isinstance(one, dict))
+
+
+def last_findings(runs: Path, workflow: str, item_id: str) -> tuple[dict[str, Any], ...]:
+    """What the latest review of an item left open, whichever run it was in."""
+    for run in sorted(runs.iterdir(), reverse=True):
+        records = read_lines(run / f"workflow-audit-{item_id}.jsonl")
+        # A record from before the workflow was noted may be of any.
+        mine = (one for one in records if one.get("workflow", workflow) == workflow)
+        found = [findings for one in mine if (findings := open_findings(one)) is not None]
+        if found:
+            return found[-1]
+    return ()
+
+
+def was_mock(run: Path) -> bool:
+    """Tell whether a run, also one under way or killed, used the mock for a role."""
+    for event in read_lines(run / "events.jsonl"):
+        if event.get("event") == "run_started" and "mock" in event:
+            return bool(event["mock"])
+        if event.get("event") == "leased" and event.get("provider") == "mock":
+            return True
+    return False
+
+
+def only_skipped(run: Path) -> bool:
+    """Tell whether a run that is over found nothing to do."""
+    try:
+        items = json.loads((run / "summary.json").read_bytes())["items"]
+        return all(item["status"] == "skipped" for item in items)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def repair_events(runs: Path, outcome: Outcome) -> None:
     """Add the event of an outcome to a run that died between recording and telling it."""
     run = runs / outcome.run_id
@@ -155,19 +193,6 @@ def repair_events(runs: Path, outcome: Outcome) -> None:
         write_all(descriptor, b"\n" * cut_off + _json_line(record))
     finally:
         os.close(descriptor)
-
-
-def was_mocked(run: Path) -> bool:
-    """Ask the summary; a run that was killed has none, but its events name the provider of every call."""
-    try:
-        summary = json.loads((run / "summary.json").read_text("utf-8"))
-        if isinstance(summary.get("mock"), bool):
-            return bool(summary["mock"])
-        providers = [key["provider"] for key in summary["keys"] if key["calls"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        calls = (event for event in read_lines(run / "events.jsonl") if event.get("event") == "leased")
-        providers = [call.get("provider") for call in calls]
-    return "mock" in providers
 
 
 def _json_line(record: dict[str, Any]) -> bytes:

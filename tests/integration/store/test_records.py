@@ -7,13 +7,15 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentos.errors import StorageError
 from agentos.model import Item, Status
-from agentos.store.records import Decided, Records, timestamp
+from agentos.store.records import _MIGRATIONS, Decided, Paid, Records, Taken, timestamp
 
 
 def item(item_id: str = "42", text: str = "text", workflow: str = "lld") -> Item:
@@ -328,6 +330,72 @@ def test_one_who_looks_after_a_kill_sees_everything_and_changes_neither_database
         assert after[name] == before[name]
     with Records(after_kill / "records.db") as writer:
         assert len(writer.outcomes("lld")) == 1
+
+
+# What items took.
+
+MODELS = {"drafter": "openai:big", "reviewer": "openai:small"}
+
+
+def pay(records: Records, one: Item, role: str, number: int = 1, **more: Any) -> None:
+    told: dict[str, Any] = {"life": f"life-{one.id}", "run_id": "run-1", "model": MODELS[role], "usd": 0.1}
+    told |= {"tokens_in": 100, "tokens_out": 10}
+    records.pay(Paid(role=role, number=number, workflow=one.workflow, item=one.id, **told | more))
+
+
+def test_what_an_item_took_is_known_once_it_is_approved(records: Records) -> None:
+    for number, role in ((1, "drafter"), (2, "drafter"), (1, "reviewer")):
+        pay(records, item(), role, number)
+    assert records.tokens_of_items("lld", **MODELS) == []
+    approve(records, item())
+    assert records.tokens_of_items("lld", **MODELS) == [
+        {
+            "drafter": Taken(calls=2, tokens_in=200, tokens_out=20),
+            "reviewer": Taken(calls=1, tokens_in=100, tokens_out=10),
+        }
+    ]
+    assert records.tokens_of_items("issue", **MODELS) == []
+
+
+@pytest.mark.parametrize("role", ["drafter", "reviewer"])
+@pytest.mark.parametrize("model", ["mock:drafter", "openai:other", None])
+def test_an_item_with_a_call_of_another_or_an_unknown_model_is_not_measured(
+    records: Records, role: str, model: str | None
+) -> None:
+    pay(records, item(), "drafter")
+    pay(records, item(), "reviewer")
+    pay(records, item(), role, 2, model=model)
+    approve(records, item())
+    assert records.tokens_of_items("lld", **MODELS) == []
+    assert records.tokens_of_items("lld", drafter=None, reviewer=None) == []
+
+
+def test_an_item_is_measured_by_its_latest_start_and_what_failed_in_it(records: Records) -> None:
+    pay(records, item(), "drafter", life="set aside", run_id="run-0", tokens_in=9_000)
+    pay(records, item(), "drafter", 0, life="run-0-1", run_id="run-0", tokens_in=5_000)
+    records.forget(item())
+    pay(records, item(), "drafter")
+    pay(records, item(), "drafter", 0, life="run-1-1", tokens_in=7, tokens_out=0)
+    pay(records, item(), "reviewer")
+    approve(records, item())
+    [found] = records.tokens_of_items("lld", **MODELS)
+    assert found["drafter"] == Taken(calls=2, tokens_in=107, tokens_out=10)
+
+
+def test_records_from_before_models_were_noted_are_kept_and_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with Records(path) as records:
+        pay(records, item(), "drafter")
+        approve(records, item())
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("ALTER TABLE call DROP COLUMN model")
+        db.execute(f"PRAGMA user_version={_MIGRATIONS.index('005-models.sql')}")
+    for write in (False, True):
+        with Records(path, write=write) as records:
+            assert records.tokens_of_items("lld", **MODELS) == []
+            assert records.usual_outputs("lld") == {"drafter": 10}
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(_MIGRATIONS),)
 
 
 # Two runs at once.

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from agentos.errors import StorageError
 from agentos.store.home import Home
 from agentos.store.records import Outcome
-from agentos.store.runfolder import RunFolder, create_run, is_live, read_audits, read_lines, repair_events
+from agentos.store.runfolder import (
+    RunFolder,
+    create_run,
+    is_live,
+    last_findings,
+    only_skipped,
+    read_audits,
+    read_lines,
+    repair_events,
+    was_mock,
+)
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 STEADY = settings(
@@ -154,6 +164,59 @@ def test_the_audits_of_an_item_are_found_in_all_runs(home: Home) -> None:
         one.audit("43", {"number": -1})
         one.close()
     assert sorted(str(record["number"]) for record in read_audits(home.runs, "42")) == ["0", "1", "2"]
+
+
+def reviewed(home: Home, *records: dict[str, object]) -> None:
+    one = create_run(home)
+    for record in records:
+        one.audit("42", {"kind": "verdict", "verdict": "REVISE", "workflow": "lld"} | record)
+    one.close()
+
+
+def test_the_open_findings_are_those_of_the_latest_review_that_could_be_read(home: Home) -> None:
+    assert last_findings(home.runs, "lld", "42") == ()
+    reviewed(home, {"findings": [{"title": "first"}]}, {"findings": [{"title": "second"}]})
+    assert last_findings(home.runs, "lld", "42") == ({"title": "second"},)
+    reviewed(home, {"kind": "call"}, {"verdict": "UNREADABLE", "findings": []})
+    reviewed(home, {"workflow": "issue", "findings": [{"title": "of a brief"}]})
+    assert last_findings(home.runs, "lld", "42") == ({"title": "second"},)
+    assert last_findings(home.runs, "lld", "43") == ()
+    reviewed(home, {"verdict": "APPROVED", "findings": []})
+    assert last_findings(home.runs, "lld", "42") == ()
+
+
+@pytest.mark.parametrize(
+    ("events", "mock"),
+    [
+        ([{"event": "run_started", "mock": True}], True),
+        ([{"event": "run_started", "mock": False}], False),
+        ([{"event": "run_started"}, {"event": "leased", "provider": "mock"}], True),  # of an older version
+        ([{"event": "run_started"}, {"event": "leased", "provider": "openai"}], False),
+        ([], False),
+    ],
+)
+def test_events_tell_whether_a_run_used_the_mock(
+    tmp_path: Path, events: list[dict[str, object]], mock: bool
+) -> None:
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
+    assert was_mock(tmp_path) is mock
+
+
+@pytest.mark.parametrize(
+    ("text", "only"),
+    [
+        ('{"items": [{"status": "skipped"}, {"status": "skipped"}]}', True),
+        ('{"items": []}', True),
+        ('{"items": [{"status": "skipped"}, {"status": "discuss"}]}', False),
+        ('{"items": [{"stat', False),
+        ("{}", False),
+        (None, False),
+    ],
+)
+def test_a_run_only_skipped_if_its_summary_says_so(tmp_path: Path, text: str | None, only: bool) -> None:
+    if text is not None:
+        (tmp_path / "summary.json").write_text(text, "utf-8")
+    assert only_skipped(tmp_path) is only
 
 
 def outcome(run_id: str) -> Outcome:

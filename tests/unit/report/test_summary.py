@@ -152,46 +152,67 @@ def test_the_overhead_is_the_time_beyond_the_perfect_and_unknown_where_nothing_w
 # As data.
 
 SUMMARY_KEYS = {
-    "run_id",
-    "workflow",
-    "parallel",
-    "started_at",
-    "finished_at",
-    "wall_seconds",
-    "exit_code",
-    "totals",
-    "items",
-    "keys",
-    "coordination_overhead_percent",
-}
+    "schema_version", "run_id", "workflow", "mock", "parallel", "started_at", "finished_at", "wall_seconds",
+    "exit_code", "stopped", "totals", "skipped", "cost_usd", "needed_budget", "needed_item_budget", "items",
+    "keys", "overlaps", "trace_id", "coordination_overhead_percent", "folder",
+}  # fmt: skip
 ITEM_KEYS = {
-    "id",
-    "label",
-    "status",
-    "verdict",
-    "reviews",
-    "attempts",
-    "seconds",
-    "waited_seconds",
-    "tokens_in",
-    "tokens_out",
-    "cost_usd",
-    "error",
-    "output",
-    "log",
-    "checkpoint",
+    "id", "label", "status", "verdict", "reviews", "attempts", "seconds", "waited_seconds", "tokens_in",
+    "tokens_out", "cost_usd", "error", "reason", "output", "filing", "log", "checkpoint", "findings",
+}  # fmt: skip
+KEY_KEYS = {"id", "provider", "group", "state", "calls", "rate_limited", "tokens_in", "tokens_out"}
+FINDING = {
+    "tier": 1,
+    "category": "Cost",
+    "title": "No limit",
+    "text": "It grows.",
+    "recommendation": "Cap it.",
 }
 
 
-def test_the_json_has_the_keys_that_scripts_read() -> None:
-    data = json.loads(json.dumps(summary(row(), row("43", Status.FAILED, error="broken")).as_dict()))
-    assert data.keys() >= SUMMARY_KEYS
-    assert all(item.keys() >= ITEM_KEYS for item in data["items"])
-    assert all(key.keys() >= {"id", "calls", "rate_limited"} for key in data["keys"])
+def as_json(*rows: ItemRow, **more: Any) -> Any:
+    return json.loads(json.dumps(summary(*rows, **more).as_dict()))
+
+
+def test_the_json_has_exactly_the_keys_that_scripts_read() -> None:
+    """Whoever adds a key adds it here and to the docs; whoever takes one away raises schema_version."""
+    data = as_json(row(), row("43", Status.FAILED, error="broken"))
+    assert data.keys() == SUMMARY_KEYS
+    assert all(item.keys() == ITEM_KEYS for item in data["items"])
+    assert all(key.keys() == KEY_KEYS for key in data["keys"])
+    assert data["schema_version"] == 1
     assert data["items"][0]["id"] == "42"
     assert data["items"][0]["label"] == "LLD-42"
     assert data["items"][1]["status"] == "failed"
     assert data["items"][1]["error"] == "broken"
+
+
+def test_findings_are_a_list_and_the_mock_is_told() -> None:
+    data = as_json(row(), row("43", Status.NEEDS_REVISION, findings=(FINDING,)), mock=True)
+    assert [item["findings"] for item in data["items"]] == [[], [FINDING]]
+    assert data["mock"] is True
+    assert as_json()["mock"] is False
+
+
+@pytest.mark.parametrize(
+    ("statuses", "skipped", "told"),
+    [
+        ([Status.APPROVED] * 3 + [Status.SKIPPED] * 7, 7, "3 approved; 7 skipped"),
+        (
+            [Status.SKIPPED, Status.NEEDS_REVISION, Status.APPROVED],
+            1,
+            "1 approved, 1 needs revision; 1 skipped",
+        ),
+        ([Status.SKIPPED] * 2, 2, "2 skipped"),
+        ([Status.FAILED], 0, "1 failed"),
+        ([], 0, ""),
+    ],
+)
+def test_skipped_items_are_counted_apart(statuses: list[Status], skipped: int, told: str) -> None:
+    rows = [row(str(number), status) for number, status in enumerate(statuses)]
+    assert as_json(*rows)["skipped"] == skipped
+    assert summary(*rows).told() == told
+    assert (told or "no items") in as_markdown(summary(*rows))
 
 
 def test_an_unknown_cost_is_null_and_not_zero() -> None:
@@ -246,6 +267,6 @@ def test_text_of_a_model_or_a_user_is_only_text_on_the_page(text: str) -> None:
 def test_the_page_tells_how_it_went() -> None:
     rows = [row(output="docs/lld/active/LLD-42.md", verdict="APPROVED", reviews=2), row("43", Status.SKIPPED)]
     page = as_markdown(summary(*rows, exit_code=3))
-    for told in ("2026-01-01T00-00-00Z", "1 approved, 1 skipped", "Exit code 3", "LLD-42", "APPROVED"):
+    for told in ("2026-01-01T00-00-00Z", "1 approved; 1 skipped", "Exit code 3", "LLD-42", "APPROVED"):
         assert told in page
     assert "no items" in as_markdown(summary())
