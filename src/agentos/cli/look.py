@@ -35,7 +35,7 @@ def status(*, as_json: bool) -> None:
             for world in (records.of(mock=False), records.of(mock=True))
             for one in sorted(world.progress().values(), key=lambda one: (one.workflow, one.item))
         ]
-        notes = [
+        notes: list[dict[str, Any]] = [
             {"workflow": one.workflow, "id": one.item, "note": one.text, "mock": world.mock}
             for world in (records.of(mock=False), records.of(mock=True))
             for said in world.notes().values()
