@@ -90,6 +90,24 @@ def test_a_review_by_another_model_is_paid_for_and_audited_but_not_taken(project
     assert row["cost_usd"] is None or row["cost_usd"] > known
 
 
+def test_an_estimate_is_measured_on_items_of_the_same_models_alone(project: Project) -> None:
+    project.issues(4)
+    with server(USAGE) as url:
+        for one in ("1", "2", "3"):
+            assert run(project, url, "--limit", "1").code == Exit.OK, one
+        same = run(project, url, "--dry-run", "--json").json
+        other = run(project, url, "--dry-run", "--json", "--reviewer", "openai:gpt-4o").json
+        mock = run(project, url, "--dry-run", "--json", "--mock").json
+    assert (same["cost_basis"], same["cost_based_on"]) == ("measured", 3)
+    paid = [project.row(one, run=number)["cost_usd"] for number, one in enumerate(("1", "2", "3"))]
+    assert same["cost_usd"] == {"low": round(min(paid), 4), "high": round(max(paid), 4)}
+    assert (other["cost_basis"], other["cost_based_on"]) == ("assumed", 0)
+    assert (mock["cost_basis"], mock["cost_based_on"]) == ("assumed", 0)
+    assert project.summary()["mock"] is False
+    assert project.run("status", "--json").json["mock"] is False
+    assert "with the mock" not in project.run("status").out
+
+
 @pytest.mark.parametrize("latency", ["1", "0.1"])
 def test_the_overhead_is_never_less_than_nothing(project: Project, latency: str) -> None:
     project.issue(1, mock=f"latency={latency}")

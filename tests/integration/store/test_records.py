@@ -393,6 +393,7 @@ def test_records_from_before_models_were_noted_are_kept_and_not_measured(tmp_pat
     for write in (False, True):
         with Records(path, write=write) as records:
             assert records.tokens_of_items("lld", **MODELS) == []
+            assert records.tokens_of_items("lld", drafter=None, reviewer=None) == []
             assert records.usual_outputs("lld") == {"drafter": 10}
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (len(_MIGRATIONS),)
