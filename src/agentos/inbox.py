@@ -9,6 +9,7 @@ from typing import Literal
 
 from agentos.errors import UsageError
 from agentos.model import Item, Status
+from agentos.naming import ids_named
 from agentos.store.home import Home
 from agentos.store.records import Decided, Progress, Records, timestamp
 from agentos.store.runfolder import read_lines
@@ -58,9 +59,10 @@ def discussions(records: Records) -> tuple[Discussion, ...]:
 
 
 def find_waiting(records: Records, wanted: str) -> Progress:
-    """Find the one item that waits and is meant, by its id or its label."""
+    """Find the one item that waits and is meant, by its id, its label or its file."""
     all_waiting = [one for one in records.progress().values() if one.status == Status.DISCUSS]
-    meant = [one for one in all_waiting if wanted in {one.item, label_of(one)}]
+    meant = [one for one in all_waiting if wanted == label_of(one)]
+    meant = meant or [one for one in all_waiting if one.item in _ids_meant(wanted, one.workflow)]
     if len(meant) == 1:
         return meant[0]
     if meant:
@@ -105,9 +107,16 @@ def answer_discussion(
 
 def label_of(progress: Progress) -> str:
     """The label of an item; also of one whose workflow is no longer installed."""
-    known = progress.workflow in registered()
-    prefix = find_workflow(progress.workflow).prefix if known else progress.workflow.upper()
-    return f"{prefix}-{progress.item}"
+    return f"{_prefix(progress.workflow)}-{progress.item}"
+
+
+def _prefix(workflow: str) -> str:
+    return find_workflow(workflow).prefix if workflow in registered() else workflow.upper()
+
+
+def _ids_meant(wanted: str, workflow: str) -> tuple[str, ...]:
+    known = find_workflow(workflow) if workflow in registered() else None
+    return ids_named(wanted, _prefix(workflow), getattr(known, "id_of", str))
 
 
 def next_command(home: Home, progress: Progress, *, program: str = "agentos") -> str:

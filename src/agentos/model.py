@@ -70,6 +70,7 @@ class Item:
     source: str  # where it came from, as shown to a person
     problem: str | None = None  # why it cannot be processed, if it cannot
     remote: bool = False  # from GitHub, where anybody may have written it
+    labels: tuple[str, ...] = ()  # as its source has them
 
     @property
     def input_hash(self) -> str:

@@ -34,20 +34,26 @@ def show_plan(
     entries: Sequence[Entry],
     settings: Settings,
     history: Sequence[Mapping[str, Tokens]],
+    *,
+    source: str,
+    moved: str | None = None,
 ) -> int:
-    """Print the plan, for people or as JSON."""
+    """Print the plan, for people or as JSON; `moved` says that items came from elsewhere before."""
     running = [entry for entry in entries if entry.runs]
     cost = _estimate(project, running, history)
     low = sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME)
     high = len(running) * settings.max_iterations * 2
     if settings.json:
-        data = _as_data(name, entries, settings) | {
+        data = _as_data(name, entries, settings, source) | {
             "calls": {"low": low, "high": high},
             "cost_usd": None if cost.low is None else {"low": cost.low, "high": cost.high},
             "cost_basis": cost.basis,
         }
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return Exit.OK
+    click.echo(source)
+    if moved is not None:
+        click.echo(moved)
     if not entries:
         click.echo("Nothing pending.")
         return Exit.OK
@@ -106,10 +112,11 @@ def _told(cost: Estimate, *, mock: bool) -> str:
     return f"{cost.low:.2f} to {cost.high:.2f} USD{pretend} ({cost.basis})"
 
 
-def _as_data(name: str, entries: Sequence[Entry], settings: Settings) -> dict[str, object]:
+def _as_data(name: str, entries: Sequence[Entry], settings: Settings, source: str) -> dict[str, object]:
     return {
         "workflow": name,
         "dry_run": True,
+        "source": source,
         "parallel": settings.parallel,
         "items": [
             {

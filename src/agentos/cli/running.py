@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentos.cli.order import Order, check_budget, models_of, take_order
+from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
 from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
@@ -45,7 +45,9 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
         from agentos.cli.dryrun import show_plan  # noqa: PLC0415
 
         with Records(project.home.records, write=False) as records:
-            return show_plan(name, project, _plan(order, records), settings, records.tokens_of_items(name))
+            entries, history = _plan(order, records), records.tokens_of_items(name)
+            moved = source_change(order, records.source(name))
+            return show_plan(name, project, entries, settings, history, source=str(order.source), moved=moved)
     return _really_run(order)
 
 
@@ -168,6 +170,11 @@ def _supervised_run(
             complain=book.say,
         )
         book.trace_id = trace.trace_id
+        book.source = str(order.source)
+        book.say(book.source)
+        if moved := source_change(order, records.source(order.flow.name)):
+            book.say(moved)
+        book.guard(records.note_source, order.flow.name, order.source.place)
         coordinator = ParallelCoordinator(
             config,
             entries,

@@ -84,6 +84,7 @@ class RunBook:
         self._started_at = timestamp()
         self.run_id = folder.run_id
         self.trace_id = ""
+        self.source = ""  # where the items come from
         self.started = time.monotonic()
         self.rows: dict[str, ItemRow] = {}
         self.storage_error: StorageError | None = None
@@ -322,6 +323,7 @@ class RunBook:
             folder=str(self._folder.path),
             overlaps=overlaps,
             trace_id=self.trace_id,
+            source=self.source,
             needed_budget=needed_budget,
             needed_item_budget=needed_item_budget,
         )

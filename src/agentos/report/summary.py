@@ -69,6 +69,7 @@ class Summary:
     folder: str
     overlaps: tuple[Overlap, ...] = ()
     trace_id: str = ""
+    source: str = ""  # where the items come from, such as "issues from issues/active"
     needed_budget: float | None = None  # the least with which the next call would go out
     needed_item_budget: float | None = None
 

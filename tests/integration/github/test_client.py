@@ -73,7 +73,7 @@ def test_250_issues_with_a_label_are_found_among_others_and_pull_requests(
             fake.add("A change", labels=("ready",), pull_request=True)
             fake.add("done", labels=("ready",), state="closed")
 
-    found = github.open_issues("ready")
+    found = github.open_issues(["ready"])
 
     assert [issue.title for issue in found] == [f"Wanted {number}" for number in range(250)]
     assert {issue.labels for issue in found} == {("Ready", "bug")}
@@ -84,7 +84,7 @@ def test_a_label_with_a_comma_is_one_label(fake: FakeGitHub, github: GitHub) -> 
     wanted = fake.add(labels=("Small, cheap",))
     fake.add(labels=("small", "cheap"))
 
-    assert [issue.number for issue in github.open_issues("small, cheap")] == [wanted]
+    assert [issue.number for issue in github.open_issues(["small, cheap"])] == [wanted]
 
 
 def test_no_issue_is_an_empty_list(github: GitHub) -> None:

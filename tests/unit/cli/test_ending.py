@@ -30,10 +30,10 @@ FLAGS = {
     "context": ("issues/active/1.md", "src/a b.py"),
     "source": "local",
     "file": False,
-    "label": "to do",
+    "label": ("to do", "small"),
 }
 TYPED = (
-    "--mock --label 'to do' --source local --parallel 2 --timeout 90 --run-timeout 7200 --max-iterations 3 "
+    "--mock --label 'to do' --label small --source local --parallel 2 --timeout 90 --run-timeout 7200 --max-iterations 3 "
     "--fail-fast --drafter openai:gpt-5 --budget 0.5 --context issues/active/1.md --context 'src/a b.py' "
     "--no-file"
 )
