@@ -155,6 +155,7 @@ SUMMARY_KEYS = {
     "run_id",
     "workflow",
     "parallel",
+    "source",
     "started_at",
     "finished_at",
     "wall_seconds",
