@@ -88,10 +88,10 @@ BAD = {
     "my issue.md": "my-issue.md",
     "gr\u00f6\u00dfe.md": "groesse.md",
     "con.md": "con-2.md",
-    "7.md": "8.md",
-    "7-x.md": "9-x.md",
-    "abc.md": "abc-2.md",
-    "ABC.md": "ABC-3.md",
+    "7-x.md": "8-x.md",
+    "7.md": "9.md",
+    "ABC.md": "ABC-2.md",
+    "abc.md": "abc-3.md",
 }
 
 
@@ -112,7 +112,7 @@ def test_files_that_cannot_be_used_are_refused_together_and_the_others_run(proje
     told = {row["error"].partition(": rename it to ")[0]: row["error"] for row in rows[2:]}
     for name, better in BAD.items():
         assert f": rename it to {better}. " in told[f"issues/active/{name}"]
-    numbers = [at for at, line in enumerate(result.lines()) if ": rename it to " in line]
+    numbers = [at for at, line in enumerate(result.lines) if ": rename it to " in line]
     assert numbers == list(range(numbers[0], numbers[0] + len(BAD)))  # told together
     assert "--retry-failed" not in result.out  # which would not help
     again = project.lld("--all")
@@ -140,7 +140,7 @@ def test_every_name_of_an_item_is_taken_everywhere(project: Project, name: str) 
     project.issue("42-some-title", mock="verdicts=DISCUSS,APPROVED")
     below = project.write("src/deep/file", "").parent
     assert project.lld(name, cwd=below).code == 3
-    assert "[run]" in project.run("logs", name).out or project.run("logs", name).out
+    assert "discuss" in project.run("logs", name).out
     decided = project.run("decide", name, "--revise")
     assert decided.code == 0, decided.text
     assert "LLD-42: revise" in decided.out

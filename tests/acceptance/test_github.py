@@ -95,7 +95,7 @@ def test_a_run_says_where_its_items_come_from_and_when_that_changes(repo: Repo) 
     none = {"GH_TOKEN": "", "PATH": "/usr/bin:/bin"}
     first = repo.run("lld", "--all", **none)
     assert first.code == Exit.OK, first.text
-    assert first.lines()[0] == f"[COORDINATOR] issues from {here}"
+    assert first.lines[0] == f"[COORDINATOR] issues from {here}"
     assert repo.project.summary()["source"] == f"issues from {here}"
     moved = f"LLD items now come from {there} (before: {here}); use --source local for the files."
     for _time in range(2):  # a dry run remembers nothing
@@ -103,7 +103,7 @@ def test_a_run_says_where_its_items_come_from_and_when_that_changes(repo: Repo) 
         assert planned.out.splitlines()[:2] == [f"issues from {there}", moved]
     assert repo.run("lld", "--dry-run", "--json").json["source"] == f"issues from {there}"
     second = repo.run("lld", "--all")
-    assert second.lines()[:2] == [f"[COORDINATOR] issues from {there}", f"[COORDINATOR] {moved}"]
+    assert second.lines[:2] == [f"[COORDINATOR] issues from {there}", f"[COORDINATOR] {moved}"]
     assert repo.project.summary()["source"] == f"issues from {there}"
     assert "now come from" not in repo.run("lld", "--all").said
     back = repo.run("lld", "--all", "--source", "local")

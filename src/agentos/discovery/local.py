@@ -117,14 +117,14 @@ def _file_meant(place: Folder, files: Sequence[Path], name: str, what: str) -> P
         known = ", ".join(ids[:10]) + (", ..." if len(ids) > 10 else "")
         there = f"There are: {known}." if known else "It is empty."
         raise UsageError(f"No {what} {name!r} in {place.path}. {there}")
-    *others, last = by_id[item_id]
+    first, *others = sorted(by_id[item_id], key=lambda path: len(path.name))
     if others:
-        better = proposal(last.stem, title="", id_of=place.id_of, taken=_taken(place, files))
+        better = proposal(others[0].stem, title="", id_of=place.id_of, taken=_taken(place, files))
         raise UsageError(
-            f"{_listed([*others, last])} are all item {item_id!r}. Rename {_shown(last)} to {better}.md, "
+            f"{_listed([first, *others])} are item {item_id!r}. Rename {_shown(others[0])} to {better}.md, "
             f"or name one by its path."
         )
-    return last
+    return first
 
 
 def _file_named(place: Folder, files: Sequence[Path], name: str) -> Path:

@@ -383,7 +383,12 @@ def test_a_number_of_two_files_is_refused_with_both_and_each_works_by_its_path(f
     for wanted in ("7", "#7", "LLD-7", "7-x"):
         with pytest.raises(UsageError) as caught:
             picked(worktree, wanted)
-        for told in (f"{FOLDER}/7.md", f"{FOLDER}/7-x.md", "to 10.md", "by its path"):
+        for told in (
+            f"{FOLDER}/7.md",
+            f"{FOLDER}/7-x.md",
+            "Rename issues/active/7-x.md to 10-x.md",
+            "by its path",
+        ):
             assert told in str(caught.value)
     for name, text in (("7.md", "one"), ("7-x.md", "two")):
         found = only(picked(worktree, f"{FOLDER}/{name}"))
