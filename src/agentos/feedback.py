@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import UsageError
-from agentos.inbox import person
-from agentos.model import Item, check_id
+from agentos.inbox import ids_meant, person
+from agentos.model import Item
+from agentos.naming import is_id
 from agentos.store.documents import Author, Found, find_document
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
@@ -46,19 +47,16 @@ def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted:
     with Records(home.records, write=False) as records:
         for name in registered():
             flow = find_workflow(name)
-            item_id = wanted.removeprefix("#").removeprefix(f"{flow.prefix}-")
             if any(wanted.startswith(f"{other}-") for other in prefixes - {flow.prefix}):
                 continue  # the label of another workflow's item
-            try:
-                check_id(item_id)
-            except UsageError:
-                continue
-            subject = _subject(records, worktree, folders, name, item_id)
+            ids = [one for one in ids_meant(wanted, name) if is_id(one)]
+            subjects = (_subject(records, worktree, folders, name, one) for one in ids)
+            subject = next((one for one in subjects if one is not None), None)
             if subject is not None:
                 found.append(subject)
             rows = records.filings(name).items()
             filed += [
-                row.url or "" for (item, _), row in rows if item == item_id and row.state is FilingState.FILED
+                row.url or "" for (item, _), row in rows if item in ids and row.state is FilingState.FILED
             ]
     if len(found) == 1:
         return found[0]

@@ -7,6 +7,7 @@ from typing import Literal
 
 from agentos.errors import UsageError
 from agentos.model import Item, Status
+from agentos.naming import ids_named
 from agentos.store.home import Home
 from agentos.store.records import Decided, Progress, Records, timestamp
 from agentos.workflows.registry import registered
@@ -65,9 +66,10 @@ def discussions(records: Records) -> tuple[Discussion, ...]:
 
 
 def find_waiting(records: Records, wanted: str) -> Discussion:
-    """Find the one item that waits and is meant, by its id or its label; a real one before the mock's."""
+    """Find the one item that waits and is meant, by its id, label or file; a real one before the mock's."""
     waits = discussions(records)
-    meant = [one for one in waits if wanted in {one.progress.item, one.label}]
+    meant = [one for one in waits if wanted == one.label]
+    meant = meant or [one for one in waits if one.progress.item in ids_meant(wanted, one.progress.workflow)]
     meant = [one for one in meant if not one.mock] or meant
     if len(meant) == 1:
         return meant[0]
@@ -116,9 +118,16 @@ def answer_discussion(
 
 def label_of(progress: Progress) -> str:
     """The label of an item; also of one whose workflow is no longer installed."""
-    known = progress.workflow in registered()
-    prefix = find_workflow(progress.workflow).prefix if known else progress.workflow.upper()
-    return f"{prefix}-{progress.item}"
+    return f"{_prefix(progress.workflow)}-{progress.item}"
+
+
+def _prefix(workflow: str) -> str:
+    return find_workflow(workflow).prefix if workflow in registered() else workflow.upper()
+
+
+def ids_meant(wanted: str, workflow: str) -> tuple[str, ...]:
+    known = find_workflow(workflow) if workflow in registered() else None
+    return ids_named(wanted, _prefix(workflow), getattr(known, "id_of", str))
 
 
 def next_command(discussion: Discussion, *, program: str = "agentos") -> str:

@@ -72,6 +72,7 @@ class Item:
     remote: bool = False  # from GitHub, where anybody may have written it
     by_mock: bool = False  # the mock wrote it, and nobody has changed it since
     old_hash: str = ""  # of the text with its stamp, which the first version counted as input
+    labels: tuple[str, ...] = ()  # as its source has them
 
     @property
     def input_hash(self) -> str:

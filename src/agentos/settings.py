@@ -57,6 +57,15 @@ def paths(value: Any) -> tuple[Path, ...]:
     return tuple(Path(repo_folder(one)) for one in value)
 
 
+def labels(value: Any) -> tuple[str, ...]:
+    """Labels from a list, or from one text that separates them by commas."""
+    if isinstance(value, str):
+        value = [part for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise Rejected("a list of labels is needed")
+    return tuple(dict.fromkeys(text(one).strip() for one in value))
+
+
 def yes_no(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -146,8 +155,12 @@ class Settings:
     """All settings with their values; where each came from is kept beside it in Config."""
 
     all: bool = setting(False, yes_no, "Take every pending item.", "Which")
-    label: str | None = setting(
-        None, text, "Take only issues with this label (GitHub).", "Which", metavar="NAME"
+    label: tuple[str, ...] = setting(
+        (),
+        labels,
+        "Take only items with this label; may be given more than once, then all must be there.",
+        "Which",
+        metavar="NAME",
     )
     limit: int | None = setting(None, whole(1), "Take at most this many items.", "Which", metavar="N")
     source: str = setting(

@@ -78,18 +78,91 @@ def test_ids_that_look_like_flags_or_differ_in_case(project: Project) -> None:
     refused(project, "abc", "ABC", told="case")
     refused(project, "xyz", told="xyz")  # unknown
     refused(project, "../../etc/passwd.md", told="passwd")
-    project.issue("ABC")
-    refused(project, "--all", told="case")
-    (project.root / "issues/active/ABC.md").unlink()
-    project.issue("7-one")
-    project.issue("7-two")
-    refused(project, "--all", told="7-one")
-    (project.root / "issues/active/7-two.md").unlink()
+    refused(project, "#abc", told="#abc")
     longest = "y" * 64
     project.issue(longest)
     assert project.lld(longest, "--dry-run").code == 0
-    project.issue("con")
-    refused(project, "--all", told="con")
+
+
+BAD = {
+    "my issue.md": "my-issue.md",
+    "gr\u00f6\u00dfe.md": "groesse.md",
+    "con.md": "con-2.md",
+    "7-x.md": "8-x.md",
+    "7.md": "9.md",
+    "ABC.md": "ABC-2.md",
+    "abc.md": "abc-3.md",
+}
+
+
+def test_files_that_cannot_be_used_are_refused_together_and_the_others_run(project: Project) -> None:
+    project.issue(1)
+    project.issue("good")
+    for name in BAD:
+        project.write(f"issues/active/{name}", f"# {name}\n\nText.\n")
+    planned = project.lld("--all", "--dry-run", "--json")
+    assert planned.code == 0
+    actions = [one["action"] for one in planned.json["items"]]
+    assert actions == ["start"] * 2 + ["refuse"] * len(BAD)
+    result = project.lld("--all", "-j2")
+    assert result.code == 1, result.text
+    rows = project.summary()["items"]
+    assert [row["status"] for row in rows] == ["approved"] * 2 + ["failed"] * len(BAD)
+    assert len({row["id"] for row in rows}) == len(rows)
+    told = {row["error"].partition(": rename it to ")[0]: row["error"] for row in rows[2:]}
+    for name, better in BAD.items():
+        assert f": rename it to {better}. " in told[f"issues/active/{name}"]
+    numbers = [at for at, line in enumerate(result.lines) if ": rename it to " in line]
+    assert numbers == list(range(numbers[0], numbers[0] + len(BAD)))  # told together
+    assert "--retry-failed" not in result.out  # which would not help
+    again = project.lld("--all")
+    assert again.code == 1
+    assert project.statuses()["good"] == "skipped"
+
+
+def test_what_is_named_runs_whatever_lies_beside_it(project: Project) -> None:
+    for name in BAD:
+        project.write(f"issues/active/{name}", f"# {name}\n\nText.\n")
+    project.issue(42)
+    assert project.lld("42").code == 0
+    assert project.statuses() == {"42": "approved"}
+    refused(project, "7", told="issues/active/7.md")
+    refused(project, "7", told="issues/active/7-x.md")
+    refused(project, "issues/active/my issue.md", told="rename it to my-issue.md")
+    refused(project, "abc", "ABC", told="case")
+    by_path = project.lld("issues/active/7-x.md")
+    assert by_path.code == 0, by_path.text
+    assert "# 7-x.md" in project.read("docs/lineage/done/7-lld/001-issue.md")
+
+
+@pytest.mark.parametrize("name", ["42", "#42", "LLD-42", "42-some-title", "issues/active/42-some-title.md"])
+def test_every_name_of_an_item_is_taken_everywhere(project: Project, name: str) -> None:
+    project.issue("42-some-title", mock="verdicts=DISCUSS,APPROVED")
+    below = project.write("src/deep/file", "").parent
+    assert project.lld(name, cwd=below).code == 3
+    assert "discuss" in project.run("logs", name).out
+    decided = project.run("decide", name, "--revise")
+    assert decided.code == 0, decided.text
+    assert "LLD-42: revise" in decided.out
+    absolute = project.root / "issues/active/42-some-title.md"
+    assert project.lld(absolute, cwd=below).code == 0
+    assert project.statuses() == {"42": "approved"}
+
+
+def test_front_matter_names_the_item_and_its_labels_choose_it(project: Project) -> None:
+    project.write("issues/active/1.md", "---\ntitle: Add login\nlabels: [design, ui]\n---\n\nText.\n")
+    project.write("issues/active/2.md", "---\nlabels: design\n---\n# Other\n")
+    project.issue(3)
+
+    def planned(*flags: str, **env: str) -> list[tuple[str, str]]:
+        result = project.lld("--dry-run", "--json", *flags, env=env)
+        assert result.code == 0, result.text
+        return [(one["id"], one["title"]) for one in result.json["items"]]
+
+    assert planned("--label", "design") == [("1", "Add login"), ("2", "Other")]
+    assert planned("--label", "design", "--label", "ui") == [("1", "Add login")]
+    assert planned(AGENTOS_LABEL="design,ui") == [("1", "Add login")]
+    refused(project, "--all", "--label", "desing", told="Nearest: design")
 
 
 def test_a_file_that_is_not_there_is_not_taken_for_one_that_is(project: Project) -> None:

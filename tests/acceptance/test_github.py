@@ -72,6 +72,54 @@ def test_all_pages_of_issues_with_a_label_are_found_and_no_pull_request(repo: Re
     assert repo.github.count("GET", "/issues?") == 3
 
 
+def test_all_labels_must_be_there_and_one_that_does_not_exist_is_an_error(repo: Repo) -> None:
+    repo.github.add("One", labels=("design",))
+    repo.github.add("Two", labels=("design", "small"))
+    repo.github.unused_labels = ("later",)
+    found = repo.run("lld", "--dry-run", "--json", "--label", "design", "--label", "small")
+    assert [item["id"] for item in found.json["items"]] == ["2"]
+    assert repo.github.count("GET", "/labels") == 0
+    empty = repo.run("lld", "--all", "--label", "later", "--dry-run")
+    assert empty.code == Exit.OK
+    assert "Nothing pending" in empty.out
+    for flags in (("--all",), ("--dry-run",)):
+        wrong = repo.run("lld", *flags, "--label", "desing")
+        assert wrong.code == Exit.USAGE, wrong.text
+        assert "does not have the label 'desing'. Nearest: design." in wrong.said
+
+
+def test_a_run_says_where_its_items_come_from_and_when_that_changes(repo: Repo) -> None:
+    repo.project.issue(7)
+    repo.github.fill(1)
+    there, here = f"{repo.github.repository} on GitHub", "issues/active"
+    none = {"GH_TOKEN": "", "PATH": "/usr/bin:/bin"}
+    first = repo.run("lld", "--all", **none)
+    assert first.code == Exit.OK, first.text
+    assert first.lines[0] == f"[COORDINATOR] issues from {here}"
+    assert repo.project.summary()["source"] == f"issues from {here}"
+    moved = f"LLD items now come from {there} (before: {here}); use --source local for the files."
+    for _time in range(2):  # a dry run remembers nothing
+        planned = repo.run("lld", "--dry-run")
+        assert planned.out.splitlines()[:2] == [f"issues from {there}", moved]
+    assert repo.run("lld", "--dry-run", "--json").json["source"] == f"issues from {there}"
+    second = repo.run("lld", "--all")
+    assert second.lines[:2] == [f"[COORDINATOR] issues from {there}", f"[COORDINATOR] {moved}"]
+    assert repo.project.summary()["source"] == f"issues from {there}"
+    assert "now come from" not in repo.run("lld", "--all").said
+    back = repo.run("lld", "--all", "--source", "local")
+    assert f"now come from {here} (before: {there}); use --source github" in back.said
+    repo.project.brief("idea")
+    assert repo.run("issue", "--dry-run").out.splitlines()[0] == "briefs from ideas/active"
+    assert "now come from" not in repo.run("issue", "--all", "--no-file").said
+
+
+@pytest.mark.parametrize("name", ["2", "#2", "LLD-2"])
+def test_an_issue_on_github_has_the_same_names(repo: Repo, name: str) -> None:
+    repo.github.fill(2)
+    found = repo.run("lld", name, "--dry-run", "--json")
+    assert [item["id"] for item in found.json["items"]] == ["2"]
+
+
 def test_issues_from_github_become_designs(repo: Repo) -> None:
     repo.github.fill(3)
     done = repo.run("lld", "--all", "-j3")

@@ -86,6 +86,7 @@ class FakeGitHub:
     push: bool = True
     now: Callable[[], datetime] = _no_skew
     issues: dict[int, dict[str, Any]] = field(default_factory=dict)
+    unused_labels: tuple[str, ...] = ()  # labels that no issue has
     requests: list[tuple[str, str]] = field(default_factory=list)  # method and path with query
     write_times: list[float] = field(default_factory=list)  # monotonic, when each POST came in
     agents: set[str] = field(default_factory=set)
@@ -166,6 +167,11 @@ class FakeGitHub:
                 return self._lists.popleft()
             return self._list_always or OK
 
+    def all_labels(self) -> list[dict[str, Any]]:
+        with self._lock:
+            used = {label["name"] for issue in self.issues.values() for label in issue["labels"]}
+        return [{"id": 1, "name": name} for name in sorted(used | set(self.unused_labels))]
+
     def select(self, query: dict[str, str]) -> list[dict[str, Any]]:
         state, labels = query.get("state", "open"), query.get("labels", "")
         wanted = {name.lower() for name in labels.split(",") if name}
@@ -207,7 +213,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in {f"/repos/{fake.repository}/issues", f"{_NUMERIC}/issues"}:
             fault = fake.take_list()
             if not self._spoilt(fault):
-                self._list(query)
+                self._list(query, "issues", fake.select(query))
+        elif path in {f"/repos/{fake.repository}/labels", f"{_NUMERIC}/labels"}:
+            fault = fake.take_list()
+            if not self._spoilt(fault):
+                self._list(query, "labels", fake.all_labels())
         elif path.startswith(f"/repos/{fake.repository}/issues/"):
             number = path.rpartition("/")[2]
             issue = fake.issues.get(int(number)) if number.isdecimal() else None
@@ -261,8 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(fault.status, text, fault.headers)
         return True
 
-    def _list(self, query: dict[str, str]) -> None:
-        found = self.fake.select(query)
+    def _list(self, query: dict[str, str], what: str, found: list[dict[str, Any]]) -> None:
         size = min(100, int(query.get("per_page", "30")))
         page = int(query.get("page", "1"))
         last = max(1, -(-len(found) // size))
@@ -272,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
         if page > 1:
             links |= {"prev": page - 1, "first": 1}
         link = ", ".join(
-            f'<{self.fake.url}{_NUMERIC}/issues?{urlencode(query | {"page": str(number)})}>; rel="{name}"'
+            f'<{self.fake.url}{_NUMERIC}/{what}?{urlencode(query | {"page": str(number)})}>; rel="{name}"'
             for name, number in links.items()
         )
         self._answer(200, found[(page - 1) * size : page * size], {"link": link} if link else {})

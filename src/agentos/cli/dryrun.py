@@ -45,14 +45,16 @@ def show_plan(
     *,
     history: Sequence[Mapping[str, Taken]],
     context: Mapping[str, str],
+    source: str,
+    moved: str | None = None,
 ) -> int:
-    """Print the plan, for people or as JSON."""
+    """Print the plan, for people or as JSON; `moved` says that items came from elsewhere before."""
     running = [entry for entry in entries if entry.runs]
     cost = _estimate(project, running, history, context)
     low = sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME)
     high = len(running) * settings.max_iterations * 2
     if settings.json:
-        data = _as_data(name, entries, settings) | {
+        data = _as_data(name, entries, settings, source) | {
             "calls": {"low": low, "high": high},
             "cost_usd": None if cost.low is None else {"low": cost.low, "high": cost.high},
             "cost_basis": cost.basis,
@@ -60,6 +62,9 @@ def show_plan(
         }
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return Exit.OK
+    click.echo(source)
+    if moved is not None:
+        click.echo(moved)
     if not entries:
         click.echo("Nothing pending.")
         return Exit.OK
@@ -120,10 +125,11 @@ def _told(cost: Estimate, *, mock: bool) -> str:
     return f"{cost.low:.2f} to {cost.high:.2f} USD{pretend} ({cost.why})"
 
 
-def _as_data(name: str, entries: Sequence[Entry], settings: Settings) -> dict[str, object]:
+def _as_data(name: str, entries: Sequence[Entry], settings: Settings, source: str) -> dict[str, object]:
     return {
         "workflow": name,
         "dry_run": True,
+        "source": source,
         "parallel": settings.parallel,
         "items": [
             {

@@ -176,12 +176,19 @@ def next_commands(
     ]
     for choice in _to_go_on(stopped, config, named or everything, was_named=bool(ids)):
         commands.append((command(choice), "go on where it stopped"))
-    if by_status.keys() & {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}:
+    # A file that could not be used was never begun: trying again does not help, and it has no log.
+    broken = [
+        row
+        for status in (Status.FAILED, Status.TIMED_OUT)
+        for row in by_status.get(status, [])
+        if row.attempts
+    ]
+    if broken or Status.NEEDS_REVISION in by_status:
         again = f"{named} --retry-failed" if named else "--retry-failed"
         commands.append((command(again), "try again what did not get through"))
     if any(row.filing in {"wanted", "unknown"} for row in summary.items):
         commands.append((command(f"{named or everything} --yes"), "file what is approved"))
-    if broken := by_status.get(Status.FAILED, []) + by_status.get(Status.TIMED_OUT, []):
+    if broken:
         commands.append((f"{start} logs {shlex.quote(broken[0].label)}", "see what happened"))
     if any(row.seconds for row in summary.items):
         commands.append((f"{start} report {summary.run_id} --open", "see the run as a picture"))

@@ -1,7 +1,6 @@
 """`agentos status` and `agentos logs`: look at runs, also from another terminal while one is going on."""
 
 import json
-import re
 import time
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -179,13 +178,13 @@ def _change(event: Mapping[str, Any], at: str) -> dict[str, str]:  # noqa: PLR09
     help="Of this run. [default: the latest that has it]",
 )
 def logs(item: str, *, follow: bool, run_id: str | None) -> None:
-    """Print the log of item ID (42 or LLD-42) from its latest run."""
+    """Print the log of item ID (42, LLD-42 or its file) from its latest run."""
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.model import check_id  # noqa: PLC0415
+    from agentos.naming import check_name  # noqa: PLC0415
     from agentos.store.runfolder import is_live, was_mock  # noqa: PLC0415
 
-    check_id(item)
+    check_name(item)
     project = open_project()
     runs = [path for path in _runs(project) if run_id is None or path.name == run_id]
     logs = [log for path in reversed(runs) for log in _logs_of(path, item)]
@@ -206,12 +205,16 @@ def logs(item: str, *, follow: bool, run_id: str | None) -> None:
 
 
 def _logs_of(run: Path, item: str) -> list[Path]:
-    exact = run / f"{item}.log"
-    if exact.is_file():
-        return [exact]
-    return sorted(
-        path for path in run.glob("*.log") if re.fullmatch(rf"[A-Z]+-{re.escape(item)}\.log", path.name)
-    )
+    """The logs of an item in a run, the one whose name fits best first."""
+    from agentos.naming import brief_id, ids_named  # noqa: PLC0415
+
+    found: list[tuple[int, Path]] = []
+    for path in run.glob("*-*.log"):
+        prefix, _, item_id = path.stem.partition("-")
+        ids = (*ids_named(item, prefix), *ids_named(item, prefix, brief_id))
+        if path.stem == item or (prefix.isupper() and item_id in ids):
+            found.append((0 if path.stem == item else 1 + ids.index(item_id), path))
+    return [path for _, path in sorted(found)]
 
 
 def _latest(runs: Sequence[Path]) -> Path | None:

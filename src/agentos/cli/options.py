@@ -38,7 +38,7 @@ def _option(name: str) -> click.Option:
             metavar="[N]",
             help=_help(name, about),
         )
-    if about.parse is settings.paths:
+    if about.parse in {settings.paths, settings.labels}:
         return click.Option(
             names,
             multiple=True,
@@ -46,7 +46,7 @@ def _option(name: str) -> click.Option:
             metavar=about.metavar,
             help=_help(name, about),
             callback=_or_none,
-            shell_complete=completion.file,
+            shell_complete=completion.file if about.parse is settings.paths else None,
         )
     return click.Option(
         names,

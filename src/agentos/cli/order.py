@@ -10,12 +10,13 @@ from agentos.cli.project import Project
 from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
 from agentos.llm.providers import check_provider
-from agentos.model import Item, check_distinct, check_id
+from agentos.model import Item, check_distinct
 from agentos.money import PriceTable
+from agentos.naming import check_name
 from agentos.settings import Settings
 from agentos.store.records import FilingState
 from agentos.workflows.context import read_context
-from agentos.workflows.registry import Workflow, workflow
+from agentos.workflows.registry import ON_GITHUB, Source, Workflow, source_of, workflow
 
 if TYPE_CHECKING:
     from agentos.github.client import GitHub
@@ -34,6 +35,7 @@ class Order:
     items: tuple[Item, ...]
     context: Mapping[str, str]  # files of the repo for the drafter
     github: "GitHub | None"
+    source: Source  # where the items come from
     untokened: str | None = None  # the repository on GitHub that no token was found for
 
     @property
@@ -68,7 +70,7 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
     context = read_context(project.worktree, settings.context)
     github, untokened = _github(project, flow, settings)
     items = flow.discover(project.worktree, settings, ids, github=github)
-    check_distinct(item.id for item in items)
+    check_distinct(item.id for item in items if item.problem is None)
     order = Order(
         project=project,
         flow=flow,
@@ -77,6 +79,7 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
         items=items,
         context=context,
         github=github,
+        source=source_of(flow, settings, github),
         untokened=untokened,
     )
     if untokened is not None and order.filing is FilingState.WANTED:
@@ -92,8 +95,7 @@ def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
     """Refuse what cannot be meant; cap what is too much."""
     settings = project.config.settings
     for one in ids:
-        if not one.endswith(".md"):
-            check_id(one)
+        check_name(one)
     check_distinct(ids)
     _check_choice(project, settings, ids)
     if settings.engine != "local":
@@ -182,3 +184,17 @@ def check_budget(order: Order, models: Mapping[str, str]) -> None:
                 f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
                 f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
             )
+
+
+def source_change(order: Order, before: str | None) -> str | None:
+    """What to say where items come from another place than in the last run, which was `before`."""
+    source = order.source
+    if before is None or before == source.place:
+        return None
+    was_remote = before.endswith(ON_GITHUB)
+    instead = ""
+    if source.remote and not was_remote:
+        instead = "; use --source local for the files"
+    elif was_remote and not source.remote:
+        instead = "; use --source github for the issues there"
+    return f"{order.flow.prefix} items now come from {source.place} (before: {before}){instead}."

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentos.cli.order import Order, check_budget, models_of, take_order
+from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
 from agentos.coordinator.plan import Choice, Entry, Step, make_plan
@@ -47,8 +47,16 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
 
         with Records(project.home.records, write=False, mock=order.mock) as records:
             history = records.tokens_of_items(name, **models_wanted(settings))
-            plan = _plan(order, records)
-            return show_plan(name, project, plan, settings, history=history, context=order.context)
+            return show_plan(
+                name,
+                project,
+                _plan(order, records),
+                settings,
+                history=history,
+                context=order.context,
+                source=str(order.source),
+                moved=None if order.mock else source_change(order, records.source(name)),
+            )
     return _really_run(order)
 
 
@@ -173,6 +181,12 @@ def _supervised_run(
             complain=book.say,
         )
         book.trace_id = trace.trace_id
+        book.source = str(order.source)
+        book.say(book.source)
+        if not order.mock:
+            if moved := source_change(order, records.source(order.flow.name)):
+                book.say(moved)
+            book.guard(records.note_source, order.flow.name, order.source.place)
         coordinator = ParallelCoordinator(
             config,
             entries,

@@ -88,6 +88,7 @@ class RunBook:
         self._started_at = timestamp()
         self.run_id = folder.run_id
         self.trace_id = ""
+        self.source = ""  # where the items come from
         self.started = time.monotonic()
         self.rows: dict[str, ItemRow] = {}
         self.storage_error: StorageError | None = None
@@ -353,6 +354,7 @@ class RunBook:
             overlaps=overlaps,
             trace_id=self.trace_id,
             mock=self.mock,
+            source=self.source,
             needed_budget=needed_budget,
             needed_item_budget=needed_item_budget,
         )

@@ -3,128 +3,211 @@
 import hashlib
 import os
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentos.discovery.frontmatter import read_front_matter
 from agentos.errors import ListingError, UsageError
-from agentos.model import Item, check_distinct, check_id
+from agentos.model import Item, check_id
+from agentos.naming import IdOf, check_name, ids_named, is_id, is_path, proposal, safe_name
 from agentos.stamp import split
 from agentos.store.files import inside
 
 MAX_ITEM_BYTES = 1_000_000
 _HEADING = re.compile(r"#{1,6}\s")
-_NUMBERED = re.compile(r"(\d+)(?:-.*)?")
 
 
-def issue_id(stem: str) -> str:
-    """`42` and `42-some-title` are item 42, anything else is its own id."""
-    numbered = _NUMBERED.fullmatch(stem)
-    return numbered[1] if numbered else stem
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """Where the items of one workflow are, and how a file's name becomes an id."""
 
+    worktree: Path
+    path: str
+    workflow: str
+    prefix: str
+    id_of: IdOf
 
-def brief_id(stem: str) -> str:
-    """The slug of a brief: its file's name, with anything but letters, digits, `_` and `-` made a dash."""
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-") or stem
-
-
-def list_files(
-    worktree: Path, folder: str, *, workflow: str, prefix: str, id_of: Callable[[str], str]
-) -> tuple[Item, ...]:
-    """List every item of the folder in the order people count: 2 before 10, numbers before words."""
-    root = inside(worktree, Path(folder) / "any").parent
-    try:
-        names = sorted(entry.name for entry in os.scandir(root) if entry.name.endswith(".md"))
-    except FileNotFoundError:
-        return ()
-    except OSError as exc:
-        raise ListingError(f"Cannot list {root}: {exc.strerror or exc}.") from exc
-    found = [Path(folder) / name for name in names if not name.startswith(".")]
-    return _items(worktree, found, workflow=workflow, prefix=prefix, id_of=id_of)
-
-
-def pick(items: Sequence[Item], wanted: Iterable[str], *, folder: str, what: str) -> tuple[Item, ...]:
-    """Choose items by id or label; an id that is not there is refused, with the ones that are."""
-    chosen: dict[str, Item] = {}
-    by_id = {item.id: item for item in items} | {item.label: item for item in items}
-    for one in wanted:
-        found = by_id.get(one)
-        if found is None:
-            check_id(one)
-            known = ", ".join(item.id for item in items[:10]) + (", ..." if len(items) > 10 else "")
-            raise UsageError(
-                f"No {what} {one!r} in {folder}. " + (f"There are: {known}." if known else "It is empty.")
-            )
-        chosen[found.id] = found
-    return tuple(chosen.values())
-
-
-def _items(
-    worktree: Path, files: Iterable[Path], *, workflow: str, prefix: str, id_of: Callable[[str], str]
-) -> tuple[Item, ...]:
-    items: dict[str, Item] = {}
-    for path in files:
-        item_id = id_of(path.stem)
+    def files(self) -> tuple[Path, ...]:
+        """Every file that is an item, usable or not."""
+        root = inside(self.worktree, Path(self.path) / "any").parent
         try:
-            check_id(item_id)
-        except UsageError as exc:
-            raise UsageError(f"{path}: {exc} Rename the file.") from exc
-        if item_id in items:
-            raise UsageError(
-                f"{items[item_id].source} and {path} are both item {item_id!r}; rename one of them."
-            )
-        items[item_id] = _read(
-            worktree, path, workflow=workflow, label=f"{prefix}-{item_id}", item_id=item_id
+            names = sorted(entry.name for entry in os.scandir(root) if entry.name.endswith(".md"))
+        except FileNotFoundError:
+            return ()
+        except OSError as exc:
+            raise ListingError(f"Cannot list {root}: {exc.strerror or exc}.") from exc
+        return tuple(Path(self.path) / name for name in names if not name.startswith("."))
+
+    def read(self, path: Path, item_id: str) -> Item:
+        label = f"{self.prefix}-{item_id}"
+        return _read(self.worktree, path, workflow=self.workflow, label=label, item_id=item_id)
+
+
+def list_files(place: Folder) -> tuple[Item, ...]:
+    """List every item in the order people count: 2 before 10, numbers before words, unusable names last."""
+    id_of = place.id_of
+    files = place.files()
+    sharing: dict[str, list[Path]] = {}  # ids that differ only in case would be one on some disks
+    for path in files:
+        if is_id(id_of(path.stem)):
+            sharing.setdefault(id_of(path.stem).lower(), []).append(path)
+    good: list[Item] = []
+    bad: list[tuple[Path, str]] = []
+    for path in files:
+        if problem := _name_problem(path, sharing, id_of):
+            bad.append((path, problem))
+        else:
+            good.append(place.read(path, id_of(path.stem)))
+    return (*sorted(good, key=_counting_order), *_refused(place, files, bad))
+
+
+def _name_problem(path: Path, sharing: Mapping[str, Sequence[Path]], id_of: IdOf) -> str | None:
+    """Why a file cannot be known by its name; `sharing` are the files of every usable id in lower case."""
+    item_id = id_of(path.stem)
+    try:
+        check_id(item_id)
+    except UsageError as exc:
+        return str(exc)
+    others = [other for other in sharing[item_id.lower()] if other != path]
+    same = [other for other in others if id_of(other.stem) == item_id]
+    if same:
+        return f"{_listed(same)} is item {item_id!r}, too."
+    return f"Its id differs from that of {_listed(others)} only in case." if others else None
+
+
+def _refused(place: Folder, files: Sequence[Path], bad: Iterable[tuple[Path, str]]) -> Iterator[Item]:
+    """Items for files whose names cannot be used, each with a name that the file could have."""
+    taken = _taken(place, files)
+    shown: set[str] = set()
+    for path, problem in bad:
+        name = safe_name(path.name, shown)
+        shown.add(name)
+        item = place.read(path, name)
+        better = proposal(path.stem, title=item.title, id_of=place.id_of, taken=taken)
+        taken |= {place.id_of(better).lower(), f"{better}.md".lower()}
+        yield replace(item, problem=f"{item.source}: rename it to {better}.md. {problem}")
+
+
+def _taken(place: Folder, files: Iterable[Path]) -> set[str]:
+    """Ids and names that no other file can have."""
+    return {name.lower() for path in files for name in (place.id_of(path.stem), path.name)}
+
+
+def pick_files(place: Folder, wanted: Iterable[str], *, what: str) -> tuple[Item, ...]:
+    """Read the items that are named by id, label, stem or file, whatever lies beside them."""
+    files = place.files()
+    chosen: dict[str, Path] = {}
+    for one in wanted:
+        path = _file_named(place, files, one) if is_path(one) else _file_meant(place, files, one, what)
+        item_id = place.id_of(path.stem)
+        other = chosen.setdefault(item_id, path)
+        if other != path:
+            raise UsageError(f"{_listed([other, path])} are both item {item_id!r}; name one of them.")
+    return tuple(place.read(path, item_id) for item_id, path in chosen.items())
+
+
+def _file_meant(place: Folder, files: Sequence[Path], name: str, what: str) -> Path:
+    by_id: dict[str, list[Path]] = {}
+    for path in files:
+        if is_id(place.id_of(path.stem)):
+            by_id.setdefault(place.id_of(path.stem), []).append(path)
+    item_id = next((one for one in ids_named(name, place.prefix, place.id_of) if one in by_id), None)
+    if item_id is None:
+        check_name(name)
+        ids = sorted(by_id, key=_counted)
+        known = ", ".join(ids[:10]) + (", ..." if len(ids) > 10 else "")
+        there = f"There are: {known}." if known else "It is empty."
+        raise UsageError(f"No {what} {name!r} in {place.path}. {there}")
+    first, *others = sorted(by_id[item_id], key=lambda path: len(path.name))
+    if others:
+        better = proposal(others[0].stem, title="", id_of=place.id_of, taken=_taken(place, files))
+        raise UsageError(
+            f"{_listed([first, *others])} are item {item_id!r}. Rename {_shown(others[0])} to {better}.md, "
+            f"or name one by its path."
         )
-    check_distinct(items)
-    return tuple(sorted(items.values(), key=_counting_order))
+    return first
+
+
+def _file_named(place: Folder, files: Sequence[Path], name: str) -> Path:
+    """The file that a path leads to from here, from the top of the worktree, or in the folder."""
+    given = Path(name)
+    folder = Path(os.path.realpath(place.worktree / place.path))
+    starts = (Path(), place.worktree, *((folder,) if given.name == name else ()))
+    path = Path(place.path) / given.name
+    if path not in files or all(Path(os.path.realpath((start / given).parent)) != folder for start in starts):
+        raise UsageError(f"{_shown(given)} is not a file in {place.path}. Put it there, or name one that is.")
+    try:
+        check_id(place.id_of(path.stem))
+    except UsageError as exc:
+        better = proposal(path.stem, title="", id_of=place.id_of, taken=_taken(place, files))
+        raise UsageError(f"{_shown(path)}: rename it to {better}.md. {exc}") from exc
+    return path
+
+
+def _shown(path: Path) -> str:
+    """A path as it can be printed and sent, whatever bytes its name has."""
+    text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _listed(paths: Iterable[Path]) -> str:
+    return " and ".join(map(_shown, paths))
 
 
 def _counting_order(item: Item) -> tuple[int, int, str]:
-    return (0, int(item.id), "") if item.id.isdigit() else (1, 0, item.id)
+    return _counted(item.id)
+
+
+def _counted(item_id: str) -> tuple[int, int, str]:
+    return (0, int(item_id), "") if item_id.isdecimal() else (1, 0, item_id)
 
 
 def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str) -> Item:
     text, problem = "", None
+    shown = _shown(path)
     try:
         real = Path(os.path.realpath(inside(worktree, path)))
         if not real.is_relative_to(os.path.realpath(worktree)):
-            problem = f"{path} is a link that leads outside the worktree"
+            problem = f"{shown} is a link that leads outside the worktree"
         elif not real.is_file():
-            problem = f"{path} is not a regular file"
+            problem = f"{shown} is not a regular file"
         else:
             with real.open("rb") as file:
                 data = file.read(MAX_ITEM_BYTES + 1)
-            text, problem = _decode(data, path)
+            text, problem = _decode(data, shown)
     except OSError as exc:
-        problem = f"{path} cannot be read: {exc.strerror or exc}"
+        problem = f"{shown} cannot be read: {exc.strerror or exc}"
     taken = split(text)  # a stamp is no part of what is asked for
+    about = read_front_matter(taken.body)
     return Item(
         workflow=workflow,
         id=item_id,
         label=label,
-        title=_title(taken.body) or item_id,
+        title=_one_line(about.title) or _title(about.body) or item_id,
         text=taken.body,
-        source=os.fsencode(path).decode("utf-8", errors="backslashreplace"),
+        source=shown,
         problem=problem,
+        labels=about.labels,
         by_mock=taken.by_mock and taken.unchanged is not False,
         old_hash="" if taken.stamp is None else hashlib.sha256(text.encode()).hexdigest(),
     )
 
 
-def _decode(data: bytes, path: Path) -> tuple[str, str | None]:
+def _decode(data: bytes, shown: str) -> tuple[str, str | None]:
     if len(data) > MAX_ITEM_BYTES:
-        return "", f"{path} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller items"
+        return "", f"{shown} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller items"
     if b"\0" in data:
-        return "", f"{path} is a binary file, not text"
+        return "", f"{shown} is a binary file, not text"
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        return "", f"{path} is not UTF-8 text (byte {exc.start}); save it as UTF-8"
-    if not _without_comments(text).strip():
-        return "", f"{path} is empty; describe what is wanted"
-    return text.replace("\r\n", "\n"), None
+        return "", f"{shown} is not UTF-8 text (byte {exc.start}); save it as UTF-8"
+    text = text.replace("\r\n", "\n")
+    about = read_front_matter(text)
+    if not about.title and not _without_comments(about.body).strip():
+        return "", f"{shown} is empty; describe what is wanted"
+    return text, None
 
 
 def _without_comments(text: str) -> str:
@@ -137,4 +220,8 @@ def _title(text: str) -> str:
     lines = [line.strip() for line in _without_comments(text).splitlines() if line.strip()]
     headings = (line.strip("#").strip() for line in lines if _HEADING.match(line))
     title = next((heading for heading in headings if heading), lines[0] if lines else "")
+    return _one_line(title)
+
+
+def _one_line(title: str) -> str:
     return "".join(char for char in title if char.isprintable())[:120]

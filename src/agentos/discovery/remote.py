@@ -3,28 +3,35 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agentos.discovery.labels import check_labels
 from agentos.discovery.local import MAX_ITEM_BYTES
 from agentos.errors import UsageError
 from agentos.model import Item
+from agentos.naming import ids_named
 
 if TYPE_CHECKING:
     from agentos.github import RemoteIssue
     from agentos.github.client import GitHub
 
 
-def list_issues(github: "GitHub", label: str | None, *, workflow: str, prefix: str) -> tuple[Item, ...]:
-    """Every open issue, or every one with the label."""
-    return tuple(_item(issue, workflow=workflow, prefix=prefix) for issue in github.open_issues(label))
+def list_issues(github: "GitHub", labels: Sequence[str], *, workflow: str, prefix: str) -> tuple[Item, ...]:
+    """Every open issue, or every one with all the labels."""
+    found = github.open_issues(labels)
+    if labels and not found:
+        # Asked only now: where an issue has the labels, they exist.
+        check_labels(labels, github.labels(), where=f"{github.repository} does not have")
+    return tuple(_item(issue, workflow=workflow, prefix=prefix) for issue in found)
 
 
 def read_issues(github: "GitHub", wanted: Sequence[str], *, workflow: str, prefix: str) -> tuple[Item, ...]:
     """The issues that are named by number or label, also closed ones."""
     numbers: dict[int, None] = {}
     for one in wanted:
-        text = one.removeprefix(f"{prefix}-")
+        text = ids_named(one, prefix, str)[0]
         if not text.isdecimal() or not text.isascii() or int(text) < 1:
             raise UsageError(
-                f"{one!r} is no number of an issue on GitHub. Use --source local for files in this worktree."
+                f"{one!r} is not the number of an issue on GitHub. "
+                "Use --source local for files in this worktree."
             )
         numbers[int(text)] = None
     return tuple(_item(github.issue(number), workflow=workflow, prefix=prefix) for number in numbers)
@@ -45,4 +52,5 @@ def _item(issue: "RemoteIssue", *, workflow: str, prefix: str) -> Item:
         source=issue.url,
         problem=problem,
         remote=True,
+        labels=issue.labels,
     )

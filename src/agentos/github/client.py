@@ -90,19 +90,28 @@ class GitHub:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def open_issues(self, label: str | None = None) -> tuple[RemoteIssue, ...]:
-        """Every open issue, pull requests left out, by number."""
+    def open_issues(self, labels: Sequence[str] = ()) -> tuple[RemoteIssue, ...]:
+        """Every open issue that has all the labels, pull requests left out, by number."""
         query = {"state": "open", "sort": "created", "direction": "asc"}
         # The server would take a comma for two labels.
-        if label is not None and "," not in label:
-            query["labels"] = label
-        wanted = (label or "").lower()
+        if asked := [label for label in labels if "," not in label]:
+            query["labels"] = ",".join(asked)
+        checked = {label.lower() for label in labels if "," in label}
         found = {
-            one.number: one
-            for one in self._list(query)
-            if "," not in wanted or wanted in {name.lower() for name in one.labels}
+            one.number: one for one in self._list(query) if checked <= {name.lower() for name in one.labels}
         }
         return tuple(found[number] for number in sorted(found))
+
+    def labels(self) -> tuple[str, ...]:
+        """The name of every label there is."""
+        pages = PaginatedList(_Raw, self._door, f"{self._path}/labels", {})
+        names: list[str] = []
+        for count, one in enumerate(pages):
+            if count >= MAX_ISSUES:
+                raise ListingError(f"The list of labels of {self.repository} does not end.")
+            if isinstance(name := one.raw_data.get("name"), str):
+                names.append(name)
+        return tuple(names)
 
     def issue(self, number: int) -> RemoteIssue:
         """One issue; a number that is none is a usage error."""
@@ -231,11 +240,12 @@ class _Door(Requester):
         assert headers is None
         assert input is None
         assert not follow_302_redirect
-        what = f"The issues of {self._repository} could not be listed: "
+        listed = "labels" if urlsplit(url).path.endswith("/labels") else "issues"
+        what = f"The {listed} of {self._repository} could not be listed: "
         _status, told, data = self.get(url, parameters, what=what)
         # An empty answer would pass for an empty list, and a null for no issue.
         if not isinstance(data, list) or not all(isinstance(one, dict) for one in data):
-            raise ListingError(f"GitHub's list of issues of {self._repository} cannot be read.")
+            raise ListingError(f"GitHub's list of {listed} of {self._repository} cannot be read.")
         return told, data
 
     def get(

@@ -13,10 +13,11 @@ from agentos import __version__
 from agentos.config import Config
 from agentos.coordinator.plan import Choice, make_plan
 from agentos.coordinator.survey import survey
-from agentos.discovery.local import brief_id, issue_id, list_files
+from agentos.discovery.local import Folder, list_files
 from agentos.errors import AgentosError
 from agentos.health.check import Check, State
 from agentos.model import Item, counted
+from agentos.naming import brief_id, issue_id
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
@@ -125,7 +126,8 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
     )
     for name, what, folder, workflow, prefix, id_of in listed:
         try:
-            items = list_files(worktree, folder, workflow=workflow, prefix=prefix, id_of=id_of)
+            place = Folder(worktree=worktree, path=folder, workflow=workflow, prefix=prefix, id_of=id_of)
+            items = list_files(place)
             pending = _pending(items, workflow, home, worktree, settings)
         except AgentosError as exc:
             fix = f"ls -la {quote(str(worktree / folder))}"

@@ -73,6 +73,7 @@ class Summary:
     overlaps: tuple[Overlap, ...] = ()
     trace_id: str = ""
     mock: bool = False  # the mock was used for a role
+    source: str = ""  # where the items come from, such as "issues from issues/active"
     needed_budget: float | None = None  # the least with which the next call would go out
     needed_item_budget: float | None = None
 

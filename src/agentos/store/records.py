@@ -22,7 +22,14 @@ from agentos.errors import StorageError
 from agentos.model import Item, Status
 from agentos.store.files import open_private
 
-_MIGRATIONS = ("001-records.sql", "002-spending.sql", "003-filing.sql", "005-models.sql", "006-mock.sql")
+_MIGRATIONS = (
+    "001-records.sql",
+    "002-spending.sql",
+    "003-filing.sql",
+    "004-source.sql",
+    "005-models.sql",
+    "006-mock.sql",
+)
 _BUSY_SECONDS = 30.0
 
 
@@ -404,6 +411,16 @@ class Records:
             for run in before:
                 if not alive(run):
                     db.execute("UPDATE run SET continued_by = ? WHERE run_id = ?", (run_id, run))
+
+    def source(self, workflow: str) -> str | None:
+        """Where the items of the workflow's last run came from."""
+        rows = self._rows("SELECT place FROM source WHERE workflow = ?", workflow)
+        return rows[0]["place"] if rows else None
+
+    def note_source(self, workflow: str, place: str) -> None:
+        """Remember where the items of a workflow come from."""
+        with self._writing() as db:
+            _insert(db, "source", {"workflow": workflow, "place": place, "updated_at": timestamp()})
 
     def finish_run(self, run_id: str) -> None:
         """Note that a run came to its own end: the next one begins with an untouched budget."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agentos.discovery.local import brief_id
+from agentos.naming import brief_id
 from agentos.workflows.reviewed import ReviewedWorkflow
 
 WORKFLOW = ReviewedWorkflow(

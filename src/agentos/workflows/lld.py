@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agentos.discovery.local import issue_id
+from agentos.naming import issue_id
 from agentos.workflows.reviewed import ReviewedWorkflow
 
 WORKFLOW = ReviewedWorkflow(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentos.workflows.prompts import Prompt
 
 GROUP = "agentos.workflows"
+ON_GITHUB = " on GitHub"
 
 
 class Tools(Protocol):
@@ -59,6 +60,18 @@ class ItemContext:
     models: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the items of a run come from, as shown to a person."""
+
+    what: str  # "issues"
+    place: str  # "issues/active", "acme/payroll on GitHub"
+    remote: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what} from {self.place}"
+
+
 class Workflow(Protocol):
     """A graph that can be run over many items."""
 
@@ -94,6 +107,15 @@ class Workflow(Protocol):
     def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
         """Say how the item ended, from the graph's last state and what it was interrupted with."""
         ...
+
+
+def source_of(flow: Workflow, settings: Settings, github: "GitHub | None") -> Source:
+    """Where the items come from; a workflow without a `source` method is its own source."""
+    tell = getattr(flow, "source", None)
+    if tell is None:
+        return Source(what="items", place=f"workflow {flow.name}")
+    found: Source = tell(settings, github=github)
+    return found
 
 
 @cache

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentos.discovery.local import list_files, pick
-from agentos.errors import UsageError
+from agentos.discovery.labels import with_labels
+from agentos.discovery.local import Folder, list_files, pick_files
 from agentos.model import Item
 from agentos.settings import Settings
-from agentos.workflows.registry import ItemContext, Tools
+from agentos.workflows.registry import ON_GITHUB, ItemContext, Source, Tools
 
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
@@ -31,6 +31,13 @@ class ReviewedWorkflow:
     remote: bool = False  # whether its items may be issues on GitHub
     filed: bool = False  # whether its documents become issues on GitHub
 
+    def source(self, settings: Settings, *, github: "GitHub | None" = None) -> Source:
+        if self.remote and github is not None:
+            return Source(
+                what=f"{self.source_name}s", place=f"{github.repository.full_name}{ON_GITHUB}", remote=True
+            )
+        return Source(what=f"{self.source_name}s", place=getattr(settings, self.source_setting))
+
     def discover(
         self, worktree: Path, settings: Settings, wanted: Sequence[str], *, github: "GitHub | None" = None
     ) -> tuple[Item, ...]:
@@ -40,21 +47,16 @@ class ReviewedWorkflow:
             if wanted:
                 return read_issues(github, wanted, workflow=self.name, prefix=self.prefix)
             return list_issues(github, settings.label, workflow=self.name, prefix=self.prefix)
-        if settings.label is not None:
-            raise UsageError("--label chooses among issues on GitHub; here items are files in this worktree.")
-        folder: str = getattr(settings, self.source_setting)
-        items = list_files(worktree, folder, workflow=self.name, prefix=self.prefix, id_of=self.id_of)
-        if not wanted:
-            return items
-        ids = [self._id_of_file(worktree, folder, one) if one.endswith(".md") else one for one in wanted]
-        return pick(items, ids, folder=folder, what=self.source_name)
-
-    def _id_of_file(self, worktree: Path, folder: str, name: str) -> str:
-        """An item may also be named by its file, as the shell completes it."""
-        path = Path(name)
-        if path.parent.resolve() != (worktree / folder).resolve() or not path.exists():
-            raise UsageError(f"{name} is no file in {folder}. Put it there, or name one that is.")
-        return self.id_of(path.stem)
+        place = Folder(
+            worktree=worktree,
+            path=getattr(settings, self.source_setting),
+            workflow=self.name,
+            prefix=self.prefix,
+            id_of=self.id_of,
+        )
+        if wanted:
+            return pick_files(place, wanted, what=self.source_name)
+        return with_labels(list_files(place), settings.label, place=place.path, what=self.source_name)
 
     def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
         from agentos.workflows.documents import load_template  # noqa: PLC0415 - a Markdown parser, for runs only

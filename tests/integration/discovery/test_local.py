@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentos.discovery.local import MAX_ITEM_BYTES, brief_id, issue_id, list_files, pick
+from agentos.discovery.local import MAX_ITEM_BYTES, Folder, list_files, pick_files
 from agentos.errors import ListingError, ProjectError, UsageError
-from agentos.model import Item
+from agentos.model import Item, check_id
+from agentos.naming import brief_id, issue_id
 from agentos.project import find_worktree
 from agentos.settings import Settings
 from agentos.wire import ItemData, encode
@@ -50,8 +51,16 @@ def without_privileges() -> Iterator[None]:
         os.seteuid(0)
 
 
+def folder_of(worktree: Path, id_of: Callable[[str], str] = issue_id) -> Folder:
+    return Folder(worktree=worktree, path=FOLDER, workflow="lld", prefix="LLD", id_of=id_of)
+
+
 def listed(worktree: Path, id_of: Callable[[str], str] = issue_id) -> tuple[Item, ...]:
-    return list_files(worktree, FOLDER, workflow="lld", prefix="LLD", id_of=id_of)
+    return list_files(folder_of(worktree, id_of))
+
+
+def picked(worktree: Path, *wanted: str) -> tuple[Item, ...]:
+    return pick_files(folder_of(worktree), wanted, what="issue")
 
 
 def ids(items: tuple[Item, ...]) -> list[str]:
@@ -64,39 +73,6 @@ def only(items: tuple[Item, ...]) -> Item:
 
 
 # Names.
-
-
-@pytest.mark.parametrize(
-    ("stem", "found"),
-    [
-        ("42", "42"),
-        ("42-some-title", "42"),
-        ("42-", "42"),
-        ("042", "042"),
-        ("42_title", "42_title"),
-        ("some-title", "some-title"),
-        ("v2-title", "v2-title"),
-        ("42nd-street", "42nd-street"),
-    ],
-)
-def test_an_issue_is_known_by_its_number_else_by_its_stem(stem: str, found: str) -> None:
-    assert issue_id(stem) == found
-
-
-@pytest.mark.parametrize(
-    ("stem", "slug"),
-    [
-        ("dark-mode", "dark-mode"),
-        ("Dark Mode!", "Dark-Mode"),
-        ("a  b...c", "a-b-c"),
-        ("Café über", "Cafe-uber"),
-        ("-x-", "x"),
-        ("snake_case", "snake_case"),
-        ("42-title", "42-title"),
-    ],
-)
-def test_a_brief_is_known_by_the_slug_of_its_name(stem: str, slug: str) -> None:
-    assert brief_id(stem) == slug
 
 
 def test_an_item_has_id_label_title_text_and_source(fill: Fill) -> None:
@@ -119,26 +95,79 @@ def test_only_markdown_files_that_are_not_hidden_are_items(fill: Fill) -> None:
 
 
 @pytest.mark.parametrize("names", [("42.md", "42-title.md"), ("42-a.md", "42-b.md")])
-def test_two_files_for_one_id_are_refused_together(fill: Fill, names: tuple[str, str]) -> None:
-    with pytest.raises(UsageError, match="both item '42'") as caught:
-        listed(fill(dict.fromkeys(names, "text")))
-    assert all(name in str(caught.value) for name in names)
+def test_two_files_for_one_id_are_both_refused_and_nothing_else_is(
+    fill: Fill, names: tuple[str, str]
+) -> None:
+    items = listed(fill(dict.fromkeys([*names, "7.md", "43.md"], "text")))
+    assert [item.problem is None for item in items] == [True, True, False, False]
+    for item in items[2:]:
+        (other,) = {f"{FOLDER}/{name}" for name in names} - {item.source}
+        assert f"{other} is item '42', too." in str(item.problem)
+    told = [str(item.problem).partition(": rename it to ")[2].split(" ")[0] for item in items[2:]]
+    assert sorted(issue_id(name.removesuffix(".md.")) for name in told) == ["44", "45"]
 
 
-def test_two_briefs_with_one_slug_are_refused_together(fill: Fill) -> None:
-    with pytest.raises(UsageError, match="both item 'Dark-Mode'"):
-        listed(fill({"Dark Mode.md": "a", "Dark-Mode.md": "b"}), brief_id)
+def test_two_briefs_with_one_slug_are_both_refused(fill: Fill) -> None:
+    items = listed(fill({"Dark Mode.md": "a", "Dark-Mode.md": "b", "other.md": "c"}), brief_id)
+    assert [item.problem is None for item in items] == [True, False, False]
+    assert len({item.id for item in items}) == 3
 
 
-def test_two_ids_that_differ_only_in_case_are_refused_together(fill: Fill) -> None:
-    with pytest.raises(UsageError, match="differ only in case"):
-        listed(fill({"Login.md": "a", "login.md": "b"}))
+def test_ids_that_differ_only_in_case_are_both_refused(fill: Fill) -> None:
+    items = listed(fill({"Login.md": "a", "login.md": "b", "other.md": "c"}))
+    assert [item.source for item in items if item.problem is None] == [f"{FOLDER}/other.md"]
+    assert all("only in case" in str(item.problem) for item in items if item.problem is not None)
 
 
-@pytest.mark.parametrize("name", ["a b.md", "ä.md", "con.md", "-x.md", "x" * 65 + ".md", "a\nb.md"])
-def test_a_name_that_gives_no_id_is_refused_with_the_file_to_rename(fill: Fill, name: str) -> None:
-    with pytest.raises(UsageError, match="Rename the file"):
-        listed(fill({name: "text"}))
+def test_a_bad_name_that_looks_like_a_good_one_does_it_no_harm(fill: Fill) -> None:
+    """The Kelvin sign is a small k to Python, and nobody else's id."""
+    items = listed(fill({"\u212a.md": "a", "k.md": "b"}))
+    assert [(item.source, item.problem is None) for item in items] == [
+        (f"{FOLDER}/k.md", True),
+        (f"{FOLDER}/\u212a.md", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        ("my issue.md", "my-issue.md"),
+        ("gr\u00f6\u00dfe.md", "groesse.md"),
+        ("gro\u0308\u00dfe.md", "groesse.md"),
+        ("con.md", "con-2.md"),
+        ("-x.md", "x.md"),
+        ("x" * 65 + ".md", "x" * 60 + ".md"),
+        ("a\nb.md", "a-b.md"),
+        ("7 x.md", "7-x.md"),
+        ("42 x.md", "43-x.md"),
+        ("Good.md.md", "Good-md.md"),
+        ("\u65e5\u672c.md", "The-title.md"),
+    ],
+)
+def test_a_name_that_gives_no_id_is_refused_alone_with_the_name_it_could_have(
+    fill: Fill, name: str, better: str
+) -> None:
+    items = listed(fill({name: "# The title\n", "good.md": "text", "42.md": "text"}))
+    assert [item.id for item in items if item.problem is None] == ["42", "good"]
+    bad = items[-1]
+    assert f": rename it to {better}. Item id " in str(bad.problem)
+    assert str(bad.problem).isprintable()
+    assert bad.source.isprintable()
+    assert encode(
+        ItemData(workflow="lld", id=bad.id, label=bad.label, title=bad.title, text="", source=bad.source)
+    )
+
+
+def test_proposals_and_shown_ids_never_meet_each_other_or_what_is_there(fill: Fill) -> None:
+    names = ["my issue.md", "my  issue.md", "my-issue.md", "My-Issue-2.md", "my?issue.md", "7 a.md", "7 b.md"]
+    items = listed(fill(dict.fromkeys(names, "text")))
+    assert len({item.id for item in items}) == len(names)
+    for item in items:
+        if item.problem is not None:
+            with pytest.raises(UsageError):
+                check_id(item.id)
+    proposed = [str(item.problem).partition(" to ")[2].partition(". ")[0] for item in items if item.problem]
+    assert sorted(proposed) == ["7-a.md", "8-b.md", "my-issue-3.md", "my-issue-4.md", "my-issue-5.md"]
 
 
 def test_a_name_that_is_no_utf8_gives_an_item_that_can_be_sent_to_a_worker(fill: Fill) -> None:
@@ -220,8 +249,24 @@ def test_the_title_is_the_first_heading_or_line_in_printable_characters(
 @pytest.mark.timeout(5)
 @pytest.mark.parametrize(
     "text",
-    ["# a" + " " * 20_000 + "b", "<!--" * 200_000, "#" * 900_000, "# " + "# " * 20_000 + "x"],
-    ids=["spaces in a heading", "comments never closed", "hashes", "hashes in a heading"],
+    [
+        "---\nlabels: [a" + " " * 100_000 + '"\n---\nx',
+        "---\n" + "labels: x\n" * 90_000 + "---\nx",
+        "---\n" * 240_000,
+        "# a" + " " * 20_000 + "b",
+        "<!--" * 200_000,
+        "#" * 900_000,
+        "# " + "# " * 20_000 + "x",
+    ],
+    ids=[
+        "spaces in a label",
+        "labels again and again",
+        "only rules",
+        "spaces in a heading",
+        "comments never closed",
+        "hashes",
+        "hashes in a heading",
+    ],
 )
 def test_no_text_makes_the_listing_hang(fill: Fill, text: str) -> None:
     assert only(listed(fill({"42.md": text}))).id == "42"
@@ -313,33 +358,75 @@ def test_a_folder_that_is_a_link_out_of_the_worktree_is_refused(tmp_path: Path) 
 # Choosing.
 
 
-def test_items_are_chosen_by_id_or_label_each_once_in_the_order_named(fill: Fill) -> None:
-    items = listed(fill(dict.fromkeys(["1.md", "2.md", "login.md"], "text")))
-    chosen = pick(items, ["login", "LLD-2", "2"], folder=FOLDER, what="issue")
-    assert ids(chosen) == ["login", "2"]
+def test_items_are_chosen_each_once_in_the_order_named(fill: Fill) -> None:
+    worktree = fill(dict.fromkeys(["1.md", "2-two.md", "login.md"], "text"))
+    assert ids(picked(worktree, "login", "LLD-2", "2", "#2", "2-two", "2-two.md")) == ["login", "2"]
 
 
 def test_an_id_that_is_not_there_is_refused_with_those_that_are(fill: Fill) -> None:
-    items = listed(fill(dict.fromkeys([f"{n}.md" for n in range(1, 13)], "text")))
+    worktree = fill(dict.fromkeys([f"{n}.md" for n in range(1, 13)] + ["a b.md"], "text"))
     with pytest.raises(UsageError, match=r"No issue '99' in issues/active\. There are: 1, 2, .*10, \.\.\.\."):
-        pick(items, ["99"], folder=FOLDER, what="issue")
+        picked(worktree, "99")
+    for path in (worktree / FOLDER).iterdir():
+        path.unlink()
     with pytest.raises(UsageError, match="It is empty"):
-        pick((), ["99"], folder=FOLDER, what="issue")
+        picked(worktree, "99")
 
 
 def test_an_id_that_could_never_be_there_is_told_so(fill: Fill) -> None:
     with pytest.raises(UsageError, match="not valid"):
-        pick((), ["../../etc/passwd"], folder=FOLDER, what="issue")
+        picked(fill(), "../../etc/passwd")
 
 
-@pytest.mark.parametrize("wanted", ["42", "LLD-42", "42-login.md", f"{FOLDER}/42-login.md"])
-def test_an_lld_may_be_named_by_id_label_or_file(
-    fill: Fill, monkeypatch: pytest.MonkeyPatch, wanted: str
+def test_a_number_of_two_files_is_refused_with_both_and_each_works_by_its_path(fill: Fill) -> None:
+    worktree = fill({"7.md": "one", "7-x.md": "two", "9.md": "nine"})
+    for wanted in ("7", "#7", "LLD-7", "7-x"):
+        with pytest.raises(UsageError) as caught:
+            picked(worktree, wanted)
+        for told in (
+            f"{FOLDER}/7.md",
+            f"{FOLDER}/7-x.md",
+            "Rename issues/active/7-x.md to 10-x.md",
+            "by its path",
+        ):
+            assert told in str(caught.value)
+    for name, text in (("7.md", "one"), ("7-x.md", "two")):
+        found = only(picked(worktree, f"{FOLDER}/{name}"))
+        assert (found.id, found.text) == ("7", text)
+    with pytest.raises(UsageError, match="both item '7'"):
+        picked(worktree, "7.md", "7-x.md")
+
+
+def test_what_is_named_is_read_whatever_lies_beside_it(fill: Fill) -> None:
+    worktree = fill(dict.fromkeys(["7.md", "a b.md", "abc.md", "ABC.md", "8.md", "8-x.md"], "text"))
+    assert [item.problem for item in picked(worktree, "7", "abc")] == [None, None]
+
+
+def test_a_file_with_a_bad_name_is_refused_by_its_path_with_a_better_one(fill: Fill) -> None:
+    with pytest.raises(UsageError, match=r"a b\.md: rename it to a-b\.md\."):
+        picked(fill({"a b.md": "text"}), f"{FOLDER}/a b.md")
+
+
+@pytest.mark.parametrize("here", [".", FOLDER, "src/deep"])
+@pytest.mark.parametrize(
+    "wanted", ["42", "#42", "LLD-42", "42-login", "42-login.md", f"{FOLDER}/42-login.md", "absolute"]
+)
+def test_an_lld_may_be_named_in_many_ways_from_everywhere(
+    fill: Fill, monkeypatch: pytest.MonkeyPatch, wanted: str, here: str
 ) -> None:
     worktree = fill({"42-login.md": "text", "43.md": "text"})
-    monkeypatch.chdir(worktree / FOLDER if wanted == "42-login.md" else worktree)
-    assert ids(LLD.discover(worktree, Settings(), [wanted])) == ["42"]
+    (worktree / here).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(worktree / here)
+    name = str(worktree / FOLDER / "42-login.md") if wanted == "absolute" else wanted
+    assert ids(LLD.discover(worktree, Settings(), [name])) == ["42"]
     assert ids(LLD.discover(worktree, Settings(), [])) == ["42", "43"]
+
+
+def test_a_path_may_go_up_from_where_the_shell_is(fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
+    worktree = fill({"42-login.md": "text"})
+    (worktree / "src/deep").mkdir(parents=True)
+    monkeypatch.chdir(worktree / "src/deep")
+    assert ids(LLD.discover(worktree, Settings(), [f"../../{FOLDER}/42-login.md"])) == ["42"]
 
 
 @pytest.mark.parametrize("wanted", ["44.md", f"{FOLDER}/44.md", "README.md", "../42.md"])
@@ -376,6 +463,46 @@ def test_the_folder_of_issues_can_be_another(tmp_path: Path) -> None:
     (tmp_path / "todo").mkdir()
     (tmp_path / "todo" / "7.md").write_text("text")
     assert ids(LLD.discover(tmp_path, Settings(issues_folder="todo"), [])) == ["7"]
+
+
+# Front matter and labels.
+
+
+def test_front_matter_gives_title_and_labels_and_stays_part_of_the_text(fill: Fill) -> None:
+    text = "---\ntitle: Add login\nlabels: [design, small]\n---\n# Another\n\nText.\n"
+    item = only(listed(fill({"42.md": text.replace("\n", "\r\n")})))
+    assert (item.title, item.labels, item.text) == ("Add login", ("design", "small"), text)
+
+
+def test_without_a_title_there_the_first_heading_after_it_counts(fill: Fill) -> None:
+    item = only(listed(fill({"42.md": "---\nowner: me\n# no heading\n---\n\n# Seen\n"})))
+    assert item.title == "Seen"
+
+
+def test_front_matter_alone_is_an_empty_file_unless_it_has_a_title(fill: Fill) -> None:
+    bare, titled = listed(fill({"1.md": "---\nlabels: a\n---\n", "2.md": "---\ntitle: Do it\n---\n"}))
+    assert "is empty" in str(bare.problem)
+    assert titled.problem is None
+
+
+def test_files_are_chosen_by_labels_that_must_all_be_there(fill: Fill) -> None:
+    worktree = fill(
+        {
+            "1.md": "---\nlabels: [Design, small]\n---\ntext",
+            "2.md": "---\nlabels: design\n---\ntext",
+            "3.md": "text",
+            "a b.md": "---\nlabels: small, design\n---\ntext",
+            "c d.md": "text",
+        }
+    )
+
+    def chosen(*labels: str) -> list[str]:
+        return [item.source.rpartition("/")[2] for item in LLD.discover(worktree, Settings(label=labels), [])]
+
+    assert chosen("design") == ["1.md", "2.md", "a b.md"]
+    assert chosen("design", "SMALL") == ["1.md", "a b.md"]
+    with pytest.raises(UsageError, match=r"No issue in issues/active .* 'desing'\. Nearest: design"):
+        chosen("small", "desing")
 
 
 # The project.

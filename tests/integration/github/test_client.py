@@ -73,7 +73,7 @@ def test_250_issues_with_a_label_are_found_among_others_and_pull_requests(
             fake.add("A change", labels=("ready",), pull_request=True)
             fake.add("done", labels=("ready",), state="closed")
 
-    found = github.open_issues("ready")
+    found = github.open_issues(["ready"])
 
     assert [issue.title for issue in found] == [f"Wanted {number}" for number in range(250)]
     assert {issue.labels for issue in found} == {("Ready", "bug")}
@@ -84,7 +84,31 @@ def test_a_label_with_a_comma_is_one_label(fake: FakeGitHub, github: GitHub) -> 
     wanted = fake.add(labels=("Small, cheap",))
     fake.add(labels=("small", "cheap"))
 
-    assert [issue.number for issue in github.open_issues("small, cheap")] == [wanted]
+    assert [issue.number for issue in github.open_issues(["small, cheap"])] == [wanted]
+
+
+def test_all_of_several_labels_must_be_there(fake: FakeGitHub, github: GitHub) -> None:
+    fake.add(labels=("ready",))
+    wanted = fake.add(labels=("Ready", "Small, cheap", "bug"))
+    fake.add(labels=("ready", "bug"))
+
+    found = github.open_issues(["ready", "bug", "small, cheap"])
+
+    assert [issue.number for issue in found] == [wanted]
+
+
+def test_every_page_of_labels_is_read(fake: FakeGitHub, github: GitHub) -> None:
+    fake.unused_labels = tuple(f"label-{number:03}" for number in range(150))
+    fake.add(labels=("zebra",))
+
+    assert github.labels() == (*fake.unused_labels, "zebra")
+    assert fake.count("GET", "/labels") == 2
+
+
+def test_labels_that_cannot_be_listed_are_an_error(fake: FakeGitHub, github: GitHub) -> None:
+    fake.fail_lists(404)
+    with pytest.raises(ListingError, match=r"The labels of acme/widgets .* could not be listed"):
+        github.labels()
 
 
 def test_no_issue_is_an_empty_list(github: GitHub) -> None:

@@ -151,7 +151,9 @@ def test_items_are_counted(place: Place) -> None:
     warned = one(checks, "project", "briefs", State.WARNING)
     assert "empty.md is empty" in warned.text
     place.put("issues/active/1-again.md", "# One\n")
-    assert ("project", "issues") in problems(place.examine())
+    warned = one(place.examine(), "project", "issues", State.WARNING)
+    assert "issues/active/1-one.md is item '1', too" in warned.text
+    assert "and 1 more" in warned.text
 
 
 def test_a_home_that_cannot_be_used_is_a_problem(place: Place, tmp_path: Path) -> None:

@@ -445,3 +445,15 @@ def test_processes_that_open_and_write_at_once_lose_nothing_and_each_item_has_on
     with Records(tmp_path / "records.db", write=False) as records:
         assert len(records.outcomes("lld")) == count
         assert len(records.claims()) == count
+
+
+def test_the_source_of_each_workflow_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with Records(path) as records:
+        assert records.source("lld") is None
+        records.note_source("lld", "issues/active")
+        records.note_source("issue", "ideas/active")
+        records.note_source("lld", "acme/widgets on GitHub")
+    with Records(path, write=False) as records:
+        assert records.source("lld") == "acme/widgets on GitHub"
+        assert records.source("issue") == "ideas/active"

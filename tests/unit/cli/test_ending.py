@@ -30,12 +30,12 @@ FLAGS = {
     "context": ("issues/active/1.md", "src/a b.py"),
     "source": "local",
     "file": False,
-    "label": "to do",
+    "label": ("to do", "small"),
 }
 TYPED = (
-    "--mock --label 'to do' --source local --parallel 2 --timeout 90 --run-timeout 7200 --max-iterations 3 "
-    "--fail-fast --drafter openai:gpt-5 --budget 0.5 --context issues/active/1.md --context 'src/a b.py' "
-    "--no-file"
+    "--mock --label 'to do' --label small --source local --parallel 2 --timeout 90 --run-timeout 7200 "
+    "--max-iterations 3 --fail-fast --drafter openai:gpt-5 --budget 0.5 --context issues/active/1.md "
+    "--context 'src/a b.py' --no-file"
 )
 LONG = "ISSUE-retry-failed-webhooks-with-exponential-backoff"
 
@@ -103,6 +103,13 @@ def test_flags_that_were_for_one_run_only_are_not_repeated() -> None:
     failed = summary(row(1, Status.FAILED), code=Exit.FAILED)
     assert typed(failed, given) == ["agentos lld --retry-failed", "agentos logs LLD-1"]
     assert typed(failed, given, ids=("1",))[0] == "agentos lld 1 --retry-failed"
+
+
+def test_a_file_that_could_not_be_used_is_not_tried_again_and_has_no_log() -> None:
+    refused = row(1, Status.FAILED, attempts=0)
+    assert typed(summary(refused, code=Exit.FAILED), config()) == []
+    both = summary(refused, row(2, Status.FAILED), code=Exit.FAILED)
+    assert typed(both, config()) == ["agentos lld --retry-failed", "agentos logs LLD-2"]
 
 
 def test_what_other_layers_set_is_not_a_flag() -> None:

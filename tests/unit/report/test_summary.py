@@ -152,9 +152,9 @@ def test_the_overhead_is_the_time_beyond_the_perfect_and_unknown_where_nothing_w
 # As data.
 
 SUMMARY_KEYS = {
-    "schema_version", "run_id", "workflow", "mock", "parallel", "started_at", "finished_at", "wall_seconds",
-    "exit_code", "stopped", "totals", "skipped", "cost_usd", "needed_budget", "needed_item_budget", "items",
-    "keys", "overlaps", "trace_id", "coordination_overhead_percent", "folder",
+    "schema_version", "run_id", "workflow", "mock", "source", "parallel", "started_at", "finished_at",
+    "wall_seconds", "exit_code", "stopped", "totals", "skipped", "cost_usd", "needed_budget",
+    "needed_item_budget", "items", "keys", "overlaps", "trace_id", "coordination_overhead_percent", "folder",
 }  # fmt: skip
 ITEM_KEYS = {
     "id", "label", "status", "verdict", "reviews", "attempts", "seconds", "waited_seconds", "tokens_in",
