@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -26,6 +27,10 @@ def _isolate() -> None:
     home = tempfile.mkdtemp(prefix="agentos-tests-")
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ |= {"HOME": home, "LANG": "C.UTF-8"}
+    # What is started in the background, or by nohup, ignores these, and everything it starts does, too.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 _isolate()
