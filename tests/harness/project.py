@@ -311,8 +311,19 @@ class Project:
         folder = self.home / "checkpoints"
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
+    def trails(self, name: str) -> list[Path]:
+        """The finished trails of an item, each of another run."""
+        own = re.compile(re.escape(name) + r"(-[0-9a-f]+)?")
+        done = self.root / "docs" / "lineage" / "done"
+        return sorted(path for path in done.glob("*") if own.fullmatch(path.name))
+
     def lineage(self, name: str, where: str = "done") -> list[str]:
+        """The files of an item's trail; of the one that is finished, or of the one that is active."""
         folder = self.root / "docs" / "lineage" / where / name
+        if where == "done":
+            found = self.trails(name)
+            assert len(found) <= 1, found
+            folder = found[0] if found else folder
         return sorted(path.name for path in folder.glob("[!.]*"))
 
     def read(self, name: str | Path) -> str:
@@ -334,8 +345,10 @@ class Project:
         assert completed == wanted, completed
         for one in wanted:
             assert (self.root / "docs" / "lld" / "active" / f"LLD-{one}.md").is_file()
-            trails = [path.name for path in (self.root / "docs" / "lineage" / "done").glob(f"{one}-lld*")]
-            assert trails == [f"{one}-lld"], trails
+            done = (self.root / "docs" / "lineage" / "done").glob(f"{one}-lld*")
+            trails = [path.name for path in done]
+            assert len(trails) == 1, trails
+            assert re.fullmatch(f"{one}-lld-[0-9a-f]{{6,}}", trails[0]), trails
             names = self.lineage(f"{one}-lld")
             assert names == ["001-issue.md", "002-draft.md", "003-verdict.md", "004-final.md"], names
         assert self.checkpoints() == [], self.checkpoints()

@@ -19,6 +19,8 @@ from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item, Status
 from agentos.report.summary import ItemRow
+from agentos.stamp import seal
+from agentos.store.lineage import receipts
 from agentos.store.records import FilingState, Records
 from harness.github import FakeGitHub, running_fakegithub
 from integration.coordinator.filing_process import DOCUMENT, ITEM
@@ -26,8 +28,9 @@ from integration.coordinator.filing_process import DOCUMENT, ITEM
 if TYPE_CHECKING:
     from agentos.coordinator.book import RunBook
 
-OURS = f"{DOCUMENT}\n<!-- agentos: item={ITEM.label} input=sha256:{ITEM.input_hash} -->\n"
+OURS = seal(DOCUMENT, item=ITEM.label, input_hash=ITEM.input_hash, by="a+b")
 NAME = "issues/active/dark-mode.md"
+LINEAGE = "docs/lineage"
 
 
 @pytest.fixture
@@ -104,13 +107,17 @@ class Office:
             )
             for item in items
         }
-        book = SimpleNamespace(rows=rows, say=self.said.append, event=lambda _name, **_fields: None)
+        book = SimpleNamespace(
+            rows=rows, say=self.said.append, event=lambda _name, **_fields: None, run_id="run-2"
+        )
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
         with (
             StopSignals() as signals,
             GitHub(repository, self.fake.token, sleep=lambda _seconds: None) as github,
         ):
-            desk = Desk(github, self.records, cast("RunBook", book), signals, yes=True)
+            desk = Desk(
+                github, self.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE
+            )
             desk.file([Entry(item=item, step=Step.FILE) for item in items], self.worktree, None)
         return desk, rows
 
@@ -171,6 +178,36 @@ def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
     book = SimpleNamespace(rows={}, say=office.said.append)
     repository = Repository(full_name="acme/widgets", api_url=office.fake.url)
     with StopSignals() as signals, GitHub(repository, office.fake.token) as github:
-        desk = Desk(github, office.records, cast("RunBook", book), signals, yes=True)
+        desk = Desk(github, office.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE)
         assert desk.file([], office.worktree, Stop.INTERRUPTED) is Stop.INTERRUPTED
     assert office.fake.requests == []
+
+
+# What a person changed, and what is left behind.
+
+
+def test_a_filed_document_leaves_a_receipt_and_goes(office: Office) -> None:
+    (office.worktree / NAME).write_text(
+        seal(DOCUMENT, item=ITEM.label, input_hash=CHANGED.input_hash, by="a")
+    )
+
+    _desk, rows = office.run(CHANGED)
+
+    assert rows[ITEM.label].filing == "filed"
+    assert list((office.worktree / NAME).parent.iterdir()) == []
+    (stamp,) = receipts(office.worktree, LINEAGE, ITEM.workflow)[ITEM.label]
+    assert (stamp.input, stamp.filed) == (CHANGED.input_hash, f"acme/widgets#{1}")
+
+
+@pytest.mark.parametrize("by", ["a+b", "mock"])
+def test_what_was_edited_since_its_approval_or_is_the_mocks_is_not_filed(office: Office, by: str) -> None:
+    text = seal(DOCUMENT, item=ITEM.label, input_hash=ITEM.input_hash, by=by)
+    text = text if by == "mock" else f"{text}\nA person's word.\n"
+    (office.worktree / NAME).write_text(text)
+
+    _desk, rows = office.run(CHANGED)
+
+    assert office.fake.issues == {}
+    assert f"agentos revise {ITEM.id}" in str(rows[ITEM.label].error)
+    assert (office.worktree / NAME).read_text() == text
+    assert receipts(office.worktree, LINEAGE, ITEM.workflow) == {}

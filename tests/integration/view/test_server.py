@@ -51,11 +51,13 @@ def item_43(workflow: str = "lld") -> Item:
     return Item(workflow=workflow, id="43", label="x", title="x", text="text", source="x")
 
 
-def wait_for_a_person(home: Home, worktree: Path, workflow: str = "lld", reviews: int = 1) -> None:
+def wait_for_a_person(
+    home: Home, worktree: Path, workflow: str = "lld", reviews: int = 1, *, mock: bool = False
+) -> None:
     """Leave behind what a run leaves when a review of item 43 ends in DISCUSS."""
     home.create()
     item = item_43(workflow)
-    with Records(home.records) as records:
+    with Records(home.records, mock=mock) as records:
         records.begin(item, RUN)
         records.end(
             item, RUN, Status.DISCUSS, verdict="DISCUSS", reviews=reviews, output=None, error="Wait or stop?"
@@ -199,8 +201,11 @@ def test_the_data_of_a_run_come_as_they_are_made(client: TestClient, home: Home,
     assert answer.json()["run"]["run_id"] == RUN
 
 
-def test_the_inbox_shows_finding_and_draft(client: TestClient, home: Home, worktree: Path) -> None:
-    wait_for_a_person(home, worktree)
+@pytest.mark.parametrize("mock", [False, True])
+def test_the_inbox_shows_finding_and_draft(
+    client: TestClient, home: Home, worktree: Path, mock: bool
+) -> None:
+    wait_for_a_person(home, worktree, mock=mock)
     found = client.get("/api/inbox").json()
     assert found["answered"] == []
     [one] = found["waiting"]
@@ -220,6 +225,7 @@ def test_the_inbox_shows_finding_and_draft(client: TestClient, home: Home, workt
         "decided",
         "decide_command",
         "command",
+        "mock",
     }
     assert (one["label"], one["title"], one["question"]) == ("LLD-43", "Keep accounts", "Wait or stop?")
     assert one["findings"] == [FINDING]
@@ -228,7 +234,8 @@ def test_the_inbox_shows_finding_and_draft(client: TestClient, home: Home, workt
         "text": f"The draft. {HOSTILE}",
     }
     assert one["verdict"]["text"] == VERDICT
-    assert one["command"] == "agentos lld 43 --mock"
+    assert one["mock"] is mock
+    assert one["command"] == "agentos lld 43" + " --mock" * mock
     assert one["decide_command"] == "agentos decide LLD-43 --approve"
 
 
@@ -255,21 +262,23 @@ def test_an_item_without_a_trail_waits_all_the_same(client: TestClient, home: Ho
     assert (one["draft"], one["verdict"], one["title"]) == (None, None, "")
 
 
+@pytest.mark.parametrize("mock", [False, True])
 @pytest.mark.parametrize(("answer", "note"), [("approve", ""), ("revise", " Stop at once. ")])
-def test_an_answer_is_recorded_as_the_command_records_it(
-    client: TestClient, home: Home, worktree: Path, answer: str, note: str
+def test_an_answer_is_recorded_as_the_command_records_it(  # noqa: PLR0917 - fixtures
+    client: TestClient, home: Home, worktree: Path, answer: str, note: str, mock: bool
 ) -> None:
-    wait_for_a_person(home, worktree)
+    wait_for_a_person(home, worktree, mock=mock)
     said = client.post("/api/inbox/LLD-43", json={"answer": answer, "note": note, "reviews": 1})
     assert said.status_code == 200, said.text
     assert said.json() == {
         "label": "LLD-43",
         "answer": answer,
         "note": note.strip(),
-        "command": "agentos lld 43 --mock",
+        "command": "agentos lld 43" + " --mock" * mock,
     }
-    with Records(home.records, write=False) as records:
+    with Records(home.records, write=False, mock=mock) as records:
         decided = records.decision(item_43(), 1)
+        assert records.of(mock=not mock).decision(item_43(), 1) is None
     assert decided is not None
     assert (decided.answer, decided.note) == (answer, note.strip())
     found = client.get("/api/inbox").json()
@@ -363,7 +372,7 @@ def test_a_workflow_that_is_not_installed_any_more_does_not_break_the_inbox(
     with Records(home.records, write=False) as records:
         assert [one.label for one in discussions(records)] == ["GONE-43"]
     answered = answer_discussion(home, "GONE-43", answer="approve", note="")
-    assert answered.command == "agentos run gone 43 --mock"
+    assert answered.command == "agentos run gone 43"
 
 
 def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree: Path) -> None:

@@ -1,17 +1,20 @@
 """The loop of drafting and reviewing: how it ends, what prompts carry, that any cut can be resumed."""
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from agentos.errors import ItemFailed, StopRequested
+from agentos.errors import StopRequested
 from agentos.llm.provider import Reply, Role
 from agentos.model import Item
-from agentos.wire import Decision, Ended
+from agentos.stamp import seal
+from agentos.wire import Decision, Ended, NoteData
 from agentos.worker.checkpoint import open_checkpoint
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
@@ -153,6 +156,8 @@ class World:
         max_iterations: int = 5,
         retry_failed: bool = False,
         decision: Decision | None = None,
+        revise: bool = False,
+        notes: Sequence[NoteData] = (),
     ) -> Ended:
         flow = LLD if self.item.workflow == "lld" else ISSUE
         context = ItemContext(
@@ -164,6 +169,8 @@ class World:
             max_iterations=max_iterations,
             retry_failed=retry_failed,
             decision=decision,
+            revise=revise,
+            notes=notes,
         )
         with open_checkpoint(self.root / "checkpoint.db") as saved:
             graph = flow.build(context, tools).compile(
@@ -184,15 +191,19 @@ class World:
         return path
 
     def files(self) -> dict[str, str]:
+        """Every file; the name of a finished trail less what tells the runs apart."""
         repo = self.root / "repo"
         return {
-            str(path.relative_to(repo)): path.read_text("utf-8")
+            re.sub(r"(/done/[^/]+)-[0-9a-f]{6}/", r"\1/", str(path.relative_to(repo))): path.read_text(
+                "utf-8"
+            )
             for path in sorted(repo.rglob("*"))
             if path.is_file()
         }
 
     def trail(self, where: str = "done") -> list[str]:
-        folder = self.root / "repo" / "docs" / "lineage" / where / f"{self.item.id}-{self.item.workflow}"
+        name = f"{self.item.id}-{self.item.workflow}" + ("-*" if where == "done" else "")
+        (folder,) = (self.root / "repo" / "docs" / "lineage" / where).glob(name)
         return sorted(path.name for path in folder.iterdir())
 
 
@@ -619,32 +630,140 @@ def test_a_finished_item_that_is_run_again_stays_finished(world: World) -> None:
     assert world.files() == files
 
 
-def test_a_file_in_the_way_fails_the_item_before_anything_is_paid_for(world: World) -> None:
+# A document that is there.
+
+
+FOREIGN = "# A person's design\n\nBy hand.\n"
+
+
+def sealed(body: str = "# LLD-42: Before\n", text: str = "# Login\n\nPlease.\n", by: str = "a+b") -> str:
+    return seal(body, item="LLD-42", input_hash=hashlib.sha256(text.encode()).hexdigest(), by=by)
+
+
+def test_a_persons_document_is_kept_before_anything_is_paid_for_and_replaced_at_the_end(world: World) -> None:
     path = world.put_in_the_way()
-    first, second = Tools(), Tools()
-    with pytest.raises(ItemFailed, match="move it away"):
-        world.run(first)
+    first = Tools()
+    world.run(first, stop_before="draft")
     assert first.calls == []
     assert path.read_text() == "mine"
-    path.unlink()
-    assert world.run(second, run_id="run-2").status == "approved"
+    assert world.trail("active") == ["001-issue.md", "002-edited.md"]
+    assert any("002-edited.md" in line for line in first.said)
+    assert world.run(Tools(), run_id="run-2").status == "approved"
+    files = world.files()
+    assert files["docs/lineage/done/42-lld/002-edited.md"] == "mine"
+    assert files[OUTPUT].startswith("# LLD-42: Draft 1\n")
+    assert world.trail() == [
+        "001-issue.md",
+        "002-edited.md",
+        "003-draft.md",
+        "004-verdict.md",
+        "005-final.md",
+    ]
 
 
-def test_a_file_that_comes_in_the_way_is_left_alone_and_once_moved_nothing_is_paid_again(
-    world: World,
-) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_file_that_comes_in_the_way_is_kept_in_the_trail_and_replaced(world: World, killed: bool) -> None:
     world.run(Tools(), stop_before="finalize")
     path = world.put_in_the_way()
-    for life in range(2):
-        tools = Tools()
-        with pytest.raises(ItemFailed, match="move it away"):
-            world.run(tools, run_id=f"run-{life}")
-        assert tools.calls == []
-        assert path.read_text() == "mine"
-    path.unlink()
     tools = Tools()
-    assert world.run(tools, run_id="run-3").status == "approved"
+    if killed:
+        with pytest.raises(StopRequested):
+            world.run(Tools(cut_at=1), run_id="run-1")
+        assert world.run(tools, run_id="run-2").status == "approved"
+    else:
+        assert world.run(tools, run_id="run-2").status == "approved"
+        assert any("edited meanwhile" in line and "004-edited.md" in line for line in tools.said)
     assert tools.calls == []
+    assert path.read_text().startswith("# LLD-42: Draft 1\n")
+    assert world.files()["docs/lineage/done/42-lld/004-edited.md"] == "mine"
+    assert world.trail()[-1] == "005-final.md"
+
+
+@pytest.mark.parametrize(
+    ("document", "kept"),
+    [
+        (FOREIGN, "002-edited.md"),
+        (sealed() + "More.\n", "002-edited.md"),
+        (sealed(), "002-replaced.md"),
+        (sealed(by="mock") + "More.\n", "002-edited.md"),
+        (sealed(by="mock"), None),
+    ],
+    ids=["foreign", "edited", "ours", "edited mock", "mock"],
+)
+def test_all_but_the_mocks_own_is_kept(world: World, document: str, kept: str | None) -> None:
+    world.put_in_the_way().write_text(document)
+    assert world.run(Tools()).status == "approved"
+    texts = [text for name, text in world.files().items() if "/done/" in name]
+    assert (document in texts) == (kept is not None)
+    assert len(world.trail()) == (5 if kept else 4)
+    if kept:
+        assert world.files()[f"docs/lineage/done/42-lld/{kept}"] == document
+
+
+def test_the_document_is_the_basis_of_the_first_draft_where_that_is_asked(world: World) -> None:
+    world.put_in_the_way().write_text(FOREIGN)
+    tools = Tools()
+    assert world.run(tools, revise=True).status == "approved"
+    for name in ("drafter 1", "reviewer 1"):
+        assert "By hand." in tools.prompts[name].text, name
+
+
+def test_the_document_is_no_basis_where_it_is_not_asked(world: World) -> None:
+    world.put_in_the_way().write_text(FOREIGN)
+    tools = Tools()
+    world.run(tools)
+    assert all("By hand." not in prompt.text for prompt in tools.prompts.values())
+
+
+def test_both_models_see_what_the_document_was_written_for(world: World) -> None:
+    before = World(world.root, item=replace(world.item, text="The old wish."))
+    before.run(Tools())
+    (world.root / "checkpoint.db").unlink()
+    tools = Tools()
+    assert world.run(tools, run_id="run-2", revise=True).status == "approved"
+    assert "The old wish." in tools.prompts["drafter 1"].text
+    assert "The old wish." in tools.prompts["reviewer 1"].text
+    assert len(list((world.root / "repo/docs/lineage/done").iterdir())) == 2
+
+
+# Notes.
+
+
+def note(number: int, text: str) -> NoteData:
+    return NoteData(id=number, text=text, by="ann", at="2026-01-01T00:00:00Z")
+
+
+def test_a_note_reaches_both_models_and_stands_in_the_log(world: World) -> None:
+    world.put_in_the_way().write_text(sealed())
+    tools = Tools()
+    assert world.run(tools, revise=True, notes=[note(1, "Name it better.")]).status == "approved"
+    for name in ("drafter 1", "reviewer 1"):
+        assert "Name it better." in tools.prompts[name].text, name
+    assert "sent back by ann 2026-01-01T00:00:00Z: Name it better." in world.files()[OUTPUT]
+
+
+def test_a_note_without_a_word_has_the_document_reviewed_as_it_is(world: World) -> None:
+    world.put_in_the_way().write_text(lld(7))
+    tools = Tools()
+    assert world.run(tools, revise=True, notes=[note(1, "")]).status == "approved"
+    assert tools.calls == ["reviewer 1"]
+    assert world.files()[OUTPUT].startswith("# LLD-42: Draft 7\n")
+
+
+def test_a_note_lets_an_item_go_on_that_needs_revision(world: World) -> None:
+    world.run(Tools([revise("a"), revise("b")]), max_iterations=2)
+    tools = Tools([revise("a"), revise("b"), APPROVED])
+    ended = world.run(tools, run_id="run-2", max_iterations=2, notes=[note(1, "Cut it in half.")])
+    assert (ended.status, tools.calls) == ("approved", ["drafter 3", "reviewer 3"])
+    assert "Cut it in half." in tools.prompts["drafter 3"].text
+
+
+def test_a_note_that_comes_after_the_draft_is_heard_before_the_approval(world: World) -> None:
+    world.run(Tools(), stop_before="review")
+    tools = Tools()
+    assert world.run(tools, run_id="run-2", notes=[note(1, "Also in blue.")]).status == "approved"
+    assert tools.calls == ["reviewer 1", "drafter 2", "reviewer 2"]
+    assert "Also in blue." in tools.prompts["drafter 2"].text
 
 
 # What is left behind.

@@ -1,12 +1,15 @@
 """The plan: what a run does with each item, from what the records say and the user wants."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
 from agentos.model import Item, Status
-from agentos.store.records import Decided, Filing, FilingState, Outcome, Progress
+from agentos.stamp import Stamp
+from agentos.store.documents import Author, Found
+from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
 
 TEXT = "the text"
 ALL = Choice()
@@ -136,12 +139,14 @@ def test_an_answered_item_carries_the_answer() -> None:
         (Step.START, True),
         (Step.RESUME, True),
         (Step.ANEW, True),
+        (Step.REVISE, True),
+        (Step.FILE, False),
         (Step.SKIP, False),
         (Step.WAIT, False),
         (Step.REFUSE, False),
     ],
 )
-def test_three_of_the_steps_run(step: Step, runs: bool) -> None:
+def test_four_of_the_steps_run(step: Step, runs: bool) -> None:
     assert Entry(item=item(), step=step).runs is runs
 
 
@@ -239,3 +244,281 @@ def test_a_limit_above_the_number_of_items_takes_them_all() -> None:
 
 def test_no_items_make_an_empty_plan() -> None:
     assert make_plan([], {}, ALL) == ()
+
+
+# Documents: what stands on the disk decides.
+
+
+PATH = "docs/lld/active/LLD-42.md"
+STAMP = Stamp(item="LLD-42", input=item().input_hash, text="1" * 64, by="a+b")
+EARLIER = replace(STAMP, input=item(text="another text").input_hash)
+BY_MOCK = replace(STAMP, by="mock")
+MOCKED = Choice(mock=True)
+NAMED = Choice(named=True)
+
+
+def there(author: Author = Author.OURS, stamp: Stamp | None = STAMP) -> Found:
+    return Found(path=PATH, author=author, stamp=None if author is Author.FOREIGN else stamp, text="text")
+
+
+def having(document: Found | None, **more: Any) -> Known:
+    return Known(written=True, document=document, **more)
+
+
+def note(text: str = "Better.", number: int = 1) -> Note:
+    return Note(id=number, workflow="lld", item="42", text=text, noted_by="ann", noted_at="2026-01-01")
+
+
+def wished(state: FilingState, url: str | None = None) -> Filing:
+    row = filing(state).filing
+    assert row is not None
+    return replace(row, url=url)
+
+
+def plan_one(known: Known, choice: Choice = ALL, one: Item | None = None) -> Entry:
+    one = one or item()
+    (entry,) = make_plan([one], {one.id: known}, choice)
+    return entry
+
+
+OURS = there()
+EDITED = there(Author.EDITED)
+FOREIGN = there(Author.FOREIGN)
+MOCKS = there(stamp=BY_MOCK)
+MOCKS_EDITED = there(Author.EDITED, BY_MOCK)
+STRANGER = f"{PATH} exists and was not written by agentos; 'agentos revise 42' takes it as the basis"
+STAMPED = f"stamped: {PATH}"
+
+
+@pytest.mark.parametrize(
+    ("known", "choice", "step", "reason"),
+    [
+        # Foreign documents.
+        (having(FOREIGN), ALL, Step.SKIP, STRANGER),
+        (having(FOREIGN), NAMED, Step.REFUSE, STRANGER),
+        (having(FOREIGN), FRESH, Step.SKIP, STRANGER),
+        (having(FOREIGN), Choice(fresh=True, named=True), Step.REFUSE, STRANGER),
+        (having(FOREIGN, outcome=OUTCOME), NAMED, Step.REFUSE, STRANGER),
+        (having(FOREIGN, progress=progress("failed")), NAMED, Step.REFUSE, STRANGER),
+        (having(FOREIGN, notes=(note(),)), ALL, Step.REVISE, "1 note"),
+        (having(FOREIGN, notes=(note(""),)), NAMED, Step.REVISE, "1 note"),
+        (having(FOREIGN, notes=(note(),)), FRESH, Step.ANEW, "--fresh"),
+        # A document of ours, for this text: done, whatever the records say.
+        (having(OURS), ALL, Step.SKIP, STAMPED),
+        (having(OURS), NAMED, Step.SKIP, STAMPED),
+        (having(OURS, outcome=OUTCOME), ALL, Step.SKIP, STAMPED),
+        (having(OURS, outcome=APPROVED_BEFORE.outcome), ALL, Step.SKIP, STAMPED),
+        (having(OURS, progress=progress("failed", text="old")), ALL, Step.SKIP, STAMPED),
+        (having(EDITED), ALL, Step.SKIP, f"{STAMPED}, edited"),
+        (having(EDITED, outcome=OUTCOME), ALL, Step.SKIP, f"{STAMPED}, edited"),
+        (having(OURS), FRESH, Step.ANEW, "--fresh"),
+        (having(EDITED), FRESH, Step.ANEW, "--fresh"),
+        # Unless this home has begun it, or a person has said something.
+        (having(OURS, progress=progress("failed")), ALL, Step.RESUME, "failed before"),
+        (having(EDITED, progress=progress("running")), ALL, Step.RESUME, "cut off before"),
+        (having(OURS, progress=progress("discuss")), ALL, Step.WAIT, "a person must decide"),
+        (having(OURS, notes=(note(), note(number=2))), ALL, Step.REVISE, "2 notes"),
+        (having(EDITED, notes=(note(""),)), ALL, Step.REVISE, "1 note"),
+        (having(OURS, notes=(note(),), outcome=OUTCOME), ALL, Step.REVISE, "1 note"),
+        # For another text: it is revised.
+        (having(there(stamp=EARLIER)), ALL, Step.REVISE, "its text changed since"),
+        (having(there(Author.EDITED, EARLIER)), ALL, Step.REVISE, "its text changed since"),
+        (having(there(stamp=EARLIER), outcome=OUTCOME), ALL, Step.REVISE, "its text changed since"),
+        (
+            having(there(stamp=EARLIER), outcome=APPROVED_BEFORE.outcome),
+            ALL,
+            Step.REVISE,
+            "its text changed since",
+        ),
+        (having(there(stamp=EARLIER)), FRESH, Step.ANEW, "--fresh"),
+        # None is there, though one was to be.
+        (having(None), ALL, Step.START, ""),
+        (having(None, outcome=OUTCOME), ALL, Step.ANEW, "its document is gone"),
+        (having(None, outcome=APPROVED_BEFORE.outcome), ALL, Step.ANEW, "its text changed since"),
+        (having(None, progress=progress("failed", text="old")), ALL, Step.ANEW, "its text changed since"),
+        # The mock's.
+        (having(MOCKS), ALL, Step.START, "the mock's document is replaced"),
+        (having(MOCKS, outcome=OUTCOME), ALL, Step.START, "the mock's document is replaced"),
+        (having(MOCKS_EDITED), ALL, Step.REVISE, f"{PATH} was edited by a person"),
+        (having(MOCKS, notes=(note(),)), ALL, Step.REVISE, "1 note"),
+        (having(MOCKS), FRESH, Step.ANEW, "--fresh"),
+        # Runs of the mock.
+        (having(None), MOCKED, Step.START, ""),
+        (having(MOCKS), MOCKED, Step.SKIP, STAMPED),
+        (having(there(stamp=replace(EARLIER, by="mock"))), MOCKED, Step.REVISE, "its text changed since"),
+        (having(MOCKS, notes=(note(),)), MOCKED, Step.REVISE, "1 note"),
+        (having(MOCKS), Choice(mock=True, fresh=True), Step.ANEW, "--fresh"),
+        (having(MOCKS_EDITED), MOCKED, Step.SKIP, f"{PATH} was edited by a person"),
+        (having(OURS), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
+        (having(EDITED), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
+        (having(FOREIGN), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
+        (having(FOREIGN), Choice(mock=True, named=True), Step.SKIP, f"{PATH} is not the mock's"),
+        (having(OURS), Choice(mock=True, fresh=True), Step.SKIP, f"{PATH} is not the mock's"),
+        (having(OURS, progress=progress("failed")), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
+        (having(FOREIGN, notes=(note(),)), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
+    ],
+)
+def test_the_document_that_is_there_decides(known: Known, choice: Choice, step: Step, reason: str) -> None:
+    entry = plan_one(known, choice)
+    assert (entry.step, entry.reason) == (step, reason)
+
+
+def test_how_to_take_a_foreign_document_is_told_for_workflows_of_others() -> None:
+    entry = plan_one(having(FOREIGN), one=replace(item(), workflow="adr"))
+    assert "'agentos revise --workflow adr 42'" in entry.reason
+
+
+@pytest.mark.parametrize("known", [Known(), having(OURS), APPROVED, stopped("failed")])
+def test_what_the_mock_wrote_is_no_input_of_a_real_run(known: Known) -> None:
+    one = replace(item(), by_mock=True, source="issues/active/42.md")
+    entry = plan_one(known, one=one)
+    assert (entry.step, entry.reason) == (Step.SKIP, "the mock wrote issues/active/42.md; edit it to use it")
+
+
+def test_what_the_mock_wrote_is_input_of_the_mock() -> None:
+    assert plan_one(having(None), MOCKED, replace(item(), by_mock=True)).step is Step.START
+
+
+def test_a_problem_comes_before_everything() -> None:
+    entry = plan_one(having(FOREIGN, notes=(note(),)), MOCKED, replace(item(problem="empty"), by_mock=True))
+    assert (entry.step, entry.reason) == (Step.REFUSE, "empty")
+
+
+def test_where_a_workflow_writes_no_document_its_records_decide() -> None:
+    assert plan_one(replace(APPROVED, written=False)).step is Step.SKIP
+    assert plan_one(replace(APPROVED, written=True)).step is Step.ANEW
+
+
+# Notes.
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (stopped("failed"), "failed before, with 1 note"),
+        (stopped("running"), "cut off before, with 1 note"),
+        (UNDECIDED, "discuss before, with 1 note"),
+        (ANSWERED, "decided, with 1 note"),
+    ],
+)
+def test_a_note_lets_an_item_go_on(known: Known, reason: str) -> None:
+    entry = plan_one(replace(known, notes=(note(),)))
+    assert (entry.step, entry.reason, entry.notes) == (Step.RESUME, reason, (note(),))
+    assert entry.decided == known.decided
+
+
+def test_notes_go_with_what_runs_and_with_nothing_else() -> None:
+    notes = (note(), note(number=2))
+    assert plan_one(having(OURS, notes=notes)).notes == notes
+    assert plan_one(having(OURS, notes=notes), FRESH).notes == notes
+    assert plan_one(having(OURS, notes=notes), MOCKED).notes == ()
+    assert plan_one(Known(notes=notes), one=item(problem="empty")).notes == ()
+
+
+def test_an_entry_knows_its_document_and_its_trail() -> None:
+    entry = plan_one(having(OURS, trail="42-lld.mock"))
+    assert (entry.document, entry.trail) == (PATH, "42-lld.mock")
+    entry = plan_one(having(None))
+    assert (entry.document, entry.trail) == (None, "")
+
+
+# Receipts and filings.
+
+
+RECEIPT = Stamp(item="LLD-42", input=item().input_hash, filed="acme/widgets#7")
+FILED = "filed as acme/widgets#7, unchanged since"
+
+
+@pytest.mark.parametrize(
+    ("known", "choice", "step", "reason"),
+    [
+        (having(None, receipt=RECEIPT), ALL, Step.SKIP, FILED),
+        (having(None, receipt=RECEIPT), NAMED, Step.SKIP, FILED),
+        (having(OURS, receipt=RECEIPT), ALL, Step.SKIP, FILED),
+        (having(None, receipt=RECEIPT, outcome=OUTCOME), ALL, Step.SKIP, FILED),
+        (having(None, receipt=RECEIPT, outcome=APPROVED_BEFORE.outcome), ALL, Step.SKIP, FILED),
+        (having(None, receipt=RECEIPT, progress=progress("failed")), ALL, Step.RESUME, "failed before"),
+        (having(None, receipt=RECEIPT, outcome=OUTCOME), FRESH, Step.ANEW, "--fresh"),
+        (having(FOREIGN, receipt=RECEIPT), ALL, Step.SKIP, STRANGER),
+    ],
+)
+def test_a_receipt_means_done_in_every_clone(known: Known, choice: Choice, step: Step, reason: str) -> None:
+    entry = plan_one(known, choice)
+    assert (entry.step, entry.reason) == (step, reason)
+
+
+URL = "https://github.example/acme/widgets/issues/7"
+WAITS = f"{PATH} was edited since its approval; 'agentos revise 42' has it reviewed"
+
+
+@pytest.mark.parametrize(
+    ("document", "row", "choice", "step", "reason", "unfinished"),
+    [
+        # As it was approved.
+        (OURS, wished(FilingState.WANTED), ALL, Step.SKIP, NOT_FILED, "wanted"),
+        (OURS, wished(FilingState.WANTED), FILES, Step.FILE, NOT_FILED, None),
+        (OURS, wished(FilingState.WANTED), OFF, Step.SKIP, NOT_FILED, None),
+        (OURS, wished(FilingState.KEPT), FILES, Step.SKIP, NOT_FILED, None),
+        (OURS, wished(FilingState.KEPT), Choice(filing=True, named=True), Step.FILE, NOT_FILED, None),
+        # Edited since: it waits for a review, and that is unfinished.
+        (EDITED, wished(FilingState.WANTED), ALL, Step.SKIP, WAITS, "wanted"),
+        (EDITED, wished(FilingState.WANTED), FILES, Step.SKIP, WAITS, "wanted"),
+        (EDITED, wished(FilingState.WANTED), OFF, Step.SKIP, f"{STAMPED}, edited", None),
+        (EDITED, wished(FilingState.KEPT), FILES, Step.SKIP, f"{STAMPED}, edited", None),
+        # Sent: GitHub has it, or may have it, whatever is there.
+        (None, wished(FilingState.FILED, URL), ALL, Step.SKIP, f"filed as {URL}, unchanged since", None),
+        (EDITED, wished(FilingState.FILED, URL), ALL, Step.SKIP, f"filed as {URL}, unchanged since", None),
+        (OURS, wished(FilingState.FILED, URL), FILES, Step.FILE, f"filed as {URL}, unchanged since", None),
+        (None, wished(FilingState.INTENDED), ALL, Step.SKIP, NOT_KNOWN, "unknown"),
+        (None, wished(FilingState.INTENDED), FILES, Step.FILE, NOT_FILED, None),
+        # Gone before it was sent.
+        (None, wished(FilingState.WANTED), FILES, Step.ANEW, "its document is gone", None),
+        (None, wished(FilingState.KEPT), ALL, Step.ANEW, "its document is gone", None),
+    ],
+)
+def test_an_approved_issue_is_filed_only_as_it_was_approved(  # noqa: PLR0917 - a table of cases
+    document: Found | None, row: Filing, choice: Choice, step: Step, reason: str, unfinished: str | None
+) -> None:
+    entry = plan_one(having(document, outcome=OUTCOME, filing=row), choice)
+    assert (entry.step, entry.reason, entry.filing) == (step, reason, unfinished)
+
+
+def test_what_was_filed_and_taken_away_is_not_filed_again() -> None:
+    outcome = replace(OUTCOME, output=URL)
+    entry = plan_one(having(None, outcome=outcome, filing=wished(FilingState.FILED, URL)), FILES)
+    assert (entry.step, entry.reason) == (Step.SKIP, f"filed as {URL}, unchanged since")
+
+
+# Hashes of the first version, which counted an issue's stamp as its text.
+
+
+OLD = replace(item(), old_hash="f" * 64)
+
+
+@pytest.mark.parametrize(
+    ("known", "step"),
+    [
+        (Known(outcome=replace(OUTCOME, input_hash="f" * 64)), Step.SKIP),
+        (Known(progress=replace(progress("failed"), input_hash="f" * 64)), Step.RESUME),
+        (Known(progress=replace(progress("discuss"), input_hash="f" * 64)), Step.WAIT),
+        (having(there(stamp=replace(STAMP, input="f" * 64))), Step.SKIP),
+        (having(there(stamp=STAMP)), Step.SKIP),
+        (having(None, outcome=replace(OUTCOME, input_hash="f" * 64)), Step.ANEW),
+    ],
+)
+def test_an_old_hash_of_the_same_text_counts_as_its_own(known: Known, step: Step) -> None:
+    assert plan_one(known, one=OLD).step is step
+
+
+@pytest.mark.parametrize(
+    ("known", "step"),
+    [
+        (Known(outcome=replace(OUTCOME, input_hash="e" * 64)), Step.ANEW),
+        (Known(progress=replace(progress("failed"), input_hash="e" * 64)), Step.ANEW),
+        (having(there(stamp=replace(STAMP, input="e" * 64))), Step.REVISE),
+        (having(there(stamp=replace(STAMP, input=""))), Step.REVISE),
+    ],
+)
+def test_any_other_hash_is_of_another_text(known: Known, step: Step) -> None:
+    assert plan_one(known, one=OLD).step is step
+    assert plan_one(known).step is step

@@ -1,4 +1,4 @@
-"""Documents: what is saved and what is left alone, review log, marker, templates; and the registry."""
+"""Documents: review log and stamp; and the registry."""
 
 from pathlib import Path
 from typing import Any
@@ -10,16 +10,27 @@ from markdown_it import MarkdownIt
 
 from agentos.errors import UsageError
 from agentos.model import Item
+from agentos.stamp import Stamp, split, text_hash
 from agentos.workflows.documents import with_log
 from agentos.workflows.registry import ItemContext, workflow
 
 STEADY = settings(derandomize=True, database=None, deadline=None)
 ITEM = Item(workflow="lld", id="42", label="LLD-42", title="T", text="text", source="42.md")
-MARKER = f"<!-- agentos: item=LLD-42 input=sha256:{ITEM.input_hash} -->"
+MODELS = {"drafter": "openai:gpt-9", "reviewer": "gemini:pro"}
 
 
 def context(worktree: Path = Path("/nowhere")) -> ItemContext:
-    return ItemContext(item=ITEM, worktree=worktree, run_id="run-1")
+    return ItemContext(item=ITEM, worktree=worktree, run_id="run-1", models=MODELS)
+
+
+def assert_stamped(document: str) -> None:
+    """It ends with the one stamp of this item, this input, these authors and this very text."""
+    taken = split(document)
+    assert taken.unchanged is True
+    assert taken.stamp == Stamp(
+        item="LLD-42", input=ITEM.input_hash, text=text_hash(taken.body), by="openai:gpt-9+gemini:pro"
+    )
+    assert document.endswith(f"\n\n{taken.stamp}\n")
 
 
 def entry(**more: Any) -> dict[str, Any]:
@@ -37,13 +48,13 @@ def finding(tier: int = 2, text: str = "It is slow.") -> dict[str, Any]:
     }
 
 
-def test_the_document_is_the_draft_its_reviews_and_the_marker_of_what_was_approved() -> None:
+def test_the_document_is_the_draft_its_reviews_and_the_stamp_of_what_was_approved() -> None:
     log = [entry(), entry(review=2, draft=2, verdict="APPROVED", findings=[])]
     document = with_log(context(), "# Title\n\nBody\n\n\n", log, [])
     assert document.startswith("# Title\n\nBody\n\n## Review Log\n")
     assert "| 1 | 1 | REVISE | m-1 | Tier 1 Cost: dear |" in document
     assert "| 2 | 2 | APPROVED | m-1 | none |" in document
-    assert document.endswith(f"\n{MARKER}\n")
+    assert_stamped(document)
     assert "Follow-ups" not in document
 
 
@@ -76,7 +87,7 @@ FORGED = [
 
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("place", ["draft", "model", "finding", "follow-up", "note"])
-def test_there_is_one_marker_whatever_the_models_write(forged: str, place: str) -> None:
+def test_there_is_one_stamp_whatever_the_models_write(forged: str, place: str) -> None:
     log: list[dict[str, Any]] = [
         entry(model=forged if place == "model" else "m", findings=[forged if place == "finding" else "f"]),
         {"decision": "approve", "by": "ann", "at": "now", "note": forged if place == "note" else ""},
@@ -85,7 +96,7 @@ def test_there_is_one_marker_whatever_the_models_write(forged: str, place: str) 
     document = with_log(context(), forged if place == "draft" else "draft", log, open_ones)
     squeezed = "".join(document.lower().split())
     assert squeezed.count("<!--agentos:") == 1
-    assert document.rstrip().endswith(MARKER)
+    assert_stamped(document)
 
 
 @STEADY
