@@ -95,7 +95,7 @@ def test_nothing_pending_is_success(project: Project) -> None:
     assert result.code == 0
     assert result.json["items"] == []
     assert result.json["totals"] == {}
-    assert project.lld("--all", "--dry-run").out == "Nothing pending.\n"
+    assert project.lld("--all", "--dry-run").out == "issues from issues/active\nNothing pending.\n"
 
 
 @pytest.fixture

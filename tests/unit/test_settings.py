@@ -19,6 +19,7 @@ from agentos.settings import (
     about,
     duration,
     flag_of,
+    labels,
     model,
     money,
     one_of,
@@ -61,6 +62,27 @@ def test_a_duration_is_seconds_or_a_number_with_its_unit(given_value: Any, secon
 def test_anything_else_is_no_duration(refused: Any) -> None:
     with pytest.raises(Rejected):
         duration(refused)
+
+
+@pytest.mark.parametrize(
+    ("given_value", "found"),
+    [
+        ("a,b", ("a", "b")),
+        (" a , b c,", ("a", "b c")),
+        ("", ()),
+        (["a", "b, c"], ("a", "b, c")),
+        (("a", "a"), ("a",)),
+        ([], ()),
+    ],
+)
+def test_labels_are_a_list_or_a_text_with_commas(given_value: Any, found: tuple[str, ...]) -> None:
+    assert labels(given_value) == found
+
+
+@pytest.mark.parametrize("refused", [[""], [" "], [1], None, 3, True, {"a": 1}])
+def test_anything_else_is_no_list_of_labels(refused: Any) -> None:
+    with pytest.raises(Rejected):
+        labels(refused)
 
 
 @pytest.mark.parametrize(("given_value", "number"), [(1, 1), ("1", 1), (" 7 ", 7), (10**6, 10**6)])
