@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agentos.cli.look import latest_states
-from agentos.inbox import next_command
+from agentos.inbox import Discussion, next_command
 from agentos.model import Item, Status
 from agentos.report.summary import KeyRow
-from agentos.store.home import Home
 from agentos.store.records import FilingState, Progress, Records
+from agentos.store.runfolder import was_mocked
 from harness.project import Project
 
 
@@ -35,11 +35,16 @@ def killed_run(home: Path, *events: dict[str, Any]) -> Path:
     return run
 
 
-@pytest.mark.parametrize(("provider", "mock"), [("mock", " --mock"), ("openai", "")])
+@pytest.mark.parametrize(("provider", "mock"), [("mock", True), ("openai", False)])
 def test_after_a_killed_run_the_events_tell_whether_it_was_mocked(
-    tmp_path: Path, provider: str, mock: str
+    tmp_path: Path, provider: str, mock: bool
 ) -> None:
     run = killed_run(tmp_path, {"event": "leased", "item": "1", "provider": provider})
+    assert was_mocked(run) is mock
+
+
+@pytest.mark.parametrize("mock", [False, True])
+def test_what_goes_on_with_an_item_of_the_mock_is_the_mock(mock: bool) -> None:
     progress = Progress(
         workflow="lld",
         item="1",
@@ -48,12 +53,12 @@ def test_after_a_killed_run_the_events_tell_whether_it_was_mocked(
         node="review",
         reviews=1,
         error=None,
-        run_id=run.name,
+        run_id="run-1",
         updated_at="",
     )
-    home = Home(path=tmp_path)
-    assert next_command(home, progress) == f"agentos lld 1{mock}"
-    assert next_command(home, progress, program="agentos --home x") == f"agentos --home x lld 1{mock}"
+    waits = Discussion(label="LLD-1", progress=progress, decided=None, mock=mock)
+    assert next_command(waits) == "agentos lld 1" + " --mock" * mock
+    assert next_command(waits, program="agentos --home x") == "agentos --home x lld 1" + " --mock" * mock
 
 
 def states(tmp_path: Path, *events: dict[str, Any], cut_off: bool = False) -> list[tuple[str, str, str]]:
