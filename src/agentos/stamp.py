@@ -11,7 +11,7 @@ MOCK = "mock"
 _STAMP = re.compile(r"<!--[ \t]*agentos:([^<>]*)-->", re.IGNORECASE)
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
-_NOT_IN_STAMP = re.compile(r"[^A-Za-z0-9._:/@+#-]+|--+")
+_NOT_IN_STAMP = re.compile(r"[^A-Za-z0-9._:/@+#-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +54,11 @@ class Stamped:
 
 def split(text: str) -> Stamped:
     """Take the last stamp out of a text, wherever it stands; a text without one stays as it is."""
-    text = text.replace("\r\n", "\n")
     stamps = list(_STAMP.finditer(text))
     if not stamps:
-        return Stamped(body=text, stamp=None)
-    found = stamps[-1]
+        return Stamped(body=text.replace("\r\n", "\n"), stamp=None)
+    text = _with_line_feeds(text)
+    found = list(_STAMP.finditer(text))[-1]
     fields = dict(_FIELD.findall(found[1]))
     before, after = text[: found.start()], text[found.end() :].strip("\n")
     body = before.rstrip("\n") + ("\n\n" + after if after else "") + "\n"
@@ -76,13 +76,13 @@ def split(text: str) -> Stamped:
 
 def seal(body: str, *, item: str, input_hash: str, by: str) -> str:
     """Put a stamp under a document."""
-    body = without_stamps(body).rstrip("\n")
+    body = without_stamps(_with_line_feeds(body)).rstrip("\n")
     stamp = Stamp(item=item, input=input_hash, text=text_hash(body), by=by)
     return f"{body}\n\n{stamp}\n"
 
 
 def text_hash(body: str) -> str:
-    return hashlib.sha256(body.replace("\r\n", "\n").strip("\n").encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(_with_line_feeds(body).strip("\n").encode("utf-8", "replace")).hexdigest()
 
 
 def without_stamps(text: str) -> str:
@@ -95,6 +95,10 @@ def author(models: dict[str, str]) -> str:
     if any(model.partition(":")[0] == MOCK for model in models.values()):
         return MOCK
     return _plain("+".join(models.get(role, "") for role in ("drafter", "reviewer")))
+
+
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _plain(text: str) -> str:

@@ -112,11 +112,11 @@ def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 @_quiet
 def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
     """Offer the items that wait for a decision."""
-    from agentos.model import Status  # noqa: PLC0415
+    from agentos.inbox import discussions  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
 
     with Records(_project(ctx).home.records, write=False) as records:
-        return _counted(one.item for one in records.progress().values() if one.status == Status.DISCUSS)
+        return _counted(one.progress.item for one in discussions(records))
 
 
 @_quiet

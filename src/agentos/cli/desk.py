@@ -196,16 +196,15 @@ class Desk:
     def _take_away(self, item: Item, worktree: Path, output: str | None) -> None:
         """Take the local file away once GitHub has it; what a person wrote there stays."""
         path = inside(worktree, Path(output or ""))
-        aside = path.with_name(f".{path.name}.filed")
-        path.rename(aside)
-        found = find_document(
-            worktree, Path(output or "").with_name(aside.name), item.label, self._lineage(item, worktree)
-        )
+        lineage = self._lineage(item, worktree)
+        aside = lineage.take(path, "edited")  # where it would be safe, were it a person's
+        found = find_document(worktree, aside.relative_to(worktree.resolve()), item.label, lineage)
         if found is not None and found.author is Author.OURS:
             aside.unlink()
+            with contextlib.suppress(OSError):
+                aside.parent.rmdir()
         else:
             os.link(aside, path)  # never over a file that came meanwhile
-            aside.unlink()
 
     def _tell_of_earlier(self, item: Item) -> None:
         before = [

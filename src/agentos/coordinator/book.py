@@ -26,7 +26,8 @@ from agentos.store.runfolder import RunFolder, last_findings, open_findings, rea
 P = ParamSpec("P")
 
 VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
-BEFORE_NOTES = frozenset({"load", "draft", "hold"})  # once another node starts, the notes are in the state
+TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
+HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})  # no item gets there before
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 FINAL_EVENTS = {
     Status.APPROVED: "completed",
@@ -84,6 +85,7 @@ class RunBook:
         self._console = console
         self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was at work
         self._audited: dict[str, set[tuple[Any, ...]]] = {}
+        self._at: dict[str, str] = {}  # the node each item's worker is at
         self._findings: dict[str, tuple[dict[str, Any], ...]] = {}  # open after the last review, by item
         self._started_at = timestamp()
         self.run_id = folder.run_id
@@ -180,13 +182,16 @@ class RunBook:
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
-        self.guard(self._records.begin, item, self.run_id)
+        self._at.pop(item.label, None)
+        self.guard(lambda: self._records.begin(item, self.run_id, revise=entry.revises))
 
     def at_node(self, entry: Entry, node: str, reviews: int) -> None:
         self.event("node", item=entry.item.id, node=node, reviews=reviews)
         self.guard(self._records.at_node, entry.item, node, reviews)
-        if entry.notes and node not in BEFORE_NOTES:
+        label = entry.item.label
+        if entry.notes and self._at.get(label) in TAKES_NOTES and node not in TAKES_NOTES:
             self.guard(self._records.use_notes, entry.notes, self.run_id)
+        self._at[label] = node
 
     def pass_by(self, entry: Entry) -> None:
         """Make the row of an item that does not run."""
@@ -248,6 +253,8 @@ class RunBook:
                 # Approved is what the records say is approved; the next run finds it finished.
                 status, error = Status.INTERRUPTED, str(self.storage_error)
             self.log(item.label, f"{status.value}: {output or error or ''}")
+        if status in HEARD and entry.notes:
+            self.guard(self._records.use_notes, entry.notes, self.run_id)
         if status is Status.APPROVED:
             _remove(self.checkpoint(entry))
         log = self._folder.path / f"{item.label}.log"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentos import wire
-from agentos.coordinator.plan import Entry, Step
+from agentos.coordinator.plan import Entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def make_job(
             wire.NoteData(id=note.id, text=note.text, by=note.noted_by, at=note.noted_at)
             for note in entry.notes
         ),
-        revise=entry.step is Step.REVISE,
+        revise=entry.revises,
         trail=entry.trail,
         base_urls=config.base_urls,
         mock_shell=config.mock_shell and not item.remote,

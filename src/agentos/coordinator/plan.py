@@ -40,6 +40,12 @@ class Entry:
     notes: tuple[Note, ...] = ()  # what people said that the models are to hear
     document: str | None = None  # the document that is there, from the worktree
     trail: str = ""  # the item's folder in the lineage, if not the usual one
+    begun_to_revise: bool = False
+
+    @property
+    def revises(self) -> bool:
+        """Its first draft revises the document that is there; a run that was cut off had begun so, too."""
+        return self.step is Step.REVISE or (self.step is Step.RESUME and self.begun_to_revise)
 
     @property
     def acts(self) -> bool:
@@ -122,11 +128,11 @@ def _refused(item: Item, known: Known, choice: Choice) -> Entry | None:
     if choice.mock and not (document.by_mock and document.author is Author.OURS):
         why = "was edited by a person" if document.by_mock else "is not the mock's"
         return Entry(item=item, step=Step.SKIP, reason=f"{document.path} {why}")
-    if document.author is Author.FOREIGN and not known.notes:
-        name = "revise" if item.workflow in {"lld", "issue"} else f"revise --workflow {item.workflow}"
+    under_way = known.progress is not None and item.is_input(known.progress.input_hash)
+    if document.author is Author.FOREIGN and not known.notes and not under_way:
         reason = (
-            f"{document.path} exists and was not written by agentos; 'agentos {name} {item.id}' takes it as"
-            " the basis"
+            f"{document.path} exists and was not written by agentos;"
+            f" 'agentos revise {item.label}' takes it as the basis"
         )
         return Entry(item=item, step=Step.REFUSE if choice.named else Step.SKIP, reason=reason)
     return None
@@ -153,7 +159,13 @@ def _under_way(item: Item, known: Known) -> Entry | None:
         reason = "cut off before"
     if known.notes:
         reason = f"{reason}, with {counted(len(known.notes), 'note')}"
-    return Entry(step=Step.RESUME, reason=reason, decided=known.decided, **told)  # type: ignore[arg-type]
+    return Entry(
+        step=Step.RESUME,
+        reason=reason,
+        decided=known.decided,
+        begun_to_revise=bool(progress.revise),
+        **told,  # type: ignore[arg-type]
+    )
 
 
 def _by_document(item: Item, known: Known, choice: Choice) -> Entry:

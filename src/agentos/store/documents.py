@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentos.errors import ItemFailed, StorageError
 from agentos.stamp import Stamp, Stamped, split, without_stamps
-from agentos.store.files import inside, sync_folder, write_new
+from agentos.store.files import inside, sync_folder, unfinished, write_new
 from agentos.store.lineage import Lineage
 
 MAX_DOCUMENT_BYTES = 1_000_000
@@ -107,7 +107,9 @@ def put_in_place(worktree: Path, path: Path, text: str, *, label: str, lineage: 
     for _ in range(_TRIES):
         with contextlib.suppress(OSError, ValueError):
             if read_text(target) == text:
-                return kept  # a run that was killed right after it had put it there
+                # A run that was killed right after it had put it there.
+                unfinished(target).unlink(missing_ok=True)
+                return kept
         if os.path.lexists(target):
             kept += _move_away(worktree, path, target, label, lineage)
         try:
@@ -128,9 +130,10 @@ def _move_away(worktree: Path, path: Path, target: Path, label: str, lineage: Li
         if found.by_mock and found.author is Author.OURS:
             # Nobody's work; but only if it is still that when it is gone from its place.
             aside = lineage.take(target, "mock")
-            if read_text(aside) == found.text:
-                aside.unlink()
-                return []
+            with contextlib.suppress(ValueError):
+                if read_text(aside) == found.text:
+                    aside.unlink()
+                    return []
             return [lineage.rename(aside, "edited")]
         name = lineage.take(target, "replaced" if found.author is Author.OURS else "edited")
         sync_folder(target.parent)

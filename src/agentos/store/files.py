@@ -45,19 +45,37 @@ def write_atomic(path: Path, text: str, *, mode: int | None = None) -> None:
         raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
 
 
+def unfinished(path: Path) -> Path:
+    """Where `write_new` has a file until it is whole; a killed process may leave it."""
+    return path.parent / f".{path.name}.new"
+
+
 def write_new(path: Path, text: str) -> None:
     """Make a file that is not there yet, whole or not at all; FileExistsError where there is one."""
-    temporary = path.parent / f".{path.name}.new"
+    temporary = unfinished(path)
     write_atomic(temporary, text)
     try:
         os.link(temporary, path)
         sync_folder(path.parent)
     except FileExistsError:
         raise
-    except OSError as exc:
-        raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
+    except OSError:
+        _write_exclusively(path, text)  # a file system without links
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _write_exclusively(path: Path, text: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", errors="replace"))
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise
+    except OSError as exc:
+        raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
 
 
 def sync_folder(folder: Path) -> None:

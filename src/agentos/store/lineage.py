@@ -16,6 +16,7 @@ from agentos.stamp import Stamp, split
 from agentos.store.files import inside, sync_folder, write_atomic
 
 _NUMBERED = re.compile(r"(\d{3,})-([a-z]+)\.md")
+_KEPT = ("-edited.md", "-replaced.md")
 _MAX_BYTES = 1_000_000  # of a file that is read back
 
 
@@ -39,10 +40,9 @@ class Lineage:
         """Start the trail with the item's text; return the name it will have when done."""
         first = self.active / file_name(1, kind)
         if self.active.exists():
-            just_begun = {entry.name for entry in self.active.iterdir() if entry.suffix == ".md"} <= {
-                first.name
-            }
-            if not just_begun:
+            # The item's text and a document that was kept: a run that was cut off before its first draft.
+            others = {path.name for path in self.active.iterdir() if path.suffix == ".md"} - {first.name}
+            if not all(name.endswith(_KEPT) for name in others):
                 # An earlier run of this item was given up; its trail is kept, apart from the new one.
                 self._move(self._free_name(f"{run_id} before"))
         write_atomic(first, text)

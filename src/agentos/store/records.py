@@ -8,7 +8,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from urllib.parse import quote
 from agentos.errors import StorageError
 from agentos.model import Item, Status
 from agentos.store.files import open_private
+from agentos.store.home import Home, checkpoint_files
 
 _MIGRATIONS = (
     "001-records.sql",
@@ -60,6 +61,7 @@ class Progress:
     reviews: int
     error: str | None
     updated_at: str
+    revise: int = 0  # 1: it began with the document that was there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,18 @@ class Records:
 
     def _migrate(self) -> None:
         with self._writing():
-            _migrate(self._db, self._path.parent)
+            if _migrate(self._db, self._path.parent):
+                self._rename_checkpoints_of_the_mock()
+
+    def _rename_checkpoints_of_the_mock(self) -> None:
+        """Unfinished items of the mock go on under the name that their checkpoints have now."""
+        home = Home(path=self._path.parent)
+        for one in self.of(mock=True).progress().values():
+            before = checkpoint_files(home.checkpoint(one.workflow, one.item))
+            after = checkpoint_files(home.checkpoint(one.workflow, one.item, mock=True))
+            for old, new in zip(before, after, strict=True):
+                with suppress(OSError):
+                    old.rename(new)
 
     def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         try:
@@ -335,17 +348,17 @@ class Records:
         with self._writing() as db:
             db.execute("DELETE FROM claim WHERE run_id = ?", (run_id,))
 
-    def begin(self, item: Item, run_id: str) -> None:
+    def begin(self, item: Item, run_id: str, *, revise: bool = False) -> None:
         """Note that an item is running now; what is known of an earlier run on the same input is kept."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO progress (workflow, item, mock, input_hash, run_id, status, updated_at)"
-                " VALUES (?, ?, ?, ?, ?, 'running', ?) ON CONFLICT (workflow, item, mock) DO UPDATE"
+                "INSERT INTO progress (workflow, item, mock, input_hash, run_id, revise, status, updated_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, 'running', ?) ON CONFLICT (workflow, item, mock) DO UPDATE"
                 " SET node = iif(input_hash = excluded.input_hash, node, ''),"
                 " reviews = iif(input_hash = excluded.input_hash, reviews, 0), error = NULL,"
-                " input_hash = excluded.input_hash, run_id = excluded.run_id,"
+                " input_hash = excluded.input_hash, run_id = excluded.run_id, revise = excluded.revise,"
                 " status = 'running', updated_at = excluded.updated_at",
-                (item.workflow, item.id, self._mock, item.input_hash, run_id, timestamp()),
+                (item.workflow, item.id, self._mock, item.input_hash, run_id, int(revise), timestamp()),
             )
 
     def at_node(self, item: Item, node: str, reviews: int) -> None:
@@ -647,7 +660,9 @@ def _names(row: type[Any]) -> str:
     return ", ".join(field.name for field in fields(row))
 
 
-def _migrate(db: sqlite3.Connection, home: Path) -> None:
+def _migrate(db: sqlite3.Connection, home: Path) -> bool:
+    """Bring the tables up to date; tell whether the mock's rows were told from others just now."""
+    told_apart = False
     (version,) = db.execute("PRAGMA user_version").fetchone()
     for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
         script = resources("agentos.store").joinpath("sql", name).read_text("utf-8")
@@ -656,7 +671,9 @@ def _migrate(db: sqlite3.Connection, home: Path) -> None:
                 db.execute(statement)
         if name == "006-mock.sql":
             _mark_the_mocks(db, home)
+            told_apart = True
         db.execute(f"PRAGMA user_version={number}")
+    return told_apart
 
 
 def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
@@ -673,8 +690,10 @@ def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
             for table in ("outcome", "progress", "call"):
                 db.execute(f"UPDATE {table} SET mock = 1 WHERE run_id = ?", (run,))  # noqa: S608
     db.execute(
-        "UPDATE decision SET mock = 1 WHERE EXISTS (SELECT 1 FROM progress WHERE mock = 1"
-        " AND progress.workflow = decision.workflow AND progress.item = decision.item)"
+        "WITH known AS (SELECT workflow, item, input_hash, mock FROM progress"
+        " UNION SELECT workflow, item, input_hash, mock FROM outcome)"
+        " UPDATE decision SET mock = 1 WHERE (workflow, item, input_hash, 1) IN (SELECT * FROM known)"
+        " AND (workflow, item, input_hash, 0) NOT IN (SELECT * FROM known)"
     )
 
 

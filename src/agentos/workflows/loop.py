@@ -18,6 +18,7 @@ from langgraph.types import Command, interrupt
 
 from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
+from agentos.stamp import text_hash
 from agentos.store.documents import Author, find_document, put_in_place
 from agentos.store.lineage import Lineage, file_name
 from agentos.wire import NoteData
@@ -55,6 +56,7 @@ class LoopState(TypedDict, total=False):
     noted: int  # the latest of a person's notes that was taken up
     basis: str  # the document that the first draft revises
     old_source: str  # the item's text that the basis was written for, if it was another
+    seen: str  # hash of the document in its place when it was last looked at
     log: list[dict[str, Any]]  # a line a review, for the document's review log
     held: dict[str, Any]
     output: str
@@ -95,7 +97,7 @@ def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateG
     graph.add_node("gate", nodes.gate, destinations=("draft", "review", "hold"))
     graph.add_node("review", nodes.review)
     graph.add_node("judge", nodes.judge, destinations=("draft", "review", "finalize", "hold"))
-    graph.add_node("hold", nodes.hold, destinations=("draft", "review", "finalize"))
+    graph.add_node("hold", nodes.hold, destinations=("draft", "gate", "review", "finalize"))
     graph.add_node("finalize", nodes.finalize)
     graph.add_edge(START, "load")
     graph.add_edge("draft", "gate")
@@ -142,6 +144,7 @@ class _Nodes:
             kind = "replaced" if found.author is Author.OURS else "edited"
             kept = self.lineage.keep(kind, found.text)
             update["trail"] = 2
+            update["seen"] = text_hash(found.text)
             if kind == "edited":
                 self.tools.say(f"{output} was {_WRITTEN[found.author]}; kept as {kept} in the lineage")
         if found is None or not self.context.revise:
@@ -156,6 +159,27 @@ class _Nodes:
                 update=update | {"draft": found.basis, "noted": max(note.id for note in notes)}, goto="gate"
             )
         return Command(update=update, goto="draft")
+
+    def _edits(self, state: LoopState, *, asked: bool) -> LoopState:
+        """What a person wrote into the document since it was last looked at becomes the draft.
+
+        `asked`: the person wants the document reviewed as it is, changed since or not.
+        """
+        output = self.document.output
+        found = find_document(self.context.worktree, output, self.context.item.label, self.lineage)
+        if found is None or found.text is None or found.author is Author.OURS:
+            return {}
+        seen = text_hash(found.text)
+        if seen == state.get("seen") and not asked:
+            return {}
+        kept = self.lineage.keep("edited", found.text)
+        self.tools.say(f"{output} was {_WRITTEN[found.author]}; kept as {kept} in the lineage")
+        return {
+            "draft": found.basis,
+            "basis": found.basis,
+            "seen": seen,
+            "trail": self.lineage.next_number() - 1,
+        }
 
     def _earlier(self, state: LoopState) -> Earlier:
         return Earlier(document=state.get("basis", ""), source=state.get("old_source", ""))
@@ -328,13 +352,18 @@ class _Nodes:
     def _limit_text(self, state: LoopState) -> str:
         return f"not approved after {counted(state['reviews'], 'review')}"
 
-    def hold(self, state: LoopState) -> Command[Literal["draft", "review", "finalize"]]:
+    def hold(self, state: LoopState) -> Command[Literal["draft", "gate", "review", "finalize"]]:
         """Wait here until a person or a later run makes it possible to go on; runs again with each run."""
         held = state["held"]
         anew: LoopState = {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
         decision = self.context.decision
-        if self._unheard(state):
-            return Command(update=anew, goto="draft")
+        if unheard := self._unheard(state):
+            only_asked = not any(note.text for note in unheard)
+            edits = self._edits(state, asked=only_asked)
+            if only_asked and edits:
+                heard: LoopState = {"noted": max(note.id for note in unheard), "drafts": state["drafts"]}
+                return Command(update=anew | edits | heard, goto="gate")
+            return Command(update=anew | edits, goto="draft")
         if held["status"] == "discuss":
             if decision is None or decision.reviews != state["reviews"]:
                 interrupt(held)
@@ -345,7 +374,8 @@ class _Nodes:
             log = [*state["log"], told]
             if decision.answer == "approve":
                 return Command(update={"verdict": Verdict.APPROVED.value, "log": log}, goto="finalize")
-            return Command(update=anew | {"note": decision.note, "log": log}, goto="draft")
+            edits = self._edits(state, asked=False)
+            return Command(update=anew | edits | {"note": decision.note, "log": log}, goto="draft")
         later_run = held["run"] != self.context.run_id
         if held["status"] == "needs_revision":
             raised = not held["stuck"] and not self._used_up(state)

@@ -202,8 +202,9 @@ def test_without_its_trail_a_document_of_the_first_version_counts_as_edited(
 @pytest.mark.parametrize(
     ("body", "basis"),
     [
-        (f"# T\n\nText.\n{LOG}", "# T\n\nText.\n\n"),
-        (f"# T\n{LOG}\n### Follow-ups\n\n- x\n\n## Mine\n\nMore.\n", "# T\n\n## Mine\n\nMore.\n"),
+        (f"# T\n\nText.\n{LOG}", "# T\n\nText.\n"),
+        (f"# T\n{LOG}\n### Follow-ups\n\n- Tier 2 x\n\n## Mine\n\nMore.\n", "# T\n\n## Mine\n\nMore.\n"),
+        (f"# T\n{LOG}\nBy hand.\n", "# T\n\nBy hand.\n"),
         ("# T\n\nAbout our ## Review Log\n", "# T\n\nAbout our ## Review Log\n"),
         ("# T\n\n### Review Log\n\nx\n", "# T\n\n### Review Log\n\nx\n"),
         ("", ""),
@@ -354,9 +355,6 @@ def test_a_version_written_after_it_was_kept_at_the_beginning_is_kept_too(
     assert tree.trail() == {"002-edited.md": EDITED.encode(), "003-edited.md": b"# In the last moment\n"}
 
 
-@pytest.mark.xfail(
-    reason="a ValueError of read_text is not caught: store/documents.py, _move_away", raises=ValueError
-)
 def test_the_mocks_document_that_becomes_binary_in_the_last_moment_is_kept(
     tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,7 +428,6 @@ def test_killed_while_the_new_one_was_written(tree: Tree, left: str) -> None:
     assert tree.beside() == [NAME.name]
 
 
-@pytest.mark.xfail(reason="the hidden file stays beside the document: store/documents.py, put_in_place")
 def test_killed_before_the_hidden_file_was_taken_away(tree: Tree) -> None:
     hidden = tree.target.with_name(f".{NAME.name}.new")
     hidden.write_text(NEW)

@@ -503,6 +503,7 @@ def paid(life: str, *, run_id: str = "run-1", one: str = "1", usd: float = 1.0) 
         tokens_in=10,
         tokens_out=20,
         usd=usd,
+        model="a:x",
     )
 
 
@@ -548,8 +549,9 @@ def test_the_history_of_what_items_took_is_of_one_world(records: Records) -> Non
     for world, life in ((records, "a"), (records.of(mock=True), "b")):
         world.pay(paid(life, run_id=f"run-{life}"))
     approve(records.of(mock=True), item("1"))
-    assert records.tokens_of_items("lld") == []
-    assert records.of(mock=True).tokens_of_items("lld") == [{"drafter": (10, 20)}]
+    assert records.tokens_of_items("lld", drafter="a:x", reviewer="b:y") == []
+    [found] = records.of(mock=True).tokens_of_items("lld", drafter="a:x", reviewer="b:y")
+    assert found == {"drafter": Taken(calls=1, tokens_in=10, tokens_out=20)}
 
 
 @pytest.mark.parametrize("filing", [False, True])
@@ -780,9 +782,6 @@ def test_the_version_before_is_taken_over_once_and_then_written_to(tmp_path: Pat
         assert list(records.notes()) == [("lld", "r1-done")]
 
 
-@pytest.mark.xfail(
-    reason="only decisions with a mock's progress are marked: store/records.py, _mark_the_mocks"
-)
 def test_an_answer_to_the_mock_is_no_answer_to_a_real_review(tmp_path: Path) -> None:
     path = old_database(tmp_path, {"m1": "mock"})
     done = item("m1-done")

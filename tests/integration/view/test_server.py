@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from agentos.inbox import answer_discussion, discussions
 from agentos.model import Item, Status
+from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
 from agentos.view.guard import Door, Guard
@@ -127,7 +128,7 @@ def client(home: Home, worktree: Path, failures: list[tuple[str, Exception]]) ->
         make_view(
             home=home,
             worktree=worktree,
-            lineage_folder="docs/lineage",
+            folders=Settings().folders,
             failed=lambda path, exc: failures.append((path, exc)),
         )
     )
@@ -383,8 +384,9 @@ def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree:
         raise KeyError("inner detail")
 
     view = View(
-        name="project",
+        worktree=Path("project"),
         home=home,
+        folders=Settings().folders,
         shelf=Shelf(home.runs, broken),
         inbox=Inbox(home=home, worktree=worktree, lineage_folder="docs/lineage"),
         failed=lambda path, exc: failures.append((path, exc)),

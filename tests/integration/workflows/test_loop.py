@@ -679,9 +679,6 @@ def test_a_file_that_comes_in_the_way_is_kept_in_the_trail_and_replaced(world: W
     assert world.trail()[-1] == "005-final.md"
 
 
-@pytest.mark.xfail(
-    reason="what load kept makes its trail look given up: store/lineage.py, begin", raises=ValueError
-)
 def test_a_beginning_that_is_cut_off_after_it_kept_a_document_leaves_one_trail(world: World) -> None:
     world.put_in_the_way()
     with pytest.raises(StopRequested):

@@ -26,9 +26,10 @@ CREATE TABLE progress_of_both (
     error TEXT,
     updated_at TEXT NOT NULL,
     mock INTEGER NOT NULL DEFAULT 0,
+    revise INTEGER NOT NULL DEFAULT 0, -- it began with the document that was there
     PRIMARY KEY (workflow, item, mock)
 ) STRICT;
-INSERT INTO progress_of_both SELECT *, 0 FROM progress;
+INSERT INTO progress_of_both SELECT *, 0, 0 FROM progress;
 DROP TABLE progress;
 ALTER TABLE progress_of_both RENAME TO progress;
 
