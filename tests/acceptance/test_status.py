@@ -11,7 +11,7 @@ from agentos.inbox import Discussion, next_command
 from agentos.model import Item, Status
 from agentos.report.summary import KeyRow
 from agentos.store.records import FilingState, Progress, Records
-from agentos.store.runfolder import was_mocked
+from agentos.store.runfolder import was_mock
 from harness.project import Project
 
 
@@ -40,7 +40,7 @@ def test_after_a_killed_run_the_events_tell_whether_it_was_mocked(
     tmp_path: Path, provider: str, mock: bool
 ) -> None:
     run = killed_run(tmp_path, {"event": "leased", "item": "1", "provider": provider})
-    assert was_mocked(run) is mock
+    assert was_mock(run) is mock
 
 
 @pytest.mark.parametrize("mock", [False, True])

@@ -357,13 +357,8 @@ class _Nodes:
         held = state["held"]
         anew: LoopState = {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
         decision = self.context.decision
-        if unheard := self._unheard(state):
-            only_asked = not any(note.text for note in unheard)
-            edits = self._edits(state, asked=only_asked)
-            if only_asked and edits:
-                heard: LoopState = {"noted": max(note.id for note in unheard), "drafts": state["drafts"]}
-                return Command(update=anew | edits | heard, goto="gate")
-            return Command(update=anew | edits, goto="draft")
+        if self._unheard(state):
+            return self._sent_back(state, anew)
         if held["status"] == "discuss":
             if decision is None or decision.reviews != state["reviews"]:
                 interrupt(held)
@@ -387,6 +382,16 @@ class _Nodes:
         if not later_run:
             interrupt(held)
         return Command(update=anew, goto="review" if state["unreadable"] else "draft")
+
+    def _sent_back(self, state: LoopState, anew: LoopState) -> Command[Literal["draft", "gate"]]:
+        """A person has sent an item back that had stopped, with notes or for a review of their edits."""
+        unheard = self._unheard(state)
+        only_asked = not any(note.text for note in unheard)
+        edits = self._edits(state, asked=only_asked)
+        if only_asked and edits:
+            heard: LoopState = {"noted": max(note.id for note in unheard)}
+            return Command(update=anew | edits | heard, goto="gate")
+        return Command(update=anew | edits, goto="draft")
 
     def finalize(self, state: LoopState) -> LoopState:
         output = self.document.output
