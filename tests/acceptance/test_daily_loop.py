@@ -461,7 +461,7 @@ def test_edits_are_reviewed_as_they_are_also_where_a_run_had_stopped(designed: B
     since = len(designed.provider.asked)
     told = designed.run("revise", "3105")
     assert told.code == Exit.OK
-    assert "your edits are reviewed with its next run" in told.said
+    assert "its next run reviews your edits" in told.said
     paid, done = designed.paid("lld", "3105")
     assert done.code == Exit.OK, done
     assert designed.kept(edited)
@@ -602,7 +602,7 @@ def test_a_foreign_document_is_passed_by_or_refused(bench: Bench) -> None:
     assert bench.project.row("7")["status"] == "skipped"
     refused = bench.free("lld", "7")
     assert refused.code == Exit.FAILED, refused
-    assert "was not written by agentos; 'agentos revise 7' takes it as the basis" in refused.said
+    assert "was not written by agentos; 'agentos revise LLD-7' takes it as the basis" in refused.said
     assert bench.free("lld", "7", "--fresh").code == Exit.FAILED
     assert bench.document(7).read_text() == FOREIGN
 

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from agentos.stamp import Stamp, split
@@ -44,7 +45,7 @@ class Lineage:
             others = {path.name for path in self.active.iterdir() if path.suffix == ".md"} - {first.name}
             if not all(name.endswith(_KEPT) for name in others):
                 # An earlier run of this item was given up; its trail is kept, apart from the new one.
-                self._move(self._free_name(f"{run_id} before"))
+                self._move(self._free_name(run_id and f"{run_id} before"))
         write_atomic(first, text)
         return self._free_name(run_id)
 
@@ -140,6 +141,10 @@ class Lineage:
         write_atomic(folder / file_name(number, "filed"), f"{text}\n\n{stamp}\n")
 
     def _free_name(self, run_id: str) -> str:
+        """A name of its own for every real run; the mock writes the same each time, and counts its trails."""
+        if not run_id:
+            counted = (self.name if number == 1 else f"{self.name}-{number}" for number in count(1))
+            return next(name for name in counted if not self._done(name).exists())
         digest = hashlib.sha256(f"{run_id} {self.name}".encode()).hexdigest()
         names = (f"{self.name}-{digest[:length]}" for length in range(6, 64))
         return next(name for name in names if not self._done(name).exists())

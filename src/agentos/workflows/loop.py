@@ -18,7 +18,7 @@ from langgraph.types import Command, interrupt
 
 from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
-from agentos.stamp import text_hash
+from agentos.stamp import MOCK, author, text_hash
 from agentos.store.documents import Author, find_document, put_in_place
 from agentos.store.lineage import Lineage, file_name
 from agentos.wire import NoteData
@@ -134,7 +134,8 @@ class _Nodes:
         del state  # nothing is known yet
         item, output = self.context.item, self.document.output
         found = find_document(self.context.worktree, output, item.label, self.lineage)
-        name = self.lineage.begin(self.document.source_name, item.text, self.context.run_id)
+        mocked = author(dict(self.context.models)) == MOCK
+        name = self.lineage.begin(self.document.source_name, item.text, "" if mocked else self.context.run_id)
         update: LoopState = {"lineage": name, "trail": 1}
         if (
             found is not None
@@ -383,7 +384,9 @@ class _Nodes:
             interrupt(held)
         return Command(update=anew, goto="review" if state["unreadable"] else "draft")
 
-    def _sent_back(self, state: LoopState, anew: LoopState) -> Command[Literal["draft", "gate"]]:
+    def _sent_back(
+        self, state: LoopState, anew: LoopState
+    ) -> Command[Literal["draft", "gate", "review", "finalize"]]:
         """A person has sent an item back that had stopped, with notes or for a review of their edits."""
         unheard = self._unheard(state)
         only_asked = not any(note.text for note in unheard)

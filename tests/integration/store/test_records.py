@@ -388,12 +388,19 @@ def test_an_item_is_measured_by_its_latest_start_and_what_failed_in_it(records: 
 
 def test_records_from_before_models_were_noted_are_kept_and_not_measured(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
-    with Records(path) as records:
-        pay(records, item(), "drafter")
-        approve(records, item())
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("ALTER TABLE call DROP COLUMN model")
-        db.execute(f"PRAGMA user_version={_MIGRATIONS.index('005-models.sql')}")
+        before = _MIGRATIONS.index("005-models.sql")
+        for name in _MIGRATIONS[:before]:
+            db.executescript(resources("agentos.store").joinpath("sql", name).read_text("utf-8"))
+        db.execute(f"PRAGMA user_version={before}")
+        db.execute(
+            "INSERT INTO outcome (workflow, item, input_hash, run_id, reviews, finished_at)"
+            " VALUES ('lld', '42', 'x', 'run-1', 1, '2026')"
+        )
+        db.execute(
+            "INSERT INTO call (life, role, number, run_id, workflow, item, tokens_in, tokens_out, counts)"
+            " VALUES ('a', 'drafter', 1, 'run-1', 'lld', '42', 5, 10, 0)"
+        )
     for write in (False, True):
         with Records(path, write=write) as records:
             assert records.tokens_of_items("lld", **MODELS) == []
