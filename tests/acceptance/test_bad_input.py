@@ -224,7 +224,7 @@ def test_records_and_checkpoints_that_are_damaged(project: Project) -> None:
     project.issue(1, mock="verdicts=DISCUSS")
     assert project.lld("1").code == 3
     assert project.run("decide", "1", "--revise").code == 0
-    checkpoint = project.home / "checkpoints" / "lld_workflow_1.db"
+    checkpoint = project.home / "checkpoints" / "lld_workflow_1.mock.db"
     checkpoint.write_bytes(b"this is no database" * 100)
     result = project.lld("1")
     assert result.code == 1, result.text

@@ -300,7 +300,7 @@ def test_home_is_private_and_can_be_elsewhere(project: Project, tmp_path: Path) 
     }
     assert json.loads((project.runs()[0] / "summary.json").read_text("utf-8"))["items"][0][
         "checkpoint"
-    ] == str(project.home / "checkpoints" / "lld_workflow_1.db")
+    ] == str(project.home / "checkpoints" / "lld_workflow_1.mock.db")
 
 
 @pytest.mark.parametrize("folder", ["../outside", "/etc"])

@@ -129,7 +129,7 @@ def test_issues_from_github_become_designs(repo: Repo) -> None:
     assert "skipped" in repo.run("lld", "--all").said
     repo.github.issues[2]["body"] = "Something else."
     changed = repo.run("lld", "--all", "--dry-run")
-    assert "LLD-2 would start anew (its text changed since)" in changed.said
+    assert "LLD-2 would be revised (its text changed since)" in changed.said
 
 
 def test_named_issues_are_read_one_by_one_also_closed_ones(repo: Repo) -> None:
@@ -274,13 +274,13 @@ def test_a_link_or_a_foreign_file_in_the_place_of_the_document_is_not_filed(repo
     document.unlink()
     document.symlink_to(secret)
     linked = repo.run("issue", "dark-mode", "--yes")
-    assert linked.code == Exit.ATTENTION
-    assert "it is a link" in linked.said
+    assert linked.code == Exit.FAILED
+    assert "was not written by agentos" in linked.said
     document.unlink()
     document.write_text("Something of my own.\n")
     foreign = repo.run("issue", "dark-mode", "--yes")
-    assert foreign.code == Exit.ATTENTION
-    assert "not the document that was approved" in foreign.said
+    assert foreign.code == Exit.FAILED
+    assert "was not written by agentos" in foreign.said
     assert repo.github.issues == {}
     document.write_text(text)
     assert repo.run("issue", "dark-mode", "--yes").code == Exit.OK
@@ -347,7 +347,7 @@ def waiting(repo: Repo) -> list[Path]:
 def test_the_mock_never_files(repo: Repo) -> None:
     repo.project.brief("dark-mode")
     assert repo.run("issue", "--all", "--mock", "--yes", "--file").code == Exit.OK
-    assert repo.run("issue", "--all", "--yes").code == Exit.OK
+    assert repo.run("issue", "--all", "--yes", "--reviewer", "mock:reviewer").code == Exit.OK
     assert repo.github.requests == []
 
 

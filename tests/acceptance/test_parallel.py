@@ -195,7 +195,7 @@ class TestEnvironment:
         }
         for number, environment in seen.items():
             assert environment["AGENTOS_WORKFLOW_DB"] == str(
-                either.home / "checkpoints" / f"lld_workflow_{number}.db"
+                either.home / "checkpoints" / f"lld_workflow_{number}.mock.db"
             )
             assert "leak" not in "\n".join(either.log(f"LLD-{number}"))
             for name, text in environment.items():

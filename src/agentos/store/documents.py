@@ -51,7 +51,7 @@ def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> F
     target = inside(worktree, path)
     try:
         text = read_text(target)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):
         return Found(path=str(path), author=Author.FOREIGN, stamp=None, text=None)

@@ -286,7 +286,7 @@ EDITED = there(Author.EDITED)
 FOREIGN = there(Author.FOREIGN)
 MOCKS = there(stamp=BY_MOCK)
 MOCKS_EDITED = there(Author.EDITED, BY_MOCK)
-STRANGER = f"{PATH} exists and was not written by agentos; 'agentos revise 42' takes it as the basis"
+STRANGER = f"{PATH} exists and was not written by agentos; 'agentos revise LLD-42' takes it as the basis"
 STAMPED = f"stamped: {PATH}"
 
 
@@ -299,7 +299,8 @@ STAMPED = f"stamped: {PATH}"
         (having(FOREIGN), FRESH, Step.SKIP, STRANGER),
         (having(FOREIGN), Choice(fresh=True, named=True), Step.REFUSE, STRANGER),
         (having(FOREIGN, outcome=OUTCOME), NAMED, Step.REFUSE, STRANGER),
-        (having(FOREIGN, progress=progress("failed")), NAMED, Step.REFUSE, STRANGER),
+        (having(FOREIGN, progress=progress("failed")), NAMED, Step.RESUME, "failed before"),
+        (having(FOREIGN, progress=progress("failed", text="old")), NAMED, Step.REFUSE, STRANGER),
         (having(FOREIGN, notes=(note(),)), ALL, Step.REVISE, "1 note"),
         (having(FOREIGN, notes=(note(""),)), NAMED, Step.REVISE, "1 note"),
         (having(FOREIGN, notes=(note(),)), FRESH, Step.ANEW, "--fresh"),
@@ -365,7 +366,7 @@ def test_the_document_that_is_there_decides(known: Known, choice: Choice, step: 
 
 def test_how_to_take_a_foreign_document_is_told_for_workflows_of_others() -> None:
     entry = plan_one(having(FOREIGN), one=replace(item(), workflow="adr"))
-    assert "'agentos revise --workflow adr 42'" in entry.reason
+    assert "'agentos revise LLD-42'" in entry.reason
 
 
 @pytest.mark.parametrize("known", [Known(), having(OURS), APPROVED, stopped("failed")])
