@@ -213,6 +213,7 @@ def test_init_sets_up_and_never_overwrites(make_project: Callable[[str], Project
     }
 
 
+@pytest.mark.slow
 def test_the_demo_shows_every_ending(make_project: Callable[[str], Project]) -> None:
     outer = make_project("demo")
     assert outer.run("init", "--demo", "backlog").code == 0

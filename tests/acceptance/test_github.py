@@ -288,6 +288,7 @@ def test_a_link_or_a_foreign_file_in_the_place_of_the_document_is_not_filed(repo
     assert secret.read_text() == text
 
 
+@pytest.mark.slow
 def test_an_unknown_filing_is_not_forgotten_when_its_brief_changes(repo: Repo) -> None:
     repo.project.brief("dark-mode")
     repo.github.next_posts(fakegithub.CREATE_502)
@@ -360,6 +361,7 @@ def test_a_github_that_breaks_off_gets_one_issue(repo: Repo, mode: str) -> None:
     assert len(repo.github.issues) == 1
 
 
+@pytest.mark.slow
 def test_unknown_stays_unknown_until_github_can_be_asked(repo: Repo) -> None:
     repo.project.brief("dark-mode")
     repo.github.next_posts(fakegithub.CREATE_502)
@@ -373,6 +375,7 @@ def test_unknown_stays_unknown_until_github_can_be_asked(repo: Repo) -> None:
     assert len(repo.github.issues) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [fakegithub.CREATE_HANG, fakegithub.HANG])
 def test_a_coordinator_killed_while_it_files_goes_on_with_one_issue(
     repo: Repo, sent: fakegithub.Fault

@@ -202,6 +202,7 @@ def test_no_usable_key_is_an_exit_code_of_its_own(simulated: Make, project: Proj
     assert service.lld("--all").code == 4
 
 
+@pytest.mark.slow
 def test_overload_blames_no_key_and_is_bounded(simulated: Make, project: Project) -> None:
     service = simulated(key(1), key(2), faults=("503,first=1",), latency=0.02)
     items(project, 1)

@@ -3,6 +3,8 @@
 import re
 import shlex
 
+import pytest
+
 from agentos.errors import Exit
 from harness.project import Project, Result
 
@@ -39,6 +41,7 @@ def test_after_every_ending_the_next_commands_get_the_run_further(project: Proje
     assert project.row("2")["status"] == "approved"
 
 
+@pytest.mark.slow
 def test_after_a_stop_the_next_command_goes_on_with_the_same_flags(project: Project) -> None:
     for number in range(1, 4):
         project.issue(number, mock="latency=0.6")

@@ -90,6 +90,7 @@ def calls(project: Project, role: str) -> list[dict[str, Any]]:
     return [one for one in found if one["role"] == role]
 
 
+@pytest.mark.slow
 def test_a_backlog_gets_through_every_passing_fault(service: Make, project: Project) -> None:
     # Those that slow down all calls come last, so that the waits are one wait.
     faults = ("length", "reset", "garbage", "500", "drip,seconds=0.001", "429,seconds=1", "overload")
@@ -159,6 +160,7 @@ def test_a_rejected_key_is_left_out_and_all_rejected_is_exit_4(service: Make, pr
     assert project.row("4")["status"] == "paused"
 
 
+@pytest.mark.slow
 # One format is enough: the watchdog knows none, and the deadline of a call is tested in test_http_providers.
 @pytest.mark.parametrize("service", ["openai"], indirect=True)
 def test_a_server_that_drips_for_ever_costs_its_item_its_time_and_no_other(

@@ -257,6 +257,7 @@ def test_context_that_cannot_be_given_is_refused_before_any_call(
 # Completion
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_commands_flags_and_items(project: Project) -> None:
     for number in (1, 2, 10):

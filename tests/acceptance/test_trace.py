@@ -68,6 +68,7 @@ def test_a_collector_that_is_gone_changes_nothing_but_a_line(project: Project) -
     assert lines(project)
 
 
+@pytest.mark.slow
 def test_workers_get_the_trace_and_langsmith_only_where_it_is_asked_for(project: Project) -> None:
     project.issue(1, mock='sh="env"')
     env = {

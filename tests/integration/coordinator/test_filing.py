@@ -583,6 +583,7 @@ STEPS = ("before_intent", "after_intent", "after_create", "before_result", "afte
 ANSWERS = ("ok", "create-502", "create-hang", "create-close", "502", "secondary")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_with_any_answer_there_is_one_issue(

@@ -287,6 +287,41 @@ def test_an_answer_is_recorded_as_the_command_records_it(  # noqa: PLR0917 - fix
     assert found["answered"][0]["decided"]["answer"] == answer
 
 
+def test_an_item_is_sent_back_with_a_note(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    said = client.post("/api/revise/LLD-43", json={"note": " Use the cache. "})
+    assert said.status_code == 200, said.text
+    assert said.json() == {
+        "label": "LLD-43",
+        "told": "LLD-43: your note goes to both models with its next run.",
+        "command": "agentos lld 43",
+    }
+    with Records(home.records, write=False) as records:
+        [note] = records.notes()["lld", "43"]
+    assert note.text == "Use the cache."
+
+
+@pytest.mark.parametrize(
+    ("label", "body", "status"),
+    [
+        ("LLD-43", {"note": ""}, 409),  # nothing was edited, so there is nothing to review
+        ("LLD-44", {"note": "x"}, 409),
+        ("LLD-43", {"note": 1}, 400),
+        ("LLD-43", {"note": "x", "by": "root"}, 400),
+        ("LLD-43", [], 400),
+        ("LLD-43", {"note": "x" * 20_001}, 400),
+    ],
+)
+def test_what_cannot_be_sent_back_is_refused(  # noqa: PLR0917 - fixtures
+    client: TestClient, home: Home, worktree: Path, label: str, body: Any, status: int
+) -> None:
+    wait_for_a_person(home, worktree)
+    said = client.post(f"/api/revise/{label}", json=body)
+    assert (said.status_code, "error" in said.json()) == (status, True), said.text
+    with Records(home.records, write=False) as records:
+        assert records.notes() == {}
+
+
 def test_half_a_character_breaks_nothing(client: TestClient, home: Home, worktree: Path) -> None:
     wait_for_a_person(home, worktree)
     audit = home.runs / RUN / "workflow-audit-43.jsonl"
