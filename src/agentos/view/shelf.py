@@ -178,6 +178,7 @@ class _Tally:
         return {
             "run_id": self.run.name,
             "workflow": self._workflow,
+            "mock": self._begun.get("mock") is True,
             "live": live,
             "started_at": self._begun.get("time"),
             "wall_seconds": None,
@@ -236,6 +237,7 @@ def _summary_row(run_id: str, summary: dict[str, Any]) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "workflow": summary.get("workflow"),
+        "mock": summary.get("mock") is True,
         "live": False,
         "started_at": summary.get("started_at"),
         "wall_seconds": summary.get("wall_seconds"),

@@ -80,6 +80,7 @@ def test_a_row_comes_from_the_summary(runs: Path) -> None:
         {
             "run_id": RUN,
             "workflow": "lld",
+            "mock": False,
             "live": False,
             "started_at": "2026-11-16T00:37:24.655Z",
             "wall_seconds": 8.6,

@@ -194,6 +194,7 @@
         link.append(
           element("span", { class: "v-row-head" },
             element("span", { class: "v-row-name", text: run.workflow || "run" }),
+            run.mock ? element("span", { class: "v-tag", text: "mock" }) : null,
             run.live ? element("span", { class: "v-tag", data: { kind: "live" }, text: "live" }) : null,
             !run.live && run.exit_code === null ? element("span", { class: "v-tag", data: { kind: "bad" }, text: "cut off" }) : null,
             run.exit_code ? element("span", { class: "v-tag", text: `exit ${run.exit_code}` }) : null),
@@ -214,6 +215,7 @@
         link.append(
           element("span", { class: "v-row-head" },
             element("span", { class: "v-row-name", text: one.label }),
+            one.mock ? element("span", { class: "v-tag", text: "mock" }) : null,
             one.decided ? element("span", { class: "v-tag", text: "decided" }) : null),
           element("span", { class: "v-row-facts", text: one.title }),
           element("span", { class: "v-row-time", text: told })),
@@ -446,7 +448,7 @@
 
   function discussion(one, changing) {
     const head = element("header", { class: "v-item-head" },
-      element("p", { class: "v-note" }, `${one.label} · ${one.workflow} · after ${counted(one.reviews, "review")} · `,
+      element("p", { class: "v-note" }, `${one.label}${one.mock ? " (mock)" : ""} · ${one.workflow} · after ${counted(one.reviews, "review")} · `,
         element("a", { href: address({ page: "runs", run: one.run_id }), text: "its run" }), " · ",
         element("a", { href: address({ page: "runs", run: one.run_id, log: one.label }), text: "its log" })),
       element("h1", { id: "item-title", text: one.title || one.label }));
