@@ -128,7 +128,7 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
         try:
             place = Folder(worktree=worktree, path=folder, workflow=workflow, prefix=prefix, id_of=id_of)
             items = list_files(place)
-            pending = _pending(items, workflow, home, worktree, settings)
+            pending, mocked = _pending(items, workflow, home, worktree, settings)
         except AgentosError as exc:
             fix = f"ls -la {quote(str(worktree / folder))}"
             yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
@@ -140,6 +140,7 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
             yield Check(section="project", name=name, text=text, fix=fix)
             continue
         told = f"{counted(len(items), what)} in {folder}, {pending} to do"
+        told += f" ({mocked} so far by the mock alone)" if mocked else ""
         yield Check(section="project", name=name, text=told)
         bad = [item.problem for item in items if item.problem is not None]
         if bad:
@@ -155,10 +156,10 @@ def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Itera
 
 def _pending(
     items: Sequence[Item], workflow: str, home: Home | None, worktree: Path, settings: Settings
-) -> int:
-    """Count what a real run would take up, as far as documents and records tell."""
+) -> tuple[int, int]:
+    """Count what a real run would take up, and which of it the mock has done, by documents and records."""
     if home is None:
-        return sum(item.problem is None for item in items)
+        return sum(item.problem is None for item in items), 0
     with Records(home.records, write=False) as records:
         known = survey(
             find_workflow(workflow),
@@ -168,7 +169,9 @@ def _pending(
             folders=settings.folders,
             filing=workflow == "issue",
         )
-    return sum(entry.runs for entry in make_plan(items, known, Choice()))
+    plan = make_plan(items, known, Choice())
+    documents = [known[entry.item.id].document for entry in plan if entry.runs]
+    return len(documents), sum(one is not None and one.by_mock for one in documents)
 
 
 def _check_template(worktree: Path, kind: str, template: str) -> Check:
