@@ -43,7 +43,7 @@ step "A person decides the one that asked"
 run 0 agentos decide LLD-43 --approve --note "Legal agrees to 30 days"
 run 0 agentos lld 43 --mock
 
-step "Approved items are passed by; a changed one is pending again"
+step "Approved items are skipped; a changed issue has its design revised"
 printf '\nAlso offer Excel.\n' >> issues/active/41-export-as-csv.md
 run 0 agentos lld 41 42 --mock
 
