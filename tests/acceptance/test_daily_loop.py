@@ -314,7 +314,7 @@ def test_nothing_of_the_mock_counts_for_a_real_run(bench: Bench) -> None:
     for item in (1, 2):
         assert is_stamped_by(bench.document(item), "mock")
     mocked = {item: bench.document(item).read_text() for item in (1, 2)}
-    assert to_do(bench) == "2 issues in issues/active, 2 to do"
+    assert to_do(bench) == "2 issues in issues/active, 2 to do (2 so far by the mock alone)"
     assert {row["action"] for row in bench.plan().values()} == {"start"}
     paid, done = bench.paid("lld", "--all", "-j2")
     assert (paid, done.code) == (4, Exit.OK), done
