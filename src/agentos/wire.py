@@ -191,6 +191,7 @@ class Ended(Message):
     reviews: int = 0
     output: str | None = None
     error: str | None = None
+    noted: int | None = None  # the latest of a person's notes that the models were told; None is all
 
 
 ToWorker = Annotated[Job | Leased | LeaseRefused | Drain, Field(discriminator="type")]

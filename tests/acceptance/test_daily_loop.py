@@ -517,6 +517,50 @@ def test_a_failed_item_goes_on_with_a_note(bench: Bench) -> None:
     assert heard(bench, since, "Mention the numbat.") == {"drafter": 1, "reviewer": 1}
 
 
+def approved_and_cut_off(bench: Bench) -> None:
+    """Leave item 7 where a kill right after its approval does: paid for, judged, not yet in its place."""
+    bench.project.issue(7)
+
+    def stand_in_the_way(one: Asked) -> None:
+        if one.role == "reviewer":
+            bench.document(7).mkdir(parents=True)
+
+    bench.provider.during = stand_in_the_way
+    assert bench.run("lld", "7").code == Exit.FAILED
+    bench.provider.during = None
+    assert bench.provider.calls() == 2
+    bench.document(7).rmdir()
+
+
+def test_a_note_on_an_item_that_was_cut_off_after_its_approval_is_heard(bench: Bench) -> None:
+    approved_and_cut_off(bench)
+    assert bench.free("revise", "7", "--note", "Mention the numbat.").code == Exit.OK
+    since = len(bench.provider.asked)
+    paid, done = bench.paid("lld", "7")
+    assert (paid, done.code) == (2, Exit.OK), done
+    assert heard(bench, since, "Mention the numbat.") == {"drafter": 1, "reviewer": 1}
+    assert bench.free("lld", "--all").code == Exit.OK
+
+
+def test_a_document_written_after_a_cut_off_approval_is_reviewed_when_asked(bench: Bench) -> None:
+    approved_and_cut_off(bench)
+    mine = "# Mine\n\n**Issue:** #7\n\n## Context\n\nA quokka.\n\n## Proposed Changes\n\n1. All.\n"
+    bench.document(7).write_text(mine)
+    assert bench.free("revise", "7").code == Exit.OK
+    since = len(bench.provider.asked)
+    done = bench.run("lld", "7")
+    assert done.code == Exit.OK, done
+    assert any("A quokka." in one for one in bench.provider.of("reviewer", since))
+    assert bench.kept(mine)
+    assert bench.free("lld", "--all").code == Exit.OK
+
+
+def test_a_cut_off_approval_without_a_word_since_costs_nothing_more(bench: Bench) -> None:
+    approved_and_cut_off(bench)
+    assert bench.free("lld", "7").code == Exit.OK
+    assert is_stamped_by(bench.document(7), REAL)
+
+
 def test_an_item_in_discussion_goes_on_with_a_note(bench: Bench) -> None:
     bench.project.issue(7)
     bench.provider.verdicts.append("DISCUSS")

@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
 TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
-HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})  # no item gets there before
+HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 FINAL_EVENTS = {
     Status.APPROVED: "completed",
@@ -233,6 +233,7 @@ class RunBook:
         verdict: str | None = None,
         reviews: int = 0,
         output: str | None = None,
+        noted: int | None = None,
     ) -> None:
         """Record how an item ended, first where it counts, then where it is shown."""
         item = entry.item
@@ -253,8 +254,9 @@ class RunBook:
                 # Approved is what the records say is approved; the next run finds it finished.
                 status, error = Status.INTERRUPTED, str(self.storage_error)
             self.log(item.label, f"{status.value}: {output or error or ''}")
-        if status in HEARD and entry.notes:
-            self.guard(self._records.use_notes, entry.notes, self.run_id)
+        heard = [note for note in entry.notes if noted is None or note.id <= noted]
+        if status in HEARD and heard:
+            self.guard(self._records.use_notes, heard, self.run_id)
         if status is Status.APPROVED:
             _remove(self.checkpoint(entry))
         log = self._folder.path / f"{item.label}.log"

@@ -283,6 +283,7 @@ class ParallelCoordinator:
             verdict=verdict,
             reviews=reviews,
             output=ended.output if ended else None,
+            noted=ended.noted if ended else None,
         )
 
     # What workers say.

@@ -89,10 +89,13 @@ class Lineage:
     def finish(self, done_name: str, number: int, text: str) -> Path:
         """Write the final document and move the trail to done; harmless when that has happened already."""
         done = self._done(done_name)
-        if not done.exists():
+        if not self.is_done(done_name):
             self.write(max(number, self._final_number()), "final", text)
             self._move(done_name)
         return done
+
+    def is_done(self, done_name: str) -> bool:
+        return self._done(done_name).exists()
 
     def _final_number(self) -> int:
         """The number of the final document: the next one, or that of one that is there already."""

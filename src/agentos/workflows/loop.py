@@ -98,11 +98,10 @@ def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateG
     graph.add_node("review", nodes.review)
     graph.add_node("judge", nodes.judge, destinations=("draft", "review", "finalize", "hold"))
     graph.add_node("hold", nodes.hold, destinations=("draft", "gate", "review", "finalize"))
-    graph.add_node("finalize", nodes.finalize)
+    graph.add_node("finalize", nodes.finalize, destinations=("draft", "gate", END))
     graph.add_edge(START, "load")
     graph.add_edge("draft", "gate")
     graph.add_edge("review", "judge")
-    graph.add_edge("finalize", END)
     return graph
 
 
@@ -129,7 +128,7 @@ class _Nodes:
         )
         self.about = {"item_id": item.id, "label": item.label, "title": item.title, "source_text": item.text}
 
-    def load(self, state: LoopState) -> Command[Literal["draft", "gate"]]:
+    def load(self, state: LoopState) -> Command[str]:
         """Begin the trail; keep the document that is there, and take it as the basis where that is asked."""
         del state  # nothing is known yet
         item, output = self.context.item, self.document.output
@@ -234,7 +233,7 @@ class _Nodes:
         reply = self.tools.call("drafter", number=number, prompt=prompt)
         return self._take_notes(state) | {"drafts": number, "draft": reply.text}
 
-    def gate(self, state: LoopState) -> Command[Literal["draft", "review", "hold"]]:
+    def gate(self, state: LoopState) -> Command[str]:
         trail = state["trail"] + 1
         self.lineage.write(trail, "draft", state["draft"])
         result = check_draft(self.document.kind, state["draft"], item_id=self.context.item.id)
@@ -276,7 +275,7 @@ class _Nodes:
         )
         return {"reviews": number, "reply": reply.text, "reviewer": reply.model}
 
-    def judge(self, state: LoopState) -> Command[Literal["draft", "review", "finalize", "hold"]]:
+    def judge(self, state: LoopState) -> Command[str]:
         reading = read_reply(state["reply"], self.document.kind)
         trail = state["trail"] + 1
         self.lineage.write(trail, "verdict", self._verdict_document(state["reply"], reading))
@@ -323,9 +322,7 @@ class _Nodes:
             return Command(update=update | self._held("discuss", asked), goto="hold")
         return self._revise(state, update, reading)
 
-    def _unreadable(
-        self, state: LoopState, update: LoopState, reading: Reading
-    ) -> Command[Literal["draft", "review", "finalize", "hold"]]:
+    def _unreadable(self, state: LoopState, update: LoopState, reading: Reading) -> Command[str]:
         update["unreadable"] = state["unreadable"] + 1
         if update["unreadable"] >= UNREADABLE_REVIEWS:
             reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {reading.reason}"
@@ -334,9 +331,7 @@ class _Nodes:
             return Command(update=update | self._held("needs_revision", self._limit_text(state)), goto="hold")
         return Command(update=update, goto="review")
 
-    def _revise(
-        self, state: LoopState, update: LoopState, reading: Reading
-    ) -> Command[Literal["draft", "review", "finalize", "hold"]]:
+    def _revise(self, state: LoopState, update: LoopState, reading: Reading) -> Command[str]:
         before = {_identity(finding) for finding in state["findings"] if finding["tier"] < 3}
         now = {_identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
         update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
@@ -353,7 +348,7 @@ class _Nodes:
     def _limit_text(self, state: LoopState) -> str:
         return f"not approved after {counted(state['reviews'], 'review')}"
 
-    def hold(self, state: LoopState) -> Command[Literal["draft", "gate", "review", "finalize"]]:
+    def hold(self, state: LoopState) -> Command[str]:
         """Wait here until a person or a later run makes it possible to go on; runs again with each run."""
         held = state["held"]
         anew: LoopState = {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
@@ -384,9 +379,7 @@ class _Nodes:
             interrupt(held)
         return Command(update=anew, goto="review" if state["unreadable"] else "draft")
 
-    def _sent_back(
-        self, state: LoopState, anew: LoopState
-    ) -> Command[Literal["draft", "gate", "review", "finalize"]]:
+    def _sent_back(self, state: LoopState, anew: LoopState) -> Command[str]:
         """A person has sent an item back that had stopped, with notes or for a review of their edits."""
         unheard = self._unheard(state)
         only_asked = not any(note.text for note in unheard)
@@ -396,7 +389,12 @@ class _Nodes:
             return Command(update=anew | edits | heard, goto="gate")
         return Command(update=anew | edits, goto="draft")
 
-    def finalize(self, state: LoopState) -> LoopState:
+    def finalize(self, state: LoopState) -> Command[str]:
+        if self._unheard(state) and not self.lineage.is_done(state["lineage"]):
+            # A run was cut off after the approval, and a person has sent the item back since.
+            back = self._sent_back(state, {"allowance_from": state["reviews"], "repeats": 0})
+            if back.goto == "gate" or any(note.text for note in self._unheard(state)):
+                return back
         output = self.document.output
         document = with_log(self.context, state["draft"], state["log"], state["findings"])
         kept = put_in_place(
@@ -409,7 +407,7 @@ class _Nodes:
                 )
         self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
         self.tools.say(f"saved {output}")
-        return {"trail": state["trail"] + 1, "output": str(output)}
+        return Command(update={"trail": state["trail"] + 1, "output": str(output)}, goto=END)
 
     def _held(self, status: str, reason: str, *, stuck: bool = False) -> LoopState:
         return {"held": {"status": status, "reason": reason, "stuck": stuck, "run": self.context.run_id}}

@@ -82,7 +82,7 @@ class ReviewedWorkflow:
     def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
         from agentos.wire import Ended  # noqa: PLC0415 - pydantic, in workers only
 
-        told = {"verdict": state.get("verdict"), "reviews": state.get("reviews", 0)}
+        told = {name: state.get(name, 0) for name in ("reviews", "noted")} | {"verdict": state.get("verdict")}
         if held is not None:
             return Ended(status=held["status"], error=held["reason"], **told)
         if "output" in state:
