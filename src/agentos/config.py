@@ -16,6 +16,7 @@ from agentos import settings
 from agentos.errors import ConfigError
 from agentos.money import Price
 from agentos.settings import OutsideRepo, Rejected, Settings
+from agentos.store.tree import TooLarge, Tree, read_named, worktree_tree
 
 MAX_FILE_BYTES = 1_000_000
 USER_TABLES = frozenset({"keys", "providers", "prices"})
@@ -123,18 +124,19 @@ def load_config(
 
 def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
     found: list[tuple[Path, dict[str, Any]]] = []
+    tree = worktree_tree(worktree)
     pyproject = worktree / "pyproject.toml"
-    if pyproject.is_file():
+    if tree.exists(pyproject):
         # Only our own table is our business, but a file that cannot be read may hold one.
-        tools = _read_toml(pyproject).get("tool", {})
+        tools = _read_toml(pyproject, tree).get("tool", {})
         table = tools.get("agentos", {}) if isinstance(tools, dict) else None
         if not isinstance(table, dict):
             raise ConfigError(f"tool and tool.agentos in {pyproject} must be tables.")
         if table:
             found.append((pyproject, table))
     own = worktree / "agentos.toml"
-    if own.is_file():
-        found.append((own, _read_toml(own)))
+    if tree.exists(own):
+        found.append((own, _read_toml(own, tree)))
     return found
 
 
@@ -181,15 +183,14 @@ def _user_path(given: Path | None, env: Mapping[str, str]) -> Path | None:
     return usual if usual is not None and usual.is_file() else None
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path, tree: Tree | None = None) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise ConfigError(
-                f"{path} is larger than {MAX_FILE_BYTES:,} bytes; that is no configuration file."
-            )
+        data = read_named(path, MAX_FILE_BYTES) if tree is None else tree.read(path, MAX_FILE_BYTES)
         return tomllib.loads(data.decode("utf-8-sig"))
+    except TooLarge as exc:
+        raise ConfigError(
+            f"{path} is larger than {MAX_FILE_BYTES:,} bytes; that is no configuration file."
+        ) from exc
     except OSError as exc:
         raise ConfigError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
     except UnicodeDecodeError as exc:

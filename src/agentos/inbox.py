@@ -93,9 +93,9 @@ def answer_discussion(
     program: str = "agentos",
 ) -> Answered:
     """Record a person's answer; `reviews` is what was shown to the person, if anything was."""
-    if not home.records.exists():
+    if not home.used:
         raise UsageError("Nothing was run here yet, so nothing waits for a decision.")
-    with Records(home.records) as records:
+    with Records(home.create().records) as records:
         discussion = find_waiting(records, wanted)
         found, label = discussion.progress, discussion.label
         if reviews is not None and reviews != found.reviews:

@@ -57,6 +57,15 @@ def paths(value: Any) -> tuple[Path, ...]:
     return tuple(Path(repo_folder(one)) for one in value)
 
 
+def any_paths(value: Any) -> tuple[Path, ...]:
+    """Paths from a list, or from one text that separates them by colons."""
+    if isinstance(value, str):
+        value = [part for part in value.split(":") if part]
+    if not isinstance(value, list | tuple):
+        raise Rejected("a list of paths is needed")
+    return tuple(path(one) for one in value)
+
+
 def labels(value: Any) -> tuple[str, ...]:
     """Labels from a list, or from one text that separates them by commas."""
     if isinstance(value, str):
@@ -274,6 +283,9 @@ class Settings:
         yes_no,
         "Let LangSmith's own variables reach the workers, which then send texts to LangSmith.",
         "Files only",
+    )
+    safe_directories: tuple[Path, ...] = setting(
+        (), any_paths, "Folders to work in though they belong to another user; * is all.", "Files only"
     )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
     issue_template: str | None = setting(

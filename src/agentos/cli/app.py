@@ -39,6 +39,7 @@ COMMANDS = {
     "init": ("agentos.cli.init", "init", "Set up a project, or make a demo backlog."),
     "doctor": ("agentos.cli.doctor", "doctor", "Check the set-up and say what to type next."),
     "config": ("agentos.cli.config", "config", "Show every setting with its value and origin."),
+    "home": ("agentos.cli.home", "home", "Show where runs are kept; adopt a home made elsewhere."),
     "clean": ("agentos.cli.clean", "clean", "Remove old runs and kept checkpoints."),
     "completion": ("agentos.cli.completion", "completion", "Print the completion script of a shell."),
 }
@@ -151,16 +152,17 @@ def _silence_output() -> None:
 
 def _unexpected(exc: Exception) -> str:
     """Keep the traceback in a file; return the one line that a person gets."""
-    from agentos.store.files import PRIVATE_FILE, write_atomic  # noqa: PLC0415
     from agentos.store.records import timestamp  # noqa: PLC0415
+    from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
 
     text = "".join(traceback.format_exception(exc))
     where = "standard error above"
     try:
         from agentos.cli.project import open_home  # noqa: PLC0415
 
-        path = open_home().path / "logs" / f"crash-{timestamp().replace(':', '-')}.txt"
-        write_atomic(path, text, mode=PRIVATE_FILE)
+        home = open_home().create()
+        path = home.path / "logs" / f"crash-{timestamp().replace(':', '-')}.txt"
+        home.tree.write(path, text, mode=PRIVATE_FILE)
         where = str(path)
     except (AgentosError, OSError):
         click.echo(text, err=True)

@@ -1,8 +1,6 @@
 """`agentos clean`: removes old runs and kept checkpoints by age."""
 
-import shutil
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -27,45 +25,42 @@ def clean(*, older_than: float, dry_run: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.store.home import checkpoint_files  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
-    from agentos.store.runfolder import is_live  # noqa: PLC0415
+    from agentos.store.runfolder import is_live, list_runs  # noqa: PLC0415
 
     project = open_project()
     home = project.home
-    if not home.records.exists():
+    if not home.used:
         click.echo("Nothing was run here yet.")
         return
+    if not dry_run:
+        home.create()
+    runs = list_runs(home)
     limit = time.time() - older_than
     with Records(home.records, write=not dry_run) as records:
-        live = {path.name for path in _entries(home.runs) if is_live(path)}
+        live = {path.name for path in runs if is_live(path)}
         held = {
             home.checkpoint(claim.workflow, claim.item, mock=mock)
             for claim in records.claims().values()
             for mock in (False, True)
             if claim.run_id in live
         }
-        old_runs = [path for path in _entries(home.runs) if path.name not in live and _modified(path) < limit]
+        old = {entry.name for entry in home.tree.entries(home.runs) if entry.changed < limit}
+        old_runs = [path for path in runs if path.name in old - live]
         old_checkpoints = [
-            path
-            for path in _entries(home.checkpoints)
-            if path.suffix == ".db" and path not in held and _modified(path) < limit
+            home.checkpoints / entry.name
+            for entry in home.tree.entries(home.checkpoints)
+            if entry.name.endswith(".db") and entry.is_file and entry.changed < limit
         ]
+        old_checkpoints = [path for path in old_checkpoints if path not in held]
         for path in old_runs + old_checkpoints:
             click.echo(f"{'would remove' if dry_run else 'removing'} {path.relative_to(home.path)}")
         if dry_run:
             return
         for path in old_runs:
-            shutil.rmtree(path)
+            home.tree.remove_tree(path)
         for path in old_checkpoints:
             for one in checkpoint_files(path):
-                one.unlink(missing_ok=True)
+                home.tree.remove(one)
             workflow, _, item = path.stem.partition("_workflow_")
             records.of(mock=item.endswith(".mock")).drop_progress(workflow, item.removesuffix(".mock"))
     click.echo(f"Removed {len(old_runs)} runs and {len(old_checkpoints)} checkpoints.")
-
-
-def _entries(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _modified(path: Path) -> float:
-    return path.lstat().st_mtime

@@ -99,13 +99,15 @@ def items(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Co
 @_quiet
 def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
     from agentos.naming import brief_id, issue_id  # noqa: PLC0415
+    from agentos.store.tree import worktree_tree  # noqa: PLC0415
 
     project = _project(ctx)
     settings = project.config.settings
     folder, id_of = {"lld": (settings.issues_folder, issue_id), "issue": (settings.briefs_folder, brief_id)}[
         str(ctx.params.get("name") or ctx.info_name)
     ]
-    stems = (path.stem for path in (project.worktree / folder).iterdir() if path.suffix == ".md")
+    names = worktree_tree(project.worktree).names(Path(folder))
+    stems = (name.removesuffix(".md") for name in names if name.endswith(".md"))
     return _counted(id_of(stem) for stem in stems if not stem.startswith("."))
 
 
@@ -122,9 +124,11 @@ def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 @_quiet
 def logged(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """Offer the items that have a log, by id, or by label once one is begun."""
+    from agentos.store.runfolder import run_logs  # noqa: PLC0415
+
     run = ctx.params.get("run_id")
     chosen = [path for path in _runs(ctx) if run is None or path.name == run]
-    labels = {log.stem for path in chosen for log in path.glob("*-*.log")}
+    labels = {log.stem for path in chosen for log in run_logs(path)}
     ids = _counted(label.partition("-")[2] for label in labels)
     return ids if any(one.startswith(incomplete) for one in ids) else sorted(labels)
 
@@ -136,7 +140,9 @@ def runs(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 
 
 def _runs(ctx: click.Context) -> list[Path]:
-    return sorted(_project(ctx).home.runs.iterdir())
+    from agentos.store.runfolder import list_runs  # noqa: PLC0415
+
+    return list_runs(_project(ctx).home)
 
 
 def _project(ctx: click.Context) -> "Project":

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -22,12 +21,11 @@ from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
 from agentos.model import Item, counted
 from agentos.stamp import Stamp
-from agentos.store.documents import Author, find_document
-from agentos.store.files import inside, open_private
+from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.lineage import Lineage
 from agentos.store.records import Filing, FilingState, Records
+from agentos.store.tree import TooLarge, worktree_tree
 
-MAX_DOCUMENT_BYTES = 1_000_000
 LOCK_SECONDS = 0.2  # between two looks whether another run has finished filing
 _NAMED = 10  # items named in the question
 
@@ -79,7 +77,7 @@ class Desk:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Let one run of a home file at a time; the lock goes with its process."""
-        descriptor = open_private(self._records.folder / "filing.lock", os.O_RDWR)
+        descriptor = self._records.home.open(self._records.home.path / "filing.lock")
         try:
             told = False
             while True:
@@ -195,16 +193,16 @@ class Desk:
 
     def _take_away(self, item: Item, worktree: Path, output: str | None) -> None:
         """Take the local file away once GitHub has it; what a person wrote there stays."""
-        path = inside(worktree, Path(output or ""))
+        path, tree = Path(output or ""), worktree_tree(worktree)
         lineage = self._lineage(item, worktree)
         aside = lineage.take(path, "edited")  # where it would be safe, were it a person's
-        found = find_document(worktree, aside.relative_to(worktree.resolve()), item.label, lineage)
+        found = find_document(worktree, aside, item.label, lineage)
         if found is not None and found.author is Author.OURS:
-            aside.unlink()
+            tree.remove(aside)
             with contextlib.suppress(OSError):
-                aside.parent.rmdir()
+                tree.remove_folder(aside.parent)
         else:
-            os.link(aside, path)  # never over a file that came meanwhile
+            tree.link(aside, path)  # never over a file that came meanwhile
 
     def _tell_of_earlier(self, item: Item) -> None:
         before = [
@@ -223,19 +221,12 @@ def read_document(worktree: Path, output: str | None, item: Item) -> str:
     """The approved document, never through a link, and only one that we wrote for this item."""
     assert output is not None
     try:
-        path = inside(worktree, Path(output))
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ItemFailed(f"{output} is no regular file. Remove it, then run it again with --fresh.")
-            data = file.read(MAX_DOCUMENT_BYTES + 1)
-        if len(data) > MAX_DOCUMENT_BYTES:
-            raise ItemFailed(f"{output} is larger than {MAX_DOCUMENT_BYTES:,} bytes. Shorten it.")
-        document = data.decode("utf-8")
+        document = worktree_tree(worktree).text(Path(output), MAX_DOCUMENT_BYTES)
+    except TooLarge as exc:
+        raise ItemFailed(f"{output} is larger than {MAX_DOCUMENT_BYTES:,} bytes. Shorten it.") from exc
     except OSError as exc:
-        why = "it is a link" if path.is_symlink() else exc.strerror or str(exc)
         raise ItemFailed(
-            f"{output} cannot be read: {why}. Put the document back, or run it again with --fresh."
+            f"{output} cannot be read: {exc.strerror or exc}. Put it back, or run it again with --fresh."
         ) from exc
     except UnicodeDecodeError as exc:
         raise ItemFailed(f"{output} is not UTF-8 text. Put the document back, or use --fresh.") from exc

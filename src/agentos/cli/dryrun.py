@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
@@ -16,7 +15,7 @@ from agentos.model import counted
 from agentos.money import PriceTable
 from agentos.settings import Settings
 from agentos.store.records import Taken
-from agentos.store.runfolder import is_live
+from agentos.store.runfolder import is_live, list_runs
 
 CALLS_AT_LEAST = 2  # a draft and a review
 LETTERS_A_TOKEN = 4  # roughly, as before a call
@@ -76,14 +75,10 @@ def show_plan(
     click.echo(f"\n{counted(len(entries), 'item')}: {told}; {settings.parallel} at once.")
     click.echo(f"{low} to {high} calls, {_told(cost, mock=settings.mock)}.")
     click.echo("Dry run: nothing was called or written.")
-    live = [path.name for path in _runs(project) if is_live(path)]
+    live = [path.name for path in list_runs(project.home) if is_live(path)]
     if live:
         click.echo(f"A run is at work now: {', '.join(live)}.")
     return Exit.OK
-
-
-def _runs(project: Project) -> list[Path]:
-    return sorted(project.home.runs.iterdir()) if project.home.runs.is_dir() else []
 
 
 def _where(entry: Entry) -> str:

@@ -133,7 +133,7 @@ def _make_demo(demo: Path) -> None:
 def _make_user_file() -> None:
     """Write the user's file where the settings are read from; it may come to name keys, so it is private."""
     from agentos.errors import StorageError, UsageError  # noqa: PLC0415
-    from agentos.store.files import PRIVATE_FILE, PRIVATE_FOLDER, write_atomic  # noqa: PLC0415
+    from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree  # noqa: PLC0415
 
     path = user_file(click.get_current_context().find_root().obj["config_file"], os.environ)
     if path is None:
@@ -145,7 +145,7 @@ def _make_user_file() -> None:
             path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         except OSError as exc:
             raise StorageError(f"Cannot create {path.parent}: {exc.strerror or exc}.") from exc
-        write_atomic(path, user_text(), mode=PRIVATE_FILE)
+        Tree(path.parent.resolve()).write(Path(path.name), user_text(), mode=PRIVATE_FILE)
         click.echo(f"created  {path}")
     click.echo("Next: choose a drafter and a reviewer in it, then type")
     click.echo("  agentos doctor                        what is set up and what is missing")
@@ -165,17 +165,17 @@ def user_file(given: Path | None, environment: Mapping[str, str]) -> Path | None
 
 def _write(root: Path, contents: Mapping[str, str]) -> None:
     from agentos.errors import StorageError  # noqa: PLC0415
-    from agentos.store.files import inside, write_atomic  # noqa: PLC0415
+    from agentos.store.tree import worktree_tree  # noqa: PLC0415
 
+    tree = worktree_tree(root)
     try:
         for folder in FOLDERS:
-            inside(root, Path(folder) / "any").parent.mkdir(parents=True, exist_ok=True)
+            tree.make_folder(Path(folder))
     except OSError as exc:
         raise StorageError(f"Cannot create {exc.filename}: {exc.strerror}.") from exc
     for name, text in contents.items():
-        path = inside(root, Path(name))
-        if path.exists() or path.is_symlink():
+        if tree.exists(Path(name)):
             click.echo(f"kept     {name}")
         else:
-            write_atomic(path, text)
+            tree.write(Path(name), text)
             click.echo(f"created  {name}")

@@ -28,7 +28,8 @@ def enable(key_id: str) -> None:
     known = {row["id"] for row in _rows(project)}
     if key_id not in known:
         raise UsageError(f"No key {key_id!r}. There are: {', '.join(sorted(known)) or 'none'}.")
-    held = project.home.key_health.exists() and HealthFile(project.home.key_health).clear(key_id)
+    home = project.home
+    held = home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
     click.echo(
         f"{key_id}: " + ("enabled; the next run uses it again" if held else "nothing was held against it")
     )

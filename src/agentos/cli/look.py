@@ -1,6 +1,7 @@
 """`agentos status` and `agentos logs`: look at runs, also from another terminal while one is going on."""
 
 import json
+import os
 import time
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,6 @@ import click
 from agentos.cli import completion
 
 if TYPE_CHECKING:
-    from agentos.cli.project import Project
     from agentos.store.records import Progress, Records
 
 FOLLOW_SECONDS = 0.2
@@ -24,10 +24,10 @@ def status(*, as_json: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.prefixer import one_line  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
-    from agentos.store.runfolder import is_live, was_mock  # noqa: PLC0415
+    from agentos.store.runfolder import has_summary, is_live, list_runs, was_mock  # noqa: PLC0415
 
     project = open_project()
-    runs = _runs(project)
+    runs = list_runs(project.home)
     with Records(project.home.records, write=False) as records:
         progress = [
             (one, world.mock)
@@ -45,7 +45,7 @@ def status(*, as_json: bool) -> None:
     mock = None if latest is None else was_mock(latest)
     live = [path for path in runs if is_live(path)]
     # Asked for after the lock: a run writes its summary before it lets go of it.
-    cut_off = latest is not None and latest not in live and not (latest / "summary.json").exists()
+    cut_off = latest is not None and latest not in live and not has_summary(latest)
     items = {} if latest is None else latest_states(latest, cut_off=cut_off)
     if as_json:
         data = {
@@ -182,11 +182,11 @@ def logs(item: str, *, follow: bool, run_id: str | None) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.naming import check_name  # noqa: PLC0415
-    from agentos.store.runfolder import is_live, was_mock  # noqa: PLC0415
+    from agentos.store.runfolder import is_live, list_runs, run_tree, was_mock  # noqa: PLC0415
 
     check_name(item)
     project = open_project()
-    runs = [path for path in _runs(project) if run_id is None or path.name == run_id]
+    runs = [path for path in list_runs(project.home) if run_id is None or path.name == run_id]
     logs = [log for path in reversed(runs) for log in _logs_of(path, item)]
     # The latest of a real run, where there is one.
     found = next((log for log in logs if not was_mock(log.parent)), logs[0] if logs else None)
@@ -194,7 +194,8 @@ def logs(item: str, *, follow: bool, run_id: str | None) -> None:
         raise UsageError(
             f"No log of {item!r}" + (f" in run {run_id}." if run_id else " in any run; see 'agentos status'.")
         )
-    with found.open(encoding="utf-8", errors="backslashreplace") as file:
+    descriptor = run_tree(found.parent).open(found)
+    with os.fdopen(descriptor, encoding="utf-8", errors="backslashreplace") as file:
         while True:
             while block := file.read(65_536):
                 click.echo(block, nl=False)
@@ -207,9 +208,10 @@ def logs(item: str, *, follow: bool, run_id: str | None) -> None:
 def _logs_of(run: Path, item: str) -> list[Path]:
     """The logs of an item in a run, the one whose name fits best first."""
     from agentos.naming import brief_id, ids_named  # noqa: PLC0415
+    from agentos.store.runfolder import run_logs  # noqa: PLC0415
 
     found: list[tuple[int, Path]] = []
-    for path in run.glob("*-*.log"):
+    for path in run_logs(run):
         prefix, _, item_id = path.stem.partition("-")
         ids = (*ids_named(item, prefix), *ids_named(item, prefix, brief_id))
         if path.stem == item or (prefix.isupper() and item_id in ids):
@@ -222,7 +224,3 @@ def _latest(runs: Sequence[Path]) -> Path | None:
     from agentos.store.runfolder import only_skipped  # noqa: PLC0415
 
     return next((path for path in reversed(runs) if not only_skipped(path)), runs[-1] if runs else None)
-
-
-def _runs(project: "Project") -> list[Path]:
-    return sorted(project.home.runs.iterdir()) if project.home.runs.is_dir() else []

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from agentos.config import Config, load_config
-from agentos.project import find_worktree
-from agentos.store.home import Home, locate_home
+from agentos.project import check_owner, find_worktree
+from agentos.store.home import Home, check_home, locate_home
+from agentos.store.known import register_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,21 +39,35 @@ def program() -> str:
 
 
 def open_project(flags: Mapping[str, Any] | None = None) -> Project:
-    """Find the project and read its settings; warnings go to standard error."""
+    """Find the project and read its settings; refuses one that is not this user's."""
+    worktree, config, home = load_settings(flags)
+    check_home(home, worktree, config.environment)
+    return Project(worktree=worktree, config=config, home=home)
+
+
+def load_settings(flags: Mapping[str, Any] | None = None) -> tuple[Path, Config, Home]:
+    """Read the settings; warnings go to standard error. The home may be anybody's yet."""
     worktree = find_worktree(Path.cwd())
     config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
     for warning in config.warnings:
         click.echo(f"agentos: warning: {warning}", err=True)
-    return Project(worktree=worktree, config=config, home=_home(worktree, config.environment))
+    home = find_home(worktree, config.environment)
+    check_owner(worktree, home.path, safe=config.settings.safe_directories, environment=config.environment)
+    return worktree, config, home
 
 
 def open_home() -> Home:
     """Find the home without reading any settings."""
     import os  # noqa: PLC0415 - only where the settings themselves may be what is broken
 
-    return _home(find_worktree(Path.cwd()), os.environ)
+    worktree = find_worktree(Path.cwd())
+    home = find_home(worktree, os.environ)
+    check_owner(worktree, home.path, safe=(), environment=os.environ)
+    check_home(home, worktree, os.environ)
+    return home
 
 
-def _home(worktree: Path, environment: Mapping[str, str]) -> Home:
+def find_home(worktree: Path, environment: Mapping[str, str]) -> Home:
+    """Where the home is, or would be; not whether it can be used."""
     given = _globals()["home"] or environment.get("AGENTOS_HOME") or None
-    return locate_home(worktree, None if given is None else Path(given))
+    return locate_home(worktree, None if given is None else Path(given), register_of(environment))

@@ -18,9 +18,10 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.report.data import history_of, run_data  # noqa: PLC0415
     from agentos.report.page import REPORT, write_report  # noqa: PLC0415
+    from agentos.store.runfolder import list_runs  # noqa: PLC0415
 
     project = open_project()
-    run = _find(project.home.runs, run_id)
+    run = _find(list_runs(project.home), run_id)
     data = run_data(
         run,
         worktree=project.worktree,
@@ -30,6 +31,7 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return
+    project.home.create()
     write_report(run, data)
     path = run / REPORT
     if data["run"]["live"]:
@@ -39,11 +41,10 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
         _show(path)
 
 
-def _find(runs: Path, run_id: str | None) -> Path:
+def _find(known: Sequence[Path], run_id: str | None) -> Path:
     """The folder of the run asked for."""
     from agentos.errors import UsageError  # noqa: PLC0415
 
-    known = _known(runs)
     if not known:
         raise UsageError("Nothing was run here yet, so there is no report. Try 'agentos lld --all --mock'.")
     if run_id is None:
@@ -53,12 +54,6 @@ def _find(runs: Path, run_id: str | None) -> Path:
         latest = ", ".join(path.name for path in reversed(known[-_SHOWN_RUNS:]))
         raise UsageError(f"There is no run {run_id!r} here. The latest: {latest}.")
     return found
-
-
-def _known(runs: Path) -> Sequence[Path]:
-    if not runs.is_dir():
-        return ()
-    return sorted(path for path in runs.iterdir() if path.is_dir() and not path.is_symlink())
 
 
 def _short(path: Path) -> str:

@@ -48,11 +48,13 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
 def _read_note(note_file: str | None, subject: "Subject") -> str:
     """The note from a file, from what is piped in, or from the user's editor."""
     from agentos.errors import UsageError  # noqa: PLC0415
+    from agentos.store.tree import TooLarge, read_named  # noqa: PLC0415
 
     if note_file not in {None, "-"}:
         try:
-            with Path(str(note_file)).open("rb") as file:
-                data = file.read(MAX_NOTE_BYTES + 1)
+            data = read_named(Path(str(note_file)), MAX_NOTE_BYTES)
+        except TooLarge as exc:
+            raise UsageError(f"The note is larger than {MAX_NOTE_BYTES:,} bytes. Shorten it.") from exc
         except OSError as exc:
             raise UsageError(f"Cannot read {note_file}: {exc.strerror or exc}.") from exc
     elif note_file == "-" or _is_piped():

@@ -20,10 +20,11 @@ from agentos.llm.providers import MODULES
 from agentos.model import Status
 from agentos.money import PriceTable
 from agentos.settings import Settings
-from agentos.store.files import inside
+from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.keyhealth import HealthFile
 from agentos.store.records import Records
-from agentos.store.runfolder import RunFolder, create_run, is_live
+from agentos.store.runfolder import RunFolder, create_run, has_summary, is_live
+from agentos.store.tree import worktree_tree
 from agentos.workflows.context import refuse_known
 from agentos.workflows.registry import registered
 
@@ -257,19 +258,15 @@ def _overlaps(
     from agentos.report.overlaps import overlaps  # noqa: PLC0415
 
     documents: dict[str, str] = {}
+    tree = worktree_tree(project.worktree)
     new: set[str] = set()
     for entry in entries:
         row = rows[entry.item.label]
         if row.status not in {Status.APPROVED, Status.SKIPPED} or not row.output or "://" in row.output:
             continue
-        with contextlib.suppress(OSError, UnicodeDecodeError, UsageError):
-            path = inside(project.worktree, Path(row.output))
-            if path.is_file() and not path.is_symlink():
-                documents[row.label] = path.read_text("utf-8")
-        untold = (
-            entry.outcome is not None
-            and not (project.home.runs / entry.outcome.run_id / "summary.json").exists()
-        )
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            documents[row.label] = tree.text(Path(row.output), MAX_DOCUMENT_BYTES)
+        untold = entry.outcome is not None and not has_summary(project.home.runs / entry.outcome.run_id)
         if row.status is Status.APPROVED or untold:
             new.add(row.label)
     return tuple(one for one in overlaps(documents) if new.intersection(one.items))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+MAX_DOCUMENT_BYTES = 50_000_000
+
 if TYPE_CHECKING:
     from agentos.review import Reading
 
@@ -19,11 +21,12 @@ def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read review documents and print verdict, findings and questions; exit 1 if one cannot be read."""
     from agentos.errors import Exit, UsageError  # noqa: PLC0415
     from agentos.review import Reading, Verdict, read_document  # noqa: PLC0415
+    from agentos.store.tree import read_named  # noqa: PLC0415
 
     readings: list[Reading] = []
     for path in files:
         try:
-            data = path.read_bytes()
+            data = read_named(path, MAX_DOCUMENT_BYTES)
         except OSError as exc:
             raise UsageError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
         try:

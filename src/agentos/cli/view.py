@@ -26,7 +26,7 @@ def view(*, port: int, opened: bool | None) -> None:
     long as the command runs.
     """
     from agentos.cli.project import open_project  # noqa: PLC0415
-    from agentos.store.files import PRIVATE_FILE, private_folder, write_atomic  # noqa: PLC0415
+    from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
     from agentos.view.server import listen, make_view, serve  # noqa: PLC0415
 
     project = open_project()
@@ -40,9 +40,8 @@ def view(*, port: int, opened: bool | None) -> None:
         if (path, type(exc)) in said:  # a page asks again and again
             return
         said.add((path, type(exc)))
-        private_folder(project.home.path / "logs")
-        kept = project.home.path / "logs" / "crash-view.txt"
-        write_atomic(kept, "".join(traceback.format_exception(exc)), mode=PRIVATE_FILE)
+        kept = project.home.create().path / "logs" / "crash-view.txt"
+        project.home.tree.write(kept, "".join(traceback.format_exception(exc)), mode=PRIVATE_FILE)
         click.echo(
             f"agentos: unexpected {type(exc).__name__} at {path}. This is a bug; details are in {kept}.",
             err=True,

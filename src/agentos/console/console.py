@@ -1,5 +1,6 @@
 """The one writer to the terminal: prefixed lines, and a live footer below them. Coordinator process."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agentos.console.outlet import Outlet
 from agentos.console.prefixer import one_line
+from agentos.store.runfolder import run_tree
 
 if TYPE_CHECKING:
     from agentos.console.footer import Footer
@@ -73,11 +75,15 @@ class Console:
 
     def item_done(self, label: str, log: Path) -> None:
         """Show an item's output in one piece, where that is how the user wants it."""
-        if self._how != "grouped" or not log.exists():
+        if self._how != "grouped":
+            return
+        try:
+            descriptor = run_tree(log.parent).open(log)
+        except FileNotFoundError:
             return
         if self._actions:
             self._write([f"::group::{label}"], self._main)
-        with log.open(encoding="utf-8", errors="backslashreplace") as file:
+        with os.fdopen(descriptor, encoding="utf-8", errors="backslashreplace") as file:
             while block := file.readlines(65_536):
                 # The log's lines start with time and stream, which the console's do not show.
                 lines = [line.rstrip("\n").split(" ", 2) for line in block]

@@ -136,7 +136,7 @@ class RunBook:
         """Audit a call of an earlier process, unless it got into a trail before that process died."""
         item = entry.item.id
         if item not in self._audited:
-            self._audited[item] = {_call(one) for one in read_audits(self._home.runs, item)}
+            self._audited[item] = {_call(one) for one in read_audits(self._home, item)}
         if _call(record) not in self._audited[item]:
             self.audit(entry, attempt, record)
 
@@ -172,7 +172,7 @@ class RunBook:
         """Note that the item runs, and see to it that no foreign checkpoint is taken for its own."""
         item = entry.item
         if entry.step is not Step.RESUME:
-            _remove(self.checkpoint(entry))
+            self._drop_checkpoint(entry)
         if entry.step in {Step.ANEW, Step.REVISE}:
             self.guard(lambda: self._records.forget(item, filing=entry.step is Step.ANEW))
         how = {
@@ -219,7 +219,7 @@ class RunBook:
         if outcome is not None:
             # What the run that approved it had left to do when it was killed.
             repair_events(self._home.runs, outcome)
-            _remove(self.checkpoint(entry))
+            self._drop_checkpoint(entry)
         self._close_row(entry, row)
 
     def finish(
@@ -258,7 +258,7 @@ class RunBook:
         if status in HEARD and heard:
             self.guard(self._records.use_notes, heard, self.run_id)
         if status is Status.APPROVED:
-            _remove(self.checkpoint(entry))
+            self._drop_checkpoint(entry)
         log = self._folder.path / f"{item.label}.log"
         row = ItemRow(
             id=item.id,
@@ -275,7 +275,7 @@ class RunBook:
             error=error,
             output=output,
             filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
-            log=str(log) if log.exists() else None,
+            log=str(log) if self._home.tree.exists(log) else None,
             checkpoint=self._kept_checkpoint(entry),
             findings=self._open_findings(entry, status),
         )
@@ -289,7 +289,7 @@ class RunBook:
         if status in {Status.APPROVED, Status.SKIPPED}:
             return ()
         if entry.item.id not in self._findings and entry.reviews:
-            return last_findings(self._home.runs, entry.item.workflow, entry.item.id)
+            return last_findings(self._home, entry.item.workflow, entry.item.id)
         return self._findings.get(entry.item.id, ())
 
     def _close_row(self, entry: Entry, row: ItemRow) -> None:
@@ -311,9 +311,13 @@ class RunBook:
     def checkpoint(self, entry: Entry) -> Path:
         return self._home.checkpoint(entry.item.workflow, entry.item.id, mock=self._records.mock)
 
+    def _drop_checkpoint(self, entry: Entry) -> None:
+        for path in checkpoint_files(self.checkpoint(entry)):
+            self._home.tree.remove(path)
+
     def _kept_checkpoint(self, entry: Entry) -> str | None:
         path = self.checkpoint(entry)
-        return str(path) if path.exists() else None
+        return str(path) if self._home.tree.exists(path) else None
 
     def close(
         self,
@@ -384,8 +388,3 @@ class RunBook:
 
 def _call(record: dict[str, Any]) -> tuple[Any, ...]:
     return record.get("life"), record.get("role"), record.get("number")
-
-
-def _remove(database: Path) -> None:
-    for path in checkpoint_files(database):
-        path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from agentos.errors import ListingError, UsageError
 from agentos.model import Item, check_id
 from agentos.naming import IdOf, check_name, ids_named, is_id, is_path, proposal, safe_name
 from agentos.stamp import split
-from agentos.store.files import inside
+from agentos.store.tree import TooLarge, worktree_tree
 
 MAX_ITEM_BYTES = 1_000_000
 _HEADING = re.compile(r"#{1,6}\s")
@@ -30,13 +30,13 @@ class Folder:
 
     def files(self) -> tuple[Path, ...]:
         """Every file that is an item, usable or not."""
-        root = inside(self.worktree, Path(self.path) / "any").parent
         try:
-            names = sorted(entry.name for entry in os.scandir(root) if entry.name.endswith(".md"))
+            entries = worktree_tree(self.worktree).entries(Path(self.path))
         except FileNotFoundError:
             return ()
         except OSError as exc:
-            raise ListingError(f"Cannot list {root}: {exc.strerror or exc}.") from exc
+            raise ListingError(f"Cannot list {self.path}: {exc.strerror or exc}.") from exc
+        names = (one.name for one in entries if one.name.endswith(".md"))
         return tuple(Path(self.path) / name for name in names if not name.startswith("."))
 
     def read(self, path: Path, item_id: str) -> Item:
@@ -167,15 +167,9 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
     text, problem = "", None
     shown = _shown(path)
     try:
-        real = Path(os.path.realpath(inside(worktree, path)))
-        if not real.is_relative_to(os.path.realpath(worktree)):
-            problem = f"{shown} is a link that leads outside the worktree"
-        elif not real.is_file():
-            problem = f"{shown} is not a regular file"
-        else:
-            with real.open("rb") as file:
-                data = file.read(MAX_ITEM_BYTES + 1)
-            text, problem = _decode(data, shown)
+        text, problem = _decode(worktree_tree(worktree).read(path, MAX_ITEM_BYTES), shown)
+    except TooLarge:
+        problem = f"{shown} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller items"
     except OSError as exc:
         problem = f"{shown} cannot be read: {exc.strerror or exc}"
     taken = split(text)  # a stamp is no part of what is asked for
@@ -195,8 +189,6 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
 
 
 def _decode(data: bytes, shown: str) -> tuple[str, str | None]:
-    if len(data) > MAX_ITEM_BYTES:
-        return "", f"{shown} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller items"
     if b"\0" in data:
         return "", f"{shown} is a binary file, not text"
     try:

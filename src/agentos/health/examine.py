@@ -11,7 +11,8 @@ from agentos.health.check import Check, State
 from agentos.health.configuration import check_configuration, failed
 from agentos.health.project import check_git, check_program, check_project
 from agentos.project import find_worktree
-from agentos.store.home import locate_home
+from agentos.store.home import check_home, locate_home
+from agentos.store.known import register_of
 
 
 def examine(
@@ -29,9 +30,11 @@ def examine(
     try:
         worktree = find_worktree(start)
         given = home or environment.get("AGENTOS_HOME") or None
-        place = locate_home(worktree, None if given is None else Path(given))
+        place = locate_home(worktree, None if given is None else Path(given), register_of(environment))
+        check_home(place, worktree, environment)
     except AgentosError as exc:
-        fix = "agentos init" if worktree is None else f"rm {quote(str(worktree / '.agentos'))}"
+        place = None
+        fix = "agentos init" if worktree is None else f"rm -r {quote(str(worktree / '.agentos'))}"
         checks.append(Check(section="project", name="project", state=State.PROBLEM, text=str(exc), fix=fix))
     checks = [*check_git(worktree, environment), check_program(), *checks]
     try:

@@ -3,7 +3,6 @@
 Every file may be missing or torn, or a link, which is never followed; what cannot be read is not there.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,11 +29,10 @@ from agentos.report.timeline import (
     text_of,
     web_address,
 )
-from agentos.store.files import inside
-from agentos.store.runfolder import is_live, read_lines
+from agentos.store.home import Home
+from agentos.store.runfolder import is_live, list_runs, read_lines, read_summary, run_tree
 
 TREND_RUNS = 20
-_SUMMARY_BYTES = 50_000_000
 _DOCUMENT_BYTES = 1_000_000
 _FILES = ("summary.md", "summary.json", "events.jsonl", "coordinator.log", "trace.jsonl")
 _REFUSALS = frozenset({"rate_limited", "quota_exhausted"})
@@ -56,10 +54,7 @@ _MEANINGS = {
 
 def history_of(run: Path) -> tuple[Path, ...]:
     """The runs before this one on the same home, the oldest first."""
-    try:
-        return tuple(sorted(path for path in run.parent.iterdir() if path.name < run.name))
-    except OSError:
-        return ()
+    return tuple(path for path in list_runs(Home(path=run.parents[2])) if path.name < run.name)
 
 
 def run_data(
@@ -72,13 +67,13 @@ def run_data(
 ) -> dict[str, Any]:
     """Read one run folder."""
     live = is_live(run)
-    summary = _summary(run)
+    summary = read_summary(run)
     # A run whose summary is written only has its lock left to give up.
-    line = read_timeline(_lines(run / "events.jsonl"), ends=time.time() if live and not summary else None)
+    line = read_timeline(read_lines(run / "events.jsonl"), ends=time.time() if live and not summary else None)
     rows = _rows(summary, line)
     if not summary and not live:
         for row in rows:
-            row["log"] = row["log"] if row["log"] and (run / row["log"]).is_file() else None
+            row["log"] = row["log"] if row["log"] and run_tree(run).is_file(run / row["log"]) else None
     workflow = text_of(summary, "workflow", 80) or line.workflow or _workflow_of(rows)
     older = [path for path in sorted(history, reverse=True) if path.name < run.name]
     items = [
@@ -107,21 +102,6 @@ def run_data(
         "trend": _trend([*history, run]),
         "left_out": {"diffs": 0, "texts": 0},  # by the page, which must stay small
     }
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [] if path.is_symlink() else list(read_lines(path))
-
-
-def _summary(run: Path) -> dict[str, Any]:
-    try:
-        path = inside(run, Path("summary.json"))
-        if path.is_symlink() or path.stat().st_size > _SUMMARY_BYTES:
-            return {}
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _dicts(record: Record, name: str) -> list[dict[str, Any]]:
@@ -210,7 +190,7 @@ def _item(
     timed = line.items.get(row["id"]) or ItemLine(id=row["id"], label=row["label"])
     started = line.started or 0.0
     trail_file = f"workflow-audit-{row['id']}.jsonl"
-    records = _lines(run / trail_file) if "/" not in row["id"] else []
+    records = list(read_lines(run / trail_file)) if "/" not in row["id"] else []
     calls = timed.of("call")
     add_costs(calls, records)
     if row["status"] in {RUNNING, CUT_OFF} or row["cost_usd"] is None:
@@ -290,7 +270,7 @@ def _with_earlier(
     first = min((number for number, one in own.items() if "verdict" in one), default=last + 1)
     found: dict[int, dict[str, Any]] = {}
     for run in older if first > 1 else ():
-        for one in read_rounds(_lines(run / trail_file), started=0.0):
+        for one in read_rounds(list(read_lines(run / trail_file)), started=0.0):
             number, known = one["review"], found.get(one["review"], {})
             if 0 < number < first and "verdict" not in known:
                 found[number] = one | {"run_id": run.name, "at": None}
@@ -362,7 +342,7 @@ def _run(
         "coordination_overhead_percent": overhead,
         "trace_id": text_of(summary, "trace_id", 80),
         "paused": _waiting(line.pause, line.last) if live and not summary else None,
-        "files": [name for name in _FILES if (run / name).is_file() and not (run / name).is_symlink()],
+        "files": [name for name in _FILES if run_tree(run).is_file(run / name)],
     }
 
 
@@ -463,7 +443,7 @@ def _trend(runs: Sequence[Path]) -> list[dict[str, Any]]:
     for run in sorted(set(runs), reverse=True):
         if len(told) >= TREND_RUNS:
             break
-        if summary := _summary(run):
+        if summary := read_summary(run):
             rows = _dicts(summary, "items")
             costs = [number_of(row, "cost_usd") for row in rows]
             told[run.name] = {

@@ -3,14 +3,12 @@
 import difflib
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentos.errors import UsageError
-from agentos.store.files import inside
+from agentos.store.tree import worktree_tree
 
 MOST_BYTES = 200_000  # of one draft
 MOST_DIFF_LINES = 400
@@ -32,24 +30,13 @@ class Trail:
     def read(self, name: str, most: int = MOST_BYTES) -> str | None:
         """The text of a file of the trail; None where it is missing, no plain file, or leads outside."""
         try:
-            path = inside(self.worktree, self.folder / name)
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, UsageError, ValueError):
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            try:
+            with os.fdopen(worktree_tree(self.worktree).open(self.folder / name), "rb") as file:
                 return file.read(most).decode("utf-8", errors="replace")
-            except OSError:
-                return None
+        except OSError:
+            return None
 
     def names(self) -> list[str]:
-        try:
-            folder = inside(self.worktree, self.folder / "any").parent
-            return sorted(path.name for path in folder.iterdir())
-        except (OSError, UsageError, ValueError):
-            return []
+        return worktree_tree(self.worktree).names(self.folder)
 
 
 def find_trail(

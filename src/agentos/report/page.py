@@ -17,7 +17,8 @@ from typing import Any
 
 from agentos.report.data import calm
 from agentos.report.timeline import shortened
-from agentos.store.files import PRIVATE_FILE, write_atomic
+from agentos.store.runfolder import run_tree
+from agentos.store.tree import PRIVATE_FILE
 
 REPORT = "report.html"
 MOST_BYTES = 2_700_000  # of the data as it stands in the page
@@ -159,4 +160,4 @@ def report_html(data: dict[str, Any]) -> str:
 
 def write_report(run: Path, data: dict[str, Any]) -> None:
     """Write the page into the run's folder, for the owner alone."""
-    write_atomic(run / REPORT, report_html(data), mode=PRIVATE_FILE)
+    run_tree(run).write(run / REPORT, report_html(data), mode=PRIVATE_FILE)

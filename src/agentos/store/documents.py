@@ -1,16 +1,14 @@
 """Documents in the worktree: who wrote the one that is there, and replacing it without losing a word."""
 
 import contextlib
-import os
-import stat as stat_modes
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from agentos.errors import ItemFailed, StorageError
 from agentos.stamp import Stamp, Stamped, split, without_stamps
-from agentos.store.files import inside, sync_folder, unfinished, write_new
 from agentos.store.lineage import Lineage
+from agentos.store.tree import Tree, unfinished, worktree_tree
 
 MAX_DOCUMENT_BYTES = 1_000_000
 REVIEW_LOG = "## Review Log"
@@ -48,12 +46,12 @@ class Found:
 
 def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> Found | None:
     """Look at a document's place; None where nothing is."""
-    target = inside(worktree, path)
+    tree = worktree_tree(worktree)
     try:
-        text = read_text(target)
-    except (FileNotFoundError, NotADirectoryError):
+        text = tree.text(path, MAX_DOCUMENT_BYTES)
+    except FileNotFoundError:
         return None
-    except (OSError, ValueError):
+    except (OSError, UnicodeDecodeError):
         return Found(path=str(path), author=Author.FOREIGN, stamp=None, text=None)
     taken = split(text)
     author = _author(taken, label, lineage)
@@ -84,62 +82,49 @@ def without_review_log(body: str) -> str:
     return before.removeprefix("\n").rstrip("\n") + "\n" + (f"\n{after}\n" if after else "")
 
 
-def read_text(path: Path) -> str:
-    """Read a regular file of bounded size, never through a link. Raises OSError or ValueError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat_modes.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("not a regular file")
-        data = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(data) > MAX_DOCUMENT_BYTES:
-        raise ValueError("too large")
-    return data.decode("utf-8")
-
-
 def put_in_place(worktree: Path, path: Path, text: str, *, label: str, lineage: Lineage) -> list[str]:
     """Put a document in its place; give the files of the lineage in which what was there is kept.
 
     What is there is moved away whole, so that nothing written up to that moment is lost, and the new document
     never takes the place of anything: should somebody put a file there meanwhile, it is moved away, too.
     """
-    target = inside(worktree, path)
+    tree = worktree_tree(worktree)
     kept: list[str] = []
     for _ in range(_TRIES):
-        with contextlib.suppress(OSError, ValueError):
-            if read_text(target) == text:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if tree.text(path, MAX_DOCUMENT_BYTES) == text:
                 # A run that was killed right after it had put it there.
-                unfinished(target).unlink(missing_ok=True)
+                tree.remove(path.with_name(unfinished(path.name)))
                 return kept
-        if os.path.lexists(target):
-            kept += _move_away(worktree, path, target, label, lineage)
+        if tree.exists(path):
+            kept += _move_away(tree, path, label, lineage)
         try:
-            write_new(target, text)
+            tree.create(path, text)
         except FileExistsError:
             continue
         return kept
     raise ItemFailed(f"{path} is changed again and again by somebody else; run the item again later.")
 
 
-def _move_away(worktree: Path, path: Path, target: Path, label: str, lineage: Lineage) -> list[str]:
-    if target.is_dir() and not target.is_symlink():
+def _move_away(tree: Tree, path: Path, label: str, lineage: Lineage) -> list[str]:
+    if tree.is_folder(path):
         raise ItemFailed(f"{path} is a folder; move it away, then run the item again.")
-    found = find_document(worktree, path, label, lineage)
+    found = find_document(tree.root, path, label, lineage)
     if found is None:
         return []
     try:
         if found.by_mock and found.author is Author.OURS:
             # Nobody's work; but only if it is still that when it is gone from its place.
-            aside = lineage.take(target, "mock")
-            with contextlib.suppress(ValueError):
-                if read_text(aside) == found.text:
-                    aside.unlink()
+            aside = lineage.take(path, "mock")
+            with contextlib.suppress(UnicodeDecodeError):
+                if tree.text(aside, MAX_DOCUMENT_BYTES) == found.text:
+                    tree.remove(aside)
                     return []
             return [lineage.rename(aside, "edited")]
-        name = lineage.take(target, "replaced" if found.author is Author.OURS else "edited")
-        sync_folder(target.parent)
-        if lineage.has_copy_of(name):
-            name.unlink()  # it was kept when the run began
+        kept = lineage.take(path, "replaced" if found.author is Author.OURS else "edited")
+        if lineage.has_copy_of(kept):
+            tree.remove(kept)  # it was kept when the run began
             return []
     except OSError as exc:
         raise StorageError(f"Cannot keep {path} in the lineage: {exc.strerror or exc}.") from exc
-    return [name.name]
+    return [kept.name]

@@ -1,14 +1,16 @@
 """The home folder: where a project's runs, checkpoints and records live, for the owner's eyes alone."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentos.errors import ProjectError
-from agentos.store.files import open_private, private_folder, write_all
+from agentos.errors import ProjectError, StorageError
+from agentos.store.known import Register, Standing
+from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree
 
 FOLDER = ".agentos"
-IGNORE = b"# Runs, checkpoints and records of agentos; not for version control.\n*\n"
+IGNORE = "# Runs, checkpoints and records of agentos; not for version control.\n*\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,11 @@ class Home:
     """Names of everything below the home folder; `create` makes it."""
 
     path: Path
+    register: Register | None = None  # where it is known; one that the user names needs none
+
+    @property
+    def tree(self) -> Tree:
+        return Tree(self.path)
 
     @property
     def checkpoints(self) -> Path:
@@ -37,18 +44,42 @@ class Home:
     def mock_key_health(self) -> Path:
         return self.path / "keys.mock.json"
 
+    @property
+    def used(self) -> bool:
+        """Whether anything was run here."""
+        return self.tree.is_file(self.records)
+
     def checkpoint(self, workflow: str, item_id: str, *, mock: bool = False) -> Path:
         return self.checkpoints / f"{workflow}_workflow_{item_id}{'.mock' if mock else ''}.db"
 
     def create(self) -> "Home":
-        for folder in (self.path, self.checkpoints, self.path / "logs", self.runs):
-            private_folder(folder)
-        ignore = self.path / ".gitignore"
-        if not ignore.exists():
-            descriptor = open_private(ignore, os.O_WRONLY)  # two runs may do this at once, and write the same
-            write_all(descriptor, IGNORE)
-            os.close(descriptor)
+        """Make what is missing, for the owner alone; a new home becomes known as this user's."""
+        try:
+            if self.register is None:
+                self.path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            else:
+                Tree(self.path.parent).make_folder(Path(self.path.name), PRIVATE_FOLDER)
+                self.register.enter(self.tree)
+            for folder in (Path(), Path("checkpoints"), Path("logs"), Path("logs/parallel")):
+                self.tree.make_private(folder)
+            if not self.tree.exists(Path(".gitignore")):
+                self.tree.write(Path(".gitignore"), IGNORE, mode=PRIVATE_FILE)
+        except OSError as exc:
+            place = exc.filename if isinstance(exc.filename, str) else self.path
+            raise StorageError(f"Cannot make the home {self.path}: {place}: {exc.strerror or exc}.") from exc
         return self
+
+    def open(self, path: Path, flags: int = os.O_RDWR) -> int:
+        """Open or create a file of the home; return its descriptor."""
+        try:
+            return self.tree.open(path, flags | os.O_CREAT)
+        except OSError as exc:
+            raise StorageError(f"Cannot open {path}: {exc.strerror or exc}.") from exc
+
+
+def home_of(path: Path) -> Home:
+    """The home that a file at its top, or a checkpoint, belongs to."""
+    return Home(path=path.parent.parent if path.parent.name == "checkpoints" else path.parent)
 
 
 def checkpoint_files(database: Path) -> tuple[Path, ...]:
@@ -58,7 +89,7 @@ def checkpoint_files(database: Path) -> tuple[Path, ...]:
     )
 
 
-def locate_home(worktree: Path, setting: Path | None) -> Home:
+def locate_home(worktree: Path, setting: Path | None, register: Register | None = None) -> Home:
     """Find the home folder: the user's setting, else inside the worktree."""
     if setting is not None:
         return Home(path=Path(setting).expanduser().resolve())
@@ -67,4 +98,31 @@ def locate_home(worktree: Path, setting: Path | None) -> Home:
         raise ProjectError(
             f"{path} is a symbolic link; a home is never used through a link. Remove it, or set AGENTOS_HOME."
         )
-    return Home(path=path)
+    return Home(path=path, register=register)
+
+
+def check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> None:
+    """Refuse a home that a repository may have brought along; one that the user has named is taken."""
+    if home.register is None:
+        return
+    standing = home.register.standing(home.tree)
+    if standing is Standing.MISSING:
+        return
+    if standing is Standing.UNKNOWN:
+        raise ProjectError(
+            f"{home.path} was not made by you on this machine. A repository can bring one along, with forged "
+            "approvals in it. If it is yours, type 'agentos home adopt'; otherwise remove it."
+        )
+    if is_tracked(home.path, worktree, environment):
+        raise ProjectError(
+            f"git tracks files in {home.path}, so whoever writes to the repository writes to it, too. "
+            f"Type 'git rm -r --cached {FOLDER}' and commit; should agentos not know the home then, type "
+            "'agentos home adopt'."
+        )
+
+
+def is_tracked(path: Path, worktree: Path, environment: Mapping[str, str]) -> bool:
+    """Whether git has files of a folder in its index; nothing is tracked where there is no git."""
+    from agentos.programs import git  # noqa: PLC0415 - only where there is a home
+
+    return bool(git(["ls-files", "-z", "--", f":(literal,icase){path.name}"], environment, worktree))

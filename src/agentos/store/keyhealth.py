@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentos.store.files import PRIVATE_FILE, open_private, write_atomic
+from agentos.store.home import home_of
+from agentos.store.tree import PRIVATE_FILE
 
 _MAX_BYTES = 5_000_000
 
@@ -18,24 +19,25 @@ class HealthFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._home = home_of(path)
         self._seen: int | None = None
 
     def read(self) -> dict[str, Any]:
         """Return what the file says."""
         try:
-            self._seen = self._path.stat().st_mtime_ns
-            with self._path.open("rb") as file:
-                data = json.loads(file.read(_MAX_BYTES))
+            self._seen = self._changed_at()
+            data = json.loads(self._home.tree.read(self._path, _MAX_BYTES))
         except (OSError, ValueError, RecursionError):
             return {}
         return data if isinstance(data, dict) and isinstance(data.get("keys"), dict) else {}
 
     def changed(self) -> bool:
         """Tell whether another run has written since we last looked."""
-        try:
-            return self._path.stat().st_mtime_ns != self._seen
-        except OSError:
-            return False
+        return self._changed_at() not in {None, self._seen}
+
+    def _changed_at(self) -> int | None:
+        found = self._home.tree.stat(self._path)
+        return None if found is None else found.st_mtime_ns
 
     def merge(self, news: Mapping[str, Any]) -> None:
         """Write what a run knows, without undoing what others found out."""
@@ -59,12 +61,12 @@ class HealthFile:
             return held
 
     def _write(self, data: Mapping[str, Any]) -> None:
-        write_atomic(self._path, json.dumps(data, indent=1) + "\n", mode=PRIVATE_FILE)
-        self._seen = self._path.stat().st_mtime_ns
+        self._home.tree.write(self._path, json.dumps(data, indent=1) + "\n", mode=PRIVATE_FILE)
+        self._seen = self._changed_at()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        lock = open_private(self._path.with_suffix(".lock"), os.O_RDWR)
+        lock = self._home.open(self._path.with_suffix(".lock"))
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

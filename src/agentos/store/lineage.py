@@ -5,16 +5,14 @@ Every operation can be repeated after a crash with the same result. A finished t
 """
 
 import hashlib
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from agentos.stamp import Stamp, split
-from agentos.store.files import inside, sync_folder, write_atomic
+from agentos.store.tree import Tree, worktree_tree
 
 _NUMBERED = re.compile(r"(\d{3,})-([a-z]+)\.md")
 _KEPT = ("-edited.md", "-replaced.md")
@@ -30,61 +28,63 @@ class Lineage:
     name: str
 
     @property
+    def tree(self) -> Tree:
+        return worktree_tree(self.worktree)
+
+    @property
     def active(self) -> Path:
-        # Asked for a file in it, so that the folder itself may not be a link that leads outside.
-        return inside(self.worktree, Path(self.folder) / "active" / self.name / "any").parent
+        return Path(self.folder, "active", self.name)
 
     def _done(self, name: str) -> Path:
-        return inside(self.worktree, Path(self.folder) / "done" / name / "any").parent
+        return Path(self.folder, "done", name)
 
     def begin(self, kind: str, text: str, run_id: str) -> str:
         """Start the trail with the item's text; return the name it will have when done."""
         first = self.active / file_name(1, kind)
-        if self.active.exists():
+        if self.tree.exists(self.active):
             # The item's text and a document that was kept: a run that was cut off before its first draft.
-            others = {path.name for path in self.active.iterdir() if path.suffix == ".md"} - {first.name}
+            there = self.tree.entries(self.active)
+            others = {one.name for one in there if one.name.endswith(".md")} - {first.name}
             if not all(name.endswith(_KEPT) for name in others):
                 # An earlier run of this item was given up; its trail is kept, apart from the new one.
                 self._move(self._free_name(run_id and f"{run_id} before"))
-        write_atomic(first, text)
+        self.tree.write(first, text)
         return self._free_name(run_id)
 
     def write(self, number: int, kind: str, text: str) -> None:
-        write_atomic(self.active / file_name(number, kind), text)
+        self.tree.write(self.active / file_name(number, kind), text)
 
     def keep(self, kind: str, text: str) -> str:
         """Keep a document in the trail, once; return the name of its file."""
-        for path in _numbered(self.active):
-            if kind in path.name and _read(path) == text:
+        for path in self._numbered(self.active):
+            if kind in path.name and self._read(path) == text:
                 return path.name
         name = file_name(self.next_number(), kind)
-        write_atomic(self.active / name, text)
+        self.tree.write(self.active / name, text)
         return name
 
     def take(self, path: Path, kind: str) -> Path:
         """Move a file into the trail, whatever it is."""
-        self.active.mkdir(parents=True, exist_ok=True)
         kept = self.active / file_name(self.next_number(), kind)
-        shutil.move(path, kept)
-        sync_folder(self.active)
+        self.tree.move(path, kept)
         return kept
 
     def rename(self, path: Path, kind: str) -> str:
         """Give a file of the trail another kind."""
         name = file_name(self.next_number(), kind)
-        path.rename(path.with_name(name))
+        self.tree.move(path, path.with_name(name))
         return name
 
     def has_copy_of(self, path: Path) -> bool:
         """Whether another file of the trail has the same text."""
-        text = _read(path)
+        text = self._read(path)
         return text is not None and any(
-            other != path and "-draft" not in other.name and _read(other) == text
-            for other in _numbered(self.active)
+            other != path and "-draft" not in other.name and self._read(other) == text
+            for other in self._numbered(self.active)
         )
 
     def next_number(self) -> int:
-        return max((_number(path) for path in _numbered(self.active)), default=0) + 1
+        return max((_number(path) for path in self._numbered(self.active)), default=0) + 1
 
     def finish(self, done_name: str, number: int, text: str) -> Path:
         """Write the final document and move the trail to done; harmless when that has happened already."""
@@ -95,11 +95,11 @@ class Lineage:
         return done
 
     def is_done(self, done_name: str) -> bool:
-        return self._done(done_name).exists()
+        return self.tree.exists(self._done(done_name))
 
     def _final_number(self) -> int:
         """The number of the final document: the next one, or that of one that is there already."""
-        there = [_number(path) for path in _numbered(self.active) if path.name.endswith("-final.md")]
+        there = [_number(path) for path in self._numbered(self.active) if path.name.endswith("-final.md")]
         return there[0] if there else self.next_number()
 
     def finals(self) -> Iterator[str]:
@@ -119,18 +119,14 @@ class Lineage:
 
     def _texts(self, kind: str) -> Iterator[str]:
         for folder in self._folders():
-            for path in _numbered(folder):
-                if path.name.endswith(f"-{kind}.md") and (text := _read(path)) is not None:
+            for path in self._numbered(folder):
+                if path.name.endswith(f"-{kind}.md") and (text := self._read(path)) is not None:
                     yield text
 
     def _folders(self) -> list[Path]:
         """The folders of this item's trails: its own name, or its own name and what tells runs apart."""
-        place = inside(self.worktree, Path(self.folder) / "done" / "any").parent
         own = re.compile(re.escape(self.name) + r"(-[0-9a-f]+|-\d+)?")
-        try:
-            names = sorted(entry.name for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            names = []
+        names = _trails(self.tree, Path(self.folder, "done"))
         return [self.active, *(self._done(name) for name in names if own.fullmatch(name))]
 
     def write_receipt(self, stamp: Stamp, text: str, run_id: str) -> None:
@@ -138,55 +134,61 @@ class Lineage:
         if any(split(known).stamp == stamp for known in self._texts("filed")):
             return
         done = [folder for folder in self._folders() if folder != self.active]
-        mine = [folder for folder in done if _has_source(folder, stamp.input)]
+        mine = [folder for folder in done if self._has_source(folder, stamp.input)]
         folder = (mine or [self._done(self._free_name(run_id))])[-1]
-        number = max((_number(path) for path in _numbered(folder)), default=0) + 1
-        write_atomic(folder / file_name(number, "filed"), f"{text}\n\n{stamp}\n")
+        number = max((_number(path) for path in self._numbered(folder)), default=0) + 1
+        self.tree.write(folder / file_name(number, "filed"), f"{text}\n\n{stamp}\n")
 
     def _free_name(self, run_id: str) -> str:
         """A name of its own for every real run; the mock writes the same each time, and counts its trails."""
         if not run_id:
             counted = (self.name if number == 1 else f"{self.name}-{number}" for number in count(1))
-            return next(name for name in counted if not self._done(name).exists())
+            return next(name for name in counted if not self.is_done(name))
         digest = hashlib.sha256(f"{run_id} {self.name}".encode()).hexdigest()
         names = (f"{self.name}-{digest[:length]}" for length in range(6, 64))
-        return next(name for name in names if not self._done(name).exists())
+        return next(name for name in names if not self.is_done(name))
 
     def _move(self, done_name: str) -> None:
-        done = self._done(done_name)
-        done.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(self.active, done)
-        sync_folder(done.parent)
+        self.tree.move(self.active, self._done(done_name))
+
+    def _has_source(self, folder: Path, digest: str) -> bool:
+        texts = [self._read(path) for path in self._numbered(folder)[:1]]
+        return any(text is not None and hashlib.sha256(text.encode()).hexdigest() == digest for text in texts)
+
+    def _numbered(self, folder: Path) -> list[Path]:
+        return _numbered(self.tree, folder)
+
+    def _read(self, path: Path) -> str | None:
+        return _read(self.tree, path)
 
 
 def receipts(worktree: Path, folder: str, workflow: str) -> dict[str, list[Stamp]]:
     """Where texts of a workflow's items were filed, by label; from all trails that are done."""
-    place = inside(worktree, Path(folder) / "done" / "any").parent
+    tree, place = worktree_tree(worktree), Path(folder, "done")
     found: dict[str, list[Stamp]] = {}
-    try:
-        trails = sorted(entry.path for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return found
-    for trail in trails:
-        if f"-{workflow}" not in Path(trail).name:
+    for trail in _trails(tree, place):
+        if f"-{workflow}" not in trail:
             continue
-        for path in _numbered(Path(trail)):
-            stamp = split(_read(path) or "").stamp if path.name.endswith("-filed.md") else None
+        for path in _numbered(tree, place / trail):
+            stamp = split(_read(tree, path) or "").stamp if path.name.endswith("-filed.md") else None
             if stamp is not None and stamp.filed:
                 found.setdefault(stamp.item, []).append(stamp)
     return found
+
+
+def _trails(tree: Tree, place: Path) -> list[str]:
+    try:
+        return [one.name for one in tree.entries(place) if one.is_folder]
+    except OSError:
+        return []
 
 
 def file_name(number: int, kind: str) -> str:
     return f"{number:03d}-{kind}.md"
 
 
-def _numbered(folder: Path) -> list[Path]:
-    try:
-        names = [entry.name for entry in os.scandir(folder) if _NUMBERED.fullmatch(entry.name)]
-    except OSError:
-        return []
-    return [folder / name for name in sorted(names)]
+def _numbered(tree: Tree, folder: Path) -> list[Path]:
+    return [folder / name for name in tree.names(folder) if _NUMBERED.fullmatch(name)]
 
 
 def _number(path: Path) -> int:
@@ -194,17 +196,9 @@ def _number(path: Path) -> int:
     return int(found[1]) if found else 0
 
 
-def _has_source(folder: Path, digest: str) -> bool:
-    texts = [_read(path) for path in _numbered(folder)[:1]]
-    return any(text is not None and hashlib.sha256(text.encode()).hexdigest() == digest for text in texts)
-
-
-def _read(path: Path) -> str | None:
+def _read(tree: Tree, path: Path) -> str | None:
     """Read a file of a trail; None for what is no such file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        return None if len(data) > _MAX_BYTES else data.decode("utf-8")
+        return tree.text(path, _MAX_BYTES)
     except (OSError, UnicodeDecodeError):
         return None

@@ -8,7 +8,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -20,7 +20,6 @@ from urllib.parse import quote
 
 from agentos.errors import StorageError
 from agentos.model import Item, Status
-from agentos.store.files import open_private
 from agentos.store.home import Home, checkpoint_files
 
 _MIGRATIONS = (
@@ -32,6 +31,7 @@ _MIGRATIONS = (
     "006-mock.sql",
 )
 _BUSY_SECONDS = 30.0
+_MOST = 2**53  # of anything counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,16 +167,19 @@ class Records:
         self._lock: int | None = None
         try:
             if write:
-                self._lock = open_private(path.with_suffix(".lock"), os.O_RDWR)
-                os.close(open_private(path, os.O_RDWR))
+                self._lock = self.home.open(path.with_suffix(".lock"))
+                os.close(self.home.open(path))
+                self.home.tree.check_database(path)
                 self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+                self._db.execute("PRAGMA trusted_schema=OFF")
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=NORMAL")
                 self._migrate()
             else:
                 self._db = _open_for_reading(path)
-        except sqlite3.Error as exc:
-            raise StorageError(f"The records {path} cannot be used: {exc}.") from exc
+        except (sqlite3.Error, OSError) as exc:
+            told = exc.strerror if isinstance(exc, OSError) else exc
+            raise StorageError(f"The records {path} cannot be used: {told}.") from exc
 
     def close(self) -> None:
         self._db.close()
@@ -200,9 +203,9 @@ class Records:
         return bool(self._mock)
 
     @property
-    def folder(self) -> Path:
+    def home(self) -> Home:
         """Where the records are, and locks beside them."""
-        return self._path.parent
+        return Home(path=self._path.parent)
 
     @contextmanager
     def _writing(self, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
@@ -230,21 +233,27 @@ class Records:
 
     def _rename_checkpoints_of_the_mock(self) -> None:
         """Unfinished items of the mock go on under the name that their checkpoints have now."""
-        home = Home(path=self._path.parent)
+        home = self.home
         for one in self.of(mock=True).progress().values():
             before = checkpoint_files(home.checkpoint(one.workflow, one.item))
             after = checkpoint_files(home.checkpoint(one.workflow, one.item, mock=True))
             for old, new in zip(before, after, strict=True):
                 with suppress(OSError):
-                    old.rename(new)
+                    home.tree.move(old, new)
 
     def _rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         try:
             cursor = self._db.execute(query, values)
             names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        except sqlite3.Error as exc:
+            rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except (sqlite3.Error, OverflowError) as exc:
             raise StorageError(f"The records {self._path} cannot be read: {exc}.") from exc
+        for row in rows:
+            for name, value in row.items():
+                # Nothing that is counted here is ever less than nothing: a budget would grow by it.
+                if isinstance(value, int | float) and not 0 <= value < _MOST:
+                    raise StorageError(f"The records {self._path} hold nonsense: {name} is {value}.")
+        return rows
 
     def outcomes(self, workflow: str) -> dict[str, Outcome]:
         """The latest approval of every item of a workflow, by id."""
@@ -663,17 +672,47 @@ def _names(row: type[Any]) -> str:
 def _migrate(db: sqlite3.Connection, home: Path) -> bool:
     """Bring the tables up to date; tell whether the mock's rows were told from others just now."""
     told_apart = False
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    version = _check_schema(db)
     for number, name in enumerate(_MIGRATIONS[version:], start=version + 1):
-        script = resources("agentos.store").joinpath("sql", name).read_text("utf-8")
-        for statement in script.split(";\n"):
-            if statement.strip():
-                db.execute(statement)
+        _run_script(db, name)
         if name == "006-mock.sql":
             _mark_the_mocks(db, home)
             told_apart = True
         db.execute(f"PRAGMA user_version={number}")
     return told_apart
+
+
+def _run_script(db: sqlite3.Connection, name: str) -> None:
+    script = resources("agentos.store").joinpath("sql", name).read_text("utf-8")
+    for statement in script.split(";\n"):
+        if statement.strip():
+            db.execute(statement)
+
+
+def _check_schema(db: sqlite3.Connection) -> int:
+    """Compare the tables with those that this version of them has; give the version.
+
+    A trigger in somebody else's file would run with every row that is written.
+    """
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if not 0 <= version <= len(_MIGRATIONS):
+        raise sqlite3.DatabaseError("they are of a newer version of agentos; update it")
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
+        for name in _MIGRATIONS[:version]:
+            _run_script(ours, name)
+        expected, found = _schema(ours), _schema(db)
+    if odd := sorted(found.keys() ^ expected.keys()) or sorted(
+        name for name in found if found[name] != expected[name]
+    ):
+        raise sqlite3.DatabaseError(f"{odd[0][0]} {odd[0][1]!r} in them is not as agentos makes it")
+    return int(version)
+
+
+def _schema(db: sqlite3.Connection) -> dict[tuple[str, str], list[Any]]:
+    """Everything that a database holds beside rows, by kind and name, with the columns of tables."""
+    kinds = db.execute("SELECT type, name FROM sqlite_schema").fetchall()
+    columns = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)'
+    return {(kind, name): db.execute(columns, (name,)).fetchall() for kind, name in kinds}
 
 
 def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
@@ -700,12 +739,15 @@ def _mark_the_mocks(db: sqlite3.Connection, home: Path) -> None:
 def _open_for_reading(path: Path) -> sqlite3.Connection:
     """Open the records without writing; those of an older version are read through a copy in memory."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
-    if path.is_file() and not path.is_symlink():
+    tree = Home(path=path.parent).tree
+    if tree.exists(path):
+        tree.check_database(path)
         # A read-only connection to a database nobody has open would leave a log file behind.
-        how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+        how = "mode=ro" if tree.exists(path.with_name(path.name + "-wal")) else "immutable=1"
         uri = f"file:{quote(str(path))}?{how}"
         db = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-        if db.execute("PRAGMA user_version").fetchone()[0] >= len(_MIGRATIONS):
+        db.execute("PRAGMA trusted_schema=OFF")
+        if _check_schema(db) == len(_MIGRATIONS):
             memory.close()
             return db
         db.backup(memory)

@@ -7,18 +7,23 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentos.errors import StorageError
-from agentos.store.files import PRIVATE_FILE, open_private, private_folder, write_all, write_atomic
 from agentos.store.home import Home
 from agentos.store.records import Outcome, timestamp
+from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
 
 LOCK = ".lock"
+MAX_LINES_BYTES = 500_000_000  # of a file of records
+MAX_SUMMARY_BYTES = 50_000_000
 _MOST_AT_ONCE = 1000
+_LOG_NAME = re.compile(r"[A-Z]+-[A-Za-z0-9_-]{1,64}\.log")
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class RunFolder:
@@ -27,7 +32,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.run_id = path.name
-        self._lock = open_private(path / LOCK, os.O_RDWR)
+        self._tree = run_tree(path)
+        self._lock = self._open(LOCK, os.O_RDWR)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._files: dict[str, int] = {}
 
@@ -55,12 +61,12 @@ class RunFolder:
                 os.close(descriptor)
 
     def write(self, name: str, text: str) -> None:
-        write_atomic(self.path / name, text, mode=PRIVATE_FILE)
+        self._tree.write(self.path / name, text, mode=PRIVATE_FILE)
 
     def discard(self) -> None:
         """Take back a folder that nothing was written to."""
-        (self.path / LOCK).unlink(missing_ok=True)
-        self.path.rmdir()
+        self._tree.remove(self.path / LOCK)
+        self._tree.remove_folder(self.path)
 
     def close(self) -> None:
         for descriptor in self._files.values():
@@ -71,37 +77,77 @@ class RunFolder:
     def _append(self, name: str, data: bytes) -> None:
         descriptor = self._files.get(name)
         if descriptor is None:
-            descriptor = self._files[name] = open_private(self.path / name, os.O_WRONLY | os.O_APPEND)
+            descriptor = self._files[name] = self._open(name, os.O_WRONLY | os.O_APPEND)
         try:
             write_all(descriptor, data)
         except OSError as exc:
             raise StorageError(f"Cannot write {self.path / name}: {exc.strerror or exc}.") from exc
 
+    def _open(self, name: str, flags: int) -> int:
+        try:
+            return self._tree.open(self.path / name, flags | os.O_CREAT)
+        except OSError as exc:
+            raise StorageError(f"Cannot open {self.path / name}: {exc.strerror or exc}.") from exc
+
+
+def run_tree(run: Path) -> Tree:
+    """The tree of the home that a run is in: `logs/parallel/<run>`."""
+    return Tree(run.parents[2])
+
+
+def list_runs(home: Home) -> list[Path]:
+    """The folders of all runs, the oldest first."""
+    try:
+        entries = home.tree.entries(home.runs)
+    except OSError:
+        return []
+    names = [one.name for one in entries if one.is_folder and _RUN_NAME.fullmatch(one.name)]
+    return [home.runs / name for name in sorted(names, key=run_order)]
+
+
+def run_logs(run: Path) -> list[Path]:
+    """The logs of a run's items."""
+    try:
+        entries = run_tree(run).entries(run)
+    except OSError:
+        return []
+    return [run / one.name for one in entries if one.is_file and _LOG_NAME.fullmatch(one.name)]
+
+
+def run_order(name: str) -> tuple[str, int]:
+    """Runs of the same moment are numbered: `...Z`, `...Z-2`, `...Z-10`."""
+    moment, _, number = name.partition("Z")
+    digits = number.lstrip("-")
+    return moment, int(digits) if digits.isdecimal() else 0
+
 
 def create_run(home: Home) -> RunFolder:
     """Make a folder named after this moment; two runs at once get different ones."""
-    for left in home.runs.glob("*/.*.tmp"):
+    for run in list_runs(home):
         # Of a run that was killed while it wrote its summary; nobody else writes to its folder again.
-        if not is_live(left.parent):
-            left.unlink(missing_ok=True)
+        left = [name for name in home.tree.names(run) if name.startswith(".") and name.endswith(".tmp")]
+        for name in left if left and not is_live(run) else ():
+            home.tree.remove(run / name)
     # Down to milliseconds, so that the names of runs sort by time.
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3] + "Z"
     for number in range(1, _MOST_AT_ONCE):
         path = home.runs / (moment if number == 1 else f"{moment}-{number}")
+        if home.tree.exists(path):
+            continue
         try:
-            path.mkdir(mode=0o700)
+            home.tree.new_folder(path, PRIVATE_FOLDER)
         except FileExistsError:
             continue
         except OSError as exc:
             raise StorageError(f"Cannot create the folder {path}: {exc.strerror or exc}.") from exc
-        return RunFolder(private_folder(path))
+        return RunFolder(path)
     raise StorageError(f"Cannot find a free name for a run in {home.runs}.")
 
 
 def is_live(path: Path) -> bool:
     """Tell whether the run's coordinator is alive: only then is its lock held."""
     try:
-        descriptor = os.open(path / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = run_tree(path).open(path / LOCK)
     except OSError:
         return False
     try:
@@ -116,19 +162,19 @@ def is_live(path: Path) -> bool:
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Read the records of a file of ours; a line cut off by a crash, or by a full disk, is passed over."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = run_tree(path.parent).read(path, MAX_LINES_BYTES).split(b"\n")
     except OSError:
         return
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict):
                 yield record
 
 
-def read_audits(runs: Path, item_id: str) -> Iterator[dict[str, Any]]:
+def read_audits(home: Home, item_id: str) -> Iterator[dict[str, Any]]:
     """Read the audit trails of an item in all runs."""
-    for run in runs.iterdir():
+    for run in list_runs(home):
         yield from read_lines(run / f"workflow-audit-{item_id}.jsonl")
 
 
@@ -139,9 +185,9 @@ def open_findings(record: Mapping[str, Any]) -> tuple[dict[str, Any], ...] | Non
     return tuple(one for one in record.get("findings") or () if isinstance(one, dict))
 
 
-def last_findings(runs: Path, workflow: str, item_id: str) -> tuple[dict[str, Any], ...]:
+def last_findings(home: Home, workflow: str, item_id: str) -> tuple[dict[str, Any], ...]:
     """What the latest review of an item left open, whichever run it was in."""
-    for run in sorted(runs.iterdir(), reverse=True):
+    for run in reversed(list_runs(home)):
         records = read_lines(run / f"workflow-audit-{item_id}.jsonl")
         # A record from before the workflow was noted may be of any.
         mine = (one for one in records if one.get("workflow", workflow) == workflow)
@@ -153,13 +199,12 @@ def last_findings(runs: Path, workflow: str, item_id: str) -> tuple[dict[str, An
 
 def was_mock(run: Path) -> bool:
     """Tell whether a run, also one under way or killed, used the mock for a role."""
-    try:
-        summary = json.loads((run / "summary.json").read_text("utf-8"))
-        if isinstance(summary.get("mock"), bool):
-            return bool(summary["mock"])
+    summary = read_summary(run)
+    if isinstance(summary.get("mock"), bool):
+        return bool(summary["mock"])
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
         return any(key["provider"] == "mock" and key["calls"] for key in summary["keys"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # killed, or of another version: its events name the provider of every call
+    # Killed, or of another version: its events name the provider of every call.
     for event in read_lines(run / "events.jsonl"):
         if event.get("event") == "run_started" and "mock" in event:
             return bool(event["mock"])
@@ -171,18 +216,31 @@ def was_mock(run: Path) -> bool:
 def only_skipped(run: Path) -> bool:
     """Tell whether a run that is over found nothing to do."""
     try:
-        items = json.loads((run / "summary.json").read_bytes())["items"]
-        return all(item["status"] == "skipped" for item in items)
-    except (OSError, ValueError, KeyError, TypeError):
+        return all(item["status"] == "skipped" for item in read_summary(run)["items"])
+    except (KeyError, TypeError):
         return False
+
+
+def read_summary(run: Path) -> dict[str, Any]:
+    """A run's own summary; empty where it has none, or none that makes sense."""
+    try:
+        found = json.loads(run_tree(run).read(run / "summary.json", MAX_SUMMARY_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def has_summary(run: Path) -> bool:
+    return run_tree(run).exists(run / "summary.json")
 
 
 def repair_events(runs: Path, outcome: Outcome) -> None:
     """Add the event of an outcome to a run that died between recording and telling it."""
-    run = runs / outcome.run_id
-    if not (run / "events.jsonl").is_file() or (run / "summary.json").exists() or is_live(run):
+    run, events = runs / outcome.run_id, runs / outcome.run_id / "events.jsonl"
+    tree = run_tree(run)
+    if not tree.is_file(events) or has_summary(run) or is_live(run):
         return
-    told = (event for event in read_lines(run / "events.jsonl") if event.get("event") == "completed")
+    told = (event for event in read_lines(events) if event.get("event") == "completed")
     if any(event.get("item") == outcome.item for event in told):
         return
     record = {
@@ -194,8 +252,8 @@ def repair_events(runs: Path, outcome: Outcome) -> None:
         "reviews": outcome.reviews,
         "repaired": True,
     }
-    cut_off = not (run / "events.jsonl").read_bytes().endswith(b"\n")
-    descriptor = open_private(run / "events.jsonl", os.O_WRONLY | os.O_APPEND)
+    cut_off = not tree.read(events, MAX_LINES_BYTES).endswith(b"\n")
+    descriptor = tree.open(events, os.O_WRONLY | os.O_APPEND)
     try:
         write_all(descriptor, b"\n" * cut_off + _json_line(record))
     finally:

@@ -1,22 +1,19 @@
 """The inbox as the page shows it: each discussion with its findings, its draft and its verdict. Server."""
 
 import contextlib
-import os
 import re
 import shlex
 from pathlib import Path
 from typing import Any
 
-from agentos.errors import AgentosError
 from agentos.inbox import Discussion, discussions, next_command
 from agentos.review import read_document
+from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
 from agentos.store.records import Records
 from agentos.store.runfolder import read_lines
-from agentos.view.shelf import read_file
 
-MAX_DOCUMENT = 1_000_000
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _TITLE_LENGTH = 120
@@ -41,7 +38,7 @@ class Inbox:
         return [self._entry(one) for one in self._discussions()]
 
     def _discussions(self) -> tuple[Discussion, ...]:
-        if not self._home.records.exists():
+        if not self._home.used:
             return ()
         with Records(self._home.records, write=False) as records:
             return discussions(records)
@@ -82,14 +79,12 @@ class Inbox:
         """The first document of the item's trail and the latest of each kind, by kind."""
         found: dict[str, dict[str, str]] = {}
         lineage = Lineage(worktree=self._worktree, folder=self._lineage_folder, name=f"{item}-{workflow}")
-        with contextlib.suppress(OSError, AgentosError):
-            folder = lineage.active
-            for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names are all that is needed
-                if kind := _NUMBERED.fullmatch(name):
-                    with contextlib.suppress(OSError, AgentosError):
-                        data = read_file(folder / name, MAX_DOCUMENT)
-                        path = f"{self._lineage_folder}/active/{lineage.name}/{name}"
-                        found[kind[1]] = {"path": path, "text": data.decode("utf-8", errors="replace")}
+        for name in lineage.tree.names(lineage.active):
+            if kind := _NUMBERED.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    data = lineage.tree.read(lineage.active / name, MAX_DOCUMENT_BYTES)
+                    text = data.decode("utf-8", errors="replace")
+                    found[kind[1]] = {"path": str(lineage.active / name), "text": text}
         return found
 
     def _last_review(
@@ -98,10 +93,9 @@ class Inbox:
         """Findings and questions as they were recorded; where the run was cleaned away, from the document."""
         progress = discussion.progress
         audit = self._home.runs / progress.run_id / f"workflow-audit-{progress.item}.jsonl"
-        if not audit.is_symlink():
-            records = [one for one in read_lines(audit) if one.get("kind") == "verdict"]
-            if records and records[-1].get("review") == progress.reviews:
-                return list(records[-1].get("findings", [])), list(records[-1].get("questions", []))
+        records = [one for one in read_lines(audit) if one.get("kind") == "verdict"]
+        if records and records[-1].get("review") == progress.reviews:
+            return list(records[-1].get("findings", [])), list(records[-1].get("questions", []))
         if verdict is None:
             return [], []
         reading = read_document(verdict["text"])

@@ -7,7 +7,6 @@ is never followed.
 import contextlib
 import json
 import os
-import stat
 import threading
 import time
 from collections import Counter
@@ -16,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import AgentosError
-from agentos.store.runfolder import is_live
+from agentos.store.home import Home
+from agentos.store.runfolder import has_summary, is_live, list_runs, read_summary, run_order, run_tree
 
 LOG_BLOCK = 262_144  # bytes of a log in one answer
 LOG_TAIL = 65_536  # bytes shown of a log at first
-MAX_SUMMARY = 16_000_000
 TICK_SECONDS = 5  # how often a live run is drawn anew though nothing happens: what goes on gets longer
 KEPT_DATA = 4  # runs whose data are kept in memory
 
@@ -36,7 +35,7 @@ class Shelf:
     """Reads the run folders; everything that is read twice is kept until its files change."""
 
     def __init__(self, runs: Path, make_data: MakeData) -> None:
-        self._runs = runs
+        self._home = Home(path=runs.parents[1])
         self._make_data = make_data
         self._rows_lock = threading.Lock()
         self._data_lock = threading.Lock()
@@ -47,14 +46,7 @@ class Shelf:
 
     def folders(self) -> list[Path]:
         """The folders of all runs, the newest first."""
-        try:
-            if self._runs.is_symlink():
-                return []
-            with os.scandir(self._runs) as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            return []
-        return [self._runs / name for name in sorted(names, key=_order, reverse=True)]
+        return list_runs(self._home)[::-1]
 
     def folder(self, run_id: str) -> Path:
         for path in self.folders():
@@ -63,7 +55,7 @@ class Shelf:
         raise NotThere(f"There is no run {run_id!r}.")
 
     def folders_before(self, run: Path) -> list[Path]:
-        return [path for path in self.folders() if _order(path.name) < _order(run.name)]
+        return [path for path in self.folders() if run_order(path.name) < run_order(run.name)]
 
     def live(self, run: Path) -> bool:
         """Tell whether the run goes on; one that is over never comes back, and is not asked again."""
@@ -71,7 +63,7 @@ class Shelf:
             return False
         if is_live(run):
             return True
-        if (run / "summary.json").exists():
+        if has_summary(run):
             self._over.add(run.name)
         return False
 
@@ -195,7 +187,7 @@ class _Tally:
             return None
         if self._summary is None or self._summary[0] != mark:
             with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
-                summary = json.loads(read_file(path, MAX_SUMMARY))
+                summary = read_summary(self.run)
                 self._summary = (mark, _summary_row(self.run.name, summary))
                 self.labels = dict.fromkeys(str(row.get("label", "")) for row in summary["items"])
         return None if self._summary is None else self._summary[1]
@@ -205,7 +197,7 @@ class _Tally:
         while True:
             try:
                 data, start, _ = _part(self.run / "events.jsonl", self._offset)
-            except (OSError, NotThere):
+            except OSError:
                 return
             whole = data[: data.rfind(b"\n") + 1]
             if not whole:
@@ -248,24 +240,9 @@ def _summary_row(run_id: str, summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_file(path: Path, limit: int) -> bytes:
-    """Read a regular file, never through a link and never more than the limit."""
-    descriptor = _open(path)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit)
-
-
-def _open(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise NotThere(f"{path.name} is no file.")
-    return descriptor
-
-
 def _part(path: Path, after: int | None) -> tuple[bytes, int, int]:
     """Whole lines of a file from an offset on, or of its end; with the offset taken and the file's size."""
-    with os.fdopen(_open(path), "rb") as file:
+    with os.fdopen(run_tree(path.parent).open(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         start = max(0, size - LOG_TAIL) if after is None else min(max(0, after), size)
         file.seek(start)
@@ -280,14 +257,11 @@ def _part(path: Path, after: int | None) -> tuple[bytes, int, int]:
 
 def _entries(run: Path) -> tuple[tuple[str, int, int], ...]:
     """Name, size and time of every regular file of a run; a link is passed over."""
-    found = []
-    with contextlib.suppress(OSError), os.scandir(run) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                if entry.is_file(follow_symlinks=False):
-                    info = entry.stat(follow_symlinks=False)
-                    found.append((entry.name, info.st_size, info.st_mtime_ns))
-    return tuple(sorted(found))
+    try:
+        entries = run_tree(run).entries(run)
+    except OSError:
+        return ()
+    return tuple((one.name, one.size, one.modified) for one in entries if one.is_file)
 
 
 def _clock_tick() -> int:
@@ -295,15 +269,5 @@ def _clock_tick() -> int:
 
 
 def _stat(path: Path) -> Mark | None:
-    try:
-        info = path.lstat()
-    except OSError:
-        return None
-    return info.st_size, info.st_mtime_ns
-
-
-def _order(name: str) -> tuple[str, int]:
-    """Runs of the same moment are numbered: `...Z`, `...Z-2`, `...Z-10`."""
-    moment, _, number = name.partition("Z")
-    digits = number.lstrip("-")
-    return moment, int(digits) if digits.isascii() and digits.isdigit() else 1
+    info = run_tree(path).stat(path) if path.parent.name == "parallel" else run_tree(path.parent).stat(path)
+    return None if info is None else (info.st_size, info.st_mtime_ns)

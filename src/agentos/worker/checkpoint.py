@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
-from agentos.store.files import open_private
+from agentos.store.home import home_of
 
 LOCK_SECONDS = 10.0  # how long a worker that should be dead is given to vanish
 _JOURNAL = (
@@ -38,10 +38,14 @@ class Checkpoint:
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute(_JOURNAL)
             cursor.execute(_LIFE)
-            if cursor.execute("SELECT id FROM agentos_life").fetchone() is None:
-                cursor.execute("INSERT INTO agentos_life VALUES (?)", (secrets.token_hex(8),))
-            # Tells this journal's calls from those of an earlier one of the same item.
-            (self.life,) = cursor.execute("SELECT id FROM agentos_life").fetchone()
+            self.life = _life(cursor)
+
+    def clear(self) -> None:
+        """Forget state and journal, as if the item were new; on return that is on the disk."""
+        with self.saver.cursor() as cursor:
+            for table in ("checkpoints", "writes", "agentos_calls", "agentos_life"):
+                cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
+            self.life = _life(cursor)
 
     def replayed(self, role: str, number: int) -> Reply | None:
         """Return the reply to a call that was paid for before."""
@@ -70,13 +74,19 @@ class Checkpoint:
         return self.saver.get_tuple(config) is not None
 
 
+def _life(cursor: sqlite3.Cursor) -> str:
+    """What tells this journal's calls from those of an earlier one of the same item."""
+    if cursor.execute("SELECT id FROM agentos_life").fetchone() is None:
+        cursor.execute("INSERT INTO agentos_life VALUES (?)", (secrets.token_hex(8),))
+    return str(cursor.execute("SELECT id FROM agentos_life").fetchone()[0])
+
+
 @contextmanager
 def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
     """Open the database with its lock held: two workers can never run one item."""
     lock = _lock(database.with_name(database.name + ".lock"))
     try:
-        os.close(open_private(database, os.O_RDWR))  # so that SQLite finds it there, for the owner alone
-        connection = sqlite3.connect(database, check_same_thread=False, timeout=30)
+        connection = _connect(database)
         try:
             yield Checkpoint(connection)
         finally:
@@ -93,10 +103,29 @@ def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
         os.close(lock)
 
 
+def _connect(database: Path) -> sqlite3.Connection:
+    home = home_of(database)
+    os.close(home.open(database))  # so that SQLite finds it there, for the owner alone
+    try:
+        home.tree.check_database(database)
+    except OSError as exc:
+        raise StorageError(f"The checkpoint {exc.filename} cannot be used: {exc.strerror}.") from exc
+    connection = sqlite3.connect(database, check_same_thread=False, timeout=30)
+    connection.execute("PRAGMA trusted_schema=OFF")
+    odd = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') OR tbl_name NOT IN (?, ?, ?, ?)",
+        ("checkpoints", "writes", "agentos_calls", "agentos_life"),
+    ).fetchone()
+    if odd is not None:
+        connection.close()
+        raise StorageError(f"The checkpoint {database} is not as agentos makes it: it has {odd[0]!r}.")
+    return connection
+
+
 def _lock(path: Path) -> int:
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
-        descriptor = open_private(path, os.O_RDWR)
+        descriptor = home_of(path).open(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -106,6 +135,7 @@ def _lock(path: Path) -> int:
             time.sleep(0.05)
             continue
         # A finished run may have removed the file between open and lock; then the lock is on nothing.
-        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+        there = home_of(path).tree.stat(path)
+        if there is not None and os.path.samestat(os.fstat(descriptor), there):
             return descriptor
         os.close(descriptor)

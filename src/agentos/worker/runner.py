@@ -15,6 +15,7 @@ from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, Reply, Request, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
+from agentos.store.tree import Refused
 from agentos.wire import Audit, Ended, Hello, Job, NodeEnded, NodeStarted, PaidBefore
 from agentos.worker.checkpoint import Checkpoint, open_checkpoint
 from agentos.worker.link import Link
@@ -36,6 +37,8 @@ def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
         return Ended(status="interrupted", error=str(exc))
     except AgentosError as exc:
         return Ended(status="failed", error=str(exc))
+    except (Refused, PermissionError) as exc:
+        return Ended(status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run it again.")
     except Exception as exc:  # noqa: BLE001 - the one boundary: the traceback goes to the item's log
         traceback.print_exc()
         return Ended(
@@ -64,8 +67,17 @@ class _Runner:
         for record in self._checkpoint.paid_before():
             # The word of it may have died with the process that paid.
             self._link.send(PaidBefore(record=record))
+        ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
+        latest = max((note.id for note in self._job.notes), default=0)
+        if resumed and ended.status == "approved" and ended.noted is not None and ended.noted < latest:
+            # Approved by a run that was cut off before it could say so; sent back by a person since.
+            self._checkpoint.clear()
+            ended = self._walk(config, control, resumed=False, revise=True)
+        return ended
+
+    def _walk(self, config: Any, control: RunControl, *, resumed: bool, revise: bool) -> Ended:
         flow = workflow(self._item.workflow)
-        graph = flow.build(self._context(), self).compile(checkpointer=self._checkpoint.saver)
+        graph = flow.build(self._context(revise=revise), self).compile(checkpointer=self._checkpoint.saver)
         began: dict[str, float] = {}
         # `next == ()` does not mean finished: it also shows after a kill in between. So always go on.
         for task in graph.stream(
@@ -145,7 +157,7 @@ class _Runner:
             seconds = time.monotonic() - began.pop(task["id"], time.monotonic())
             self._link.send(NodeEnded(node=task["name"], seconds=seconds))
 
-    def _context(self) -> ItemContext:
+    def _context(self, *, revise: bool) -> ItemContext:
         job = self._job
         return ItemContext(
             item=self._item,
@@ -158,7 +170,7 @@ class _Runner:
             retry_failed=job.retry_failed,
             decision=job.decision,
             notes=job.notes,
-            revise=job.revise,
+            revise=revise,
             trail=job.trail,
             models={"drafter": job.drafter, "reviewer": job.reviewer},
         )

@@ -6,7 +6,6 @@ A file that looks like a secret is refused in either case: passed by in silence,
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from agentos.console.prefixer import one_line
 from agentos.errors import UsageError
+from agentos.store.tree import CLOSED, Tree, worktree_tree
 
 MAX_FILE_BYTES = 100_000
 MAX_TOTAL_BYTES = 400_000
@@ -21,7 +21,6 @@ MAX_FILES = 200
 SHORTEST_KEY = 8  # characters; less stands in many texts by chance
 MAX_ENTRIES = 20_000  # what is looked at in folders, whether taken or not
 _PASSED_BY = frozenset({"node_modules", "__pycache__"})  # and everything hidden
-_NEVER = frozenset({".git", ".agentos"})  # not even when named: urls with passwords, logs, records
 
 _SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
@@ -65,21 +64,25 @@ _PLACEHOLDER = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class _Found:
-    """A file to read: how it is called, and where it really is."""
+    """A file to read."""
 
-    name: str
-    real: Path
+    path: Path  # from the worktree
     named: bool  # by the user, and not found in a folder
+
+    @property
+    def name(self) -> str:
+        return _shown(self.path)
 
 
 def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
     """Read the files and folders named, in that order; anything that cannot be given is a UsageError."""
     texts: dict[str, str] = {}
+    tree = worktree_tree(worktree)
     for path in paths:
         empty = True
-        for found in _files(worktree, path):
+        for found in _files(tree, path):
             if found.name not in texts:
-                text = _text(found)
+                text = _text(tree, found)
                 if text is None:
                     continue
                 texts[found.name] = text
@@ -90,10 +93,10 @@ def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
     return texts
 
 
-def _text(found: _Found) -> str | None:
+def _text(tree: Tree, found: _Found) -> str | None:
     """Read and check one file; None is one to pass by."""
     _refuse_name(found)
-    data = _read(found)
+    data = _read(tree, found)
     text = None if data is None else _decoded(data, found)
     if text is not None and (told := secret_in(text)):
         raise UsageError(
@@ -103,64 +106,52 @@ def _text(found: _Found) -> str | None:
     return text
 
 
-def _files(worktree: Path, path: Path) -> Iterator[_Found]:
-    shown, root = _shown(path), os.path.realpath(worktree)
+def _files(tree: Tree, path: Path) -> Iterator[_Found]:
+    shown = _shown(path)
     if path.is_absolute() or ".." in path.parts or "\0" in str(path):
         raise UsageError(f"--context {shown}: name a file or folder inside the repo, by its path from there.")
-    real = os.path.realpath(os.path.join(root, path))  # noqa: PTH118 - realpath knows no Path
-    if not Path(real).is_relative_to(root):
-        raise UsageError(
-            f"--context {shown} leads outside the repo through a link; copy the file into the repo."
-        )
-    inner = Path(real).relative_to(root)
-    if kept := next((part for part in (*path.parts, *inner.parts) if part.casefold() in _NEVER), None):
+    if kept := next((part for part in path.parts if part.casefold() in CLOSED), None):
         raise UsageError(f"--context {shown}: what is in {kept} is never given to a model.")
-    try:
-        mode = os.stat(real).st_mode  # noqa: PTH116
-    except OSError as exc:
-        raise UsageError(f"--context {shown}: {exc.strerror or exc}. Paths start at {worktree}.") from exc
-    if stat.S_ISDIR(mode):
-        yield from _walk(Path(real), path, shown)
-    elif stat.S_ISREG(mode):
-        yield _Found(name=_shown(path), real=Path(real), named=True)
+    if path == Path() or tree.is_folder(path):
+        yield from _walk(tree, path, shown)
+    elif tree.exists(path):
+        yield _Found(path=path, named=True)
     else:
-        raise UsageError(f"--context {shown} is neither a file nor a folder.")
+        raise UsageError(f"--context {shown}: no such file or folder. Paths start at {tree.root}.")
 
 
-def _walk(top: Path, path: Path, shown: str) -> Iterator[_Found]:
+def _walk(tree: Tree, path: Path, shown: str) -> Iterator[_Found]:
     """Go through a folder in order; links are passed by, for what they lead to has its own place."""
     seen = 0
-    waiting = [(top, path)]
+    waiting = [path]
     while waiting:
-        folder, name = waiting.pop()
+        folder = waiting.pop()
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            entries = tree.entries(folder)
         except OSError as exc:
-            raise UsageError(f"--context {_shown(name)} cannot be listed: {exc.strerror or exc}.") from exc
-        folders: list[tuple[Path, Path]] = []
+            raise UsageError(f"--context {_shown(folder)} cannot be listed: {exc.strerror or exc}.") from exc
+        folders: list[Path] = []
         for entry in entries:
             seen += 1
             if seen > MAX_ENTRIES:
                 raise UsageError(
                     f"--context {shown} holds more than {MAX_ENTRIES:,} files; name a smaller folder."
                 )
-            if entry.name.startswith(".") or entry.name in _PASSED_BY or entry.is_symlink():
+            if entry.name.startswith(".") or entry.name in _PASSED_BY:
                 continue
-            if entry.is_dir():
-                folders.append((Path(entry.path), name / entry.name))
-            elif entry.is_file():
-                yield _Found(name=_shown(name / entry.name), real=Path(entry.path), named=False)
+            if entry.is_folder:
+                folders.append(folder / entry.name)
+            elif entry.is_file:
+                yield _Found(path=folder / entry.name, named=False)
         waiting += reversed(folders)
 
 
-def _read(found: _Found) -> bytes | None:
+def _read(tree: Tree, found: _Found) -> bytes | None:
     """Read a file whole; None is one to pass by."""
     try:
-        # Not through a link that was put there since, and without waiting for the other end of a pipe.
-        descriptor = os.open(found.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            info = os.fstat(descriptor)
-            data = file.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(info.st_mode) else b"\0"
+        with os.fdopen(tree.open(found.path), "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
     except OSError as exc:
         raise UsageError(f"--context {found.name} cannot be read: {exc.strerror or exc}.") from exc
     if b"\0" in data:
@@ -169,7 +160,7 @@ def _read(found: _Found) -> bytes | None:
         return None
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(
-            f"--context: {found.name} has {info.st_size:,} bytes, and a file may have {MAX_FILE_BYTES:,}. "
+            f"--context: {found.name} has {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}. "
             "Leave it out, or give a shorter file that says what matters."
         )
     return data
@@ -187,12 +178,12 @@ def _decoded(data: bytes, found: _Found) -> str | None:
 
 
 def _refuse_name(found: _Found) -> None:
-    for name in (Path(found.name).name.casefold(), found.real.name.casefold()):
-        if _matches(name, _SECRET_NAMES) and not _matches(name, _SHOWN_NAMES):
-            raise UsageError(
-                f"--context: {found.name} is refused, for files of that name hold secrets. "
-                "Leave it out; nothing of it was sent."
-            )
+    name = found.path.name.casefold()
+    if _matches(name, _SECRET_NAMES) and not _matches(name, _SHOWN_NAMES):
+        raise UsageError(
+            f"--context: {found.name} is refused, for files of that name hold secrets. "
+            "Leave it out; nothing of it was sent."
+        )
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentos.errors import ConfigError, UsageError
+from agentos.errors import ConfigError
 from agentos.stamp import author, seal, without_stamps
 from agentos.store.documents import REVIEW_LOG
-from agentos.store.files import inside
+from agentos.store.tree import worktree_tree
 from agentos.workflows.gates import check_template
 from agentos.workflows.prompts import Kind, shipped_template
 from agentos.workflows.registry import ItemContext
@@ -57,15 +57,7 @@ def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
         return shipped_template(kind)
     name = f"{kind}_template {override!r}"
     try:
-        path = inside(worktree, Path(override)).resolve()
-        if not path.is_relative_to(worktree.resolve()):
-            raise ConfigError(f"{name} leads outside the worktree.")
-        data = path.read_bytes()
-        if len(data) > MAX_TEMPLATE_BYTES:
-            raise ConfigError(f"{name} is larger than {MAX_TEMPLATE_BYTES:,} bytes.")
-        template = data.decode("utf-8-sig")
-    except UsageError:
-        raise
+        template = worktree_tree(worktree).read(Path(override), MAX_TEMPLATE_BYTES).decode("utf-8-sig")
     except OSError as exc:
         raise ConfigError(f"{name} cannot be read: {exc.strerror or exc}.") from exc
     except UnicodeDecodeError as exc:

@@ -390,12 +390,16 @@ class _Nodes:
         return Command(update=anew | edits, goto="draft")
 
     def finalize(self, state: LoopState) -> Command[str]:
-        if self._unheard(state) and not self.lineage.is_done(state["lineage"]):
+        output = self.document.output
+        done: LoopState = {"trail": state["trail"] + 1, "output": str(output)}
+        if self.lineage.is_done(state["lineage"]):
+            # A run was cut off when all was in its place; what a person has made of it since stays there.
+            return Command(update=done, goto=END)
+        if unheard := self._unheard(state):
             # A run was cut off after the approval, and a person has sent the item back since.
             back = self._sent_back(state, {"allowance_from": state["reviews"], "repeats": 0})
-            if back.goto == "gate" or any(note.text for note in self._unheard(state)):
+            if back.goto == "gate" or any(note.text for note in unheard):
                 return back
-        output = self.document.output
         document = with_log(self.context, state["draft"], state["log"], state["findings"])
         kept = put_in_place(
             self.context.worktree, output, document, label=self.context.item.label, lineage=self.lineage
@@ -407,7 +411,7 @@ class _Nodes:
                 )
         self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
         self.tools.say(f"saved {output}")
-        return Command(update={"trail": state["trail"] + 1, "output": str(output)}, goto=END)
+        return Command(update=done, goto=END)
 
     def _held(self, status: str, reason: str, *, stuck: bool = False) -> LoopState:
         return {"held": {"status": status, "reason": reason, "stuck": stuck, "run": self.context.run_id}}

@@ -1,0 +1,137 @@
+"""Homes that this user made: each has a random id, which is also kept in the user's state folder.
+
+A repository may bring a `.agentos` of its own, with forged approvals, paid reviews and disabled keys. It
+cannot bring an id that is known here. The state folder holds one line per home: its id and its path.
+"""
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from agentos.errors import ProjectError
+from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
+
+ID_FILE = Path("id")
+_ID = re.compile(r"[0-9a-f]{32}")
+_MOST_BYTES = 10_000_000
+
+
+class Standing(Enum):
+    """What is known of a home in a worktree."""
+
+    MISSING = auto()
+    KNOWN = auto()
+    EARLIER = auto()  # as versions made it that gave no ids: private, and the user's
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True)
+class Register:
+    """The list of homes in the user's state folder."""
+
+    folder: Path | None  # None where the environment names none
+
+    def standing(self, home: Tree) -> Standing:
+        """Tell whether this user made the home; reads, and writes nothing."""
+        if not os.path.lexists(home.root):
+            return Standing.MISSING
+        mark = _id_of(home)
+        if mark is not None:
+            return Standing.KNOWN if mark in self._known() else Standing.UNKNOWN
+        if not home.exists(ID_FILE) and (_as_earlier(home) or _untouched(home)):
+            return Standing.EARLIER
+        return Standing.UNKNOWN
+
+    def enter(self, home: Tree) -> None:
+        """Make the home known; harmless where it is."""
+        mark = _id_of(home)
+        known = self._known()
+        if mark in known:
+            return
+        if mark is None:
+            mark = secrets.token_hex(16)
+            # Known first: a home whose id is not known would be refused.
+            self._add(mark, home.root)
+            home.write(ID_FILE, f"{mark}\n", mode=PRIVATE_FILE)
+        else:
+            self._add(mark, home.root)
+
+    def _known(self) -> frozenset[str]:
+        if self.folder is None:
+            return frozenset()
+        try:
+            text = Tree(self.folder).read(Path("homes"), _MOST_BYTES).decode("utf-8", errors="replace")
+        except OSError:
+            return frozenset()
+        return frozenset(line.partition(" ")[0] for line in text.splitlines())
+
+    def _add(self, mark: str, path: Path) -> None:
+        try:
+            if self.folder is None:
+                raise ProjectError(
+                    "Neither HOME nor XDG_STATE_HOME is set, so agentos cannot note that this home is yours. "
+                    "Name one: --home PATH, or AGENTOS_HOME=PATH."
+                )
+            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            line = f"{mark} {os.fsencode(path).decode('utf-8', errors='backslashreplace')!r}\n"
+            tree = Tree(self.folder.resolve())
+            descriptor = tree.open(Path("homes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+            try:
+                write_all(descriptor, line.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as exc:
+            raise ProjectError(
+                f"Cannot write to {self.folder}: {exc.strerror or exc}. agentos notes there which homes are "
+                "yours. Name a home instead: --home PATH, or AGENTOS_HOME=PATH."
+            ) from exc
+
+
+def register_of(environment: Mapping[str, str]) -> Register:
+    """The user's state folder, as XDG has it."""
+    base = environment.get("XDG_STATE_HOME") or ""
+    if not Path(base).is_absolute():
+        base = f"{environment['HOME']}/.local/state" if environment.get("HOME") else ""
+    return Register(Path(base, "agentos") if base else None)
+
+
+def _id_of(home: Tree) -> str | None:
+    try:
+        mark = home.read(ID_FILE, 100).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return mark if _ID.fullmatch(mark) else None
+
+
+def _untouched(home: Tree) -> bool:
+    """An empty folder of the user's: a first run was killed, or somebody made it."""
+    return _is_mine(home, Path()) and not home.names(Path())
+
+
+def _as_earlier(home: Tree) -> bool:
+    """Whether everything is for the owner alone, as earlier versions left it and no clone ever is."""
+    if not home.is_file(Path("records.db")) and not home.is_folder(Path("logs")):
+        return False
+    names = ("", "records.db", "records.lock", "checkpoints", "logs", "logs/parallel", "keys.json")
+    there = [Path(name) for name in names if not name or home.exists(Path(name))]
+    return all(_is_mine(home, path) and _is_private(home, path) for path in there)
+
+
+def _is_mine(home: Tree, path: Path) -> bool:
+    found = _stat(home, path)
+    return found is not None and found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode)
+
+
+def _is_private(home: Tree, path: Path) -> bool:
+    found = _stat(home, path)
+    return found is not None and not found.st_mode & 0o077
+
+
+def _stat(home: Tree, path: Path) -> os.stat_result | None:
+    return home.stat(path) if path.parts else os.lstat(home.root)
