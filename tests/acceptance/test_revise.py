@@ -13,7 +13,8 @@ from harness.project import MODULE, Project
 def at_a_terminal(project: Project, *arguments: str, editor: str) -> tuple[int, str]:
     """Run the command at a terminal of its own; give its exit code and what it showed."""
     ours, theirs = pty.openpty()
-    script = project.write("editor", f"#!{sys.executable}\n{editor}\n")
+    script = project.outside / "editor"
+    script.write_text(f"#!{sys.executable}\n{editor}\n", "utf-8")
     script.chmod(0o700)
     process = subprocess.Popen(
         [*MODULE, *arguments],
