@@ -67,6 +67,12 @@ class Config:
     base_urls: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, Price] = field(default_factory=dict)  # the user's own, by provider:model
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    worktree: Path | None = None
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The variables that keys are read from."""
+        return frozenset(key.env for key in self.keys if key.env is not None)
 
 
 def load_config(
@@ -119,6 +125,7 @@ def load_config(
         base_urls=_read_providers(tables.get("providers", {}), str(user_path)),
         prices=_read_prices(tables.get("prices", {}), str(user_path)),
         environment=env,
+        worktree=worktree,
     )
 
 

@@ -103,6 +103,13 @@ def _subject(
     )
 
 
+def pending_notes(home: Home, subject: Subject) -> frozenset[str]:
+    """What people said about the item that no run has taken up yet."""
+    with Records(home.records, write=False, mock=subject.mock) as records:
+        notes = records.notes(subject.workflow).get((subject.workflow, subject.item), ())
+    return frozenset(note.text for note in notes)
+
+
 def send_back(home: Home, subject: Subject, note: str) -> None:
     """Record a note; without one it asks for a review of the document as a person left it."""
     if not note.strip() and subject.needs_note:

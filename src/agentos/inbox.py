@@ -27,6 +27,14 @@ class Discussion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What a person who answers has before their eyes, where it may be out of date."""
+
+    reviews: int | None = None
+    decided_at: str | None = None  # of the answer that is to be changed, if there is one
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answered:
     """A decision that was recorded."""
 
@@ -84,23 +92,23 @@ def find_waiting(records: Records, wanted: str) -> Discussion:
 
 
 def answer_discussion(
-    home: Home,
-    wanted: str,
-    *,
-    answer: Answer,
-    note: str,
-    reviews: int | None = None,
-    program: str = "agentos",
+    home: Home, wanted: str, *, answer: Answer, note: str, seen: Seen | None = None, program: str = "agentos"
 ) -> Answered:
-    """Record a person's answer; `reviews` is what was shown to the person, if anything was."""
+    """Record a person's answer; one that was given to what is no longer so is refused."""
     if not home.used:
         raise UsageError("Nothing was run here yet, so nothing waits for a decision.")
     with Records(home.create().records) as records:
         discussion = find_waiting(records, wanted)
         found, label = discussion.progress, discussion.label
-        if reviews is not None and reviews != found.reviews:
+        if seen is not None and seen.reviews not in {None, found.reviews}:
             raise UsageError(f"{label} was reviewed again meanwhile; look at the new review first.")
-        records.of(mock=discussion.mock).decide(
+        world = records.of(mock=discussion.mock)
+
+        def is_answered() -> bool:
+            there = world.decision(_item(found), found.reviews)
+            return seen is not None and there is not None and there.decided_at != seen.decided_at
+
+        taken = world.decide(
             Decided(
                 workflow=found.workflow,
                 item=found.item,
@@ -110,8 +118,15 @@ def answer_discussion(
                 note=note.strip(),
                 decided_by=person(),
                 decided_at=timestamp(),
-            )
+            ),
+            unless=is_answered,
         )
+        if not taken:
+            there = world.decision(_item(found), found.reviews)
+            told = "" if there is None else f": {there.answer}, by {there.decided_by}"
+            raise UsageError(
+                f"{label} is already answered{told}. Your answer was not taken; look at that one first."
+            )
     command = next_command(discussion, program=program)
     return Answered(label=label, answer=answer, note=note.strip(), command=command)
 

@@ -1,8 +1,10 @@
 """`agentos completion`: the script that lets a shell complete commands, and what it completes values with.
 
 Completing is quick, writes nothing and says nothing: whatever goes wrong, there is simply nothing to offer.
+A shell puts a word into the line as it is, so a word that means anything to a shell is never offered.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -34,6 +36,9 @@ _INSTALL = {
     "fish": "agentos completion fish > ~/.config/fish/completions/agentos.fish",
 }
 
+# Names of runs and logs are names of files, which a repository may have chosen.
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", re.ASCII)
+
 Completions = list[CompletionItem]
 Completer = Callable[[click.Context, click.Parameter, str], Completions]
 
@@ -54,16 +59,15 @@ def completion(shell: str) -> None:
 
 
 def _quiet(words: Callable[[click.Context, str], Iterable[str]]) -> Completer:
-    """Make a completer of what lists words; it offers those that fit, and nothing when the listing fails."""
+    """Make a completer of what lists words; it offers harmless ones that fit, none when the listing fails."""
 
     @wraps(words)
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
         try:
             named = ctx.params.get(parameter.name or "") or ()
             given = {named} if isinstance(named, str) else set(named)
-            fitting = [
-                one for one in words(ctx, incomplete) if one.startswith(incomplete) and one not in given
-            ]
+            harmless = [one for one in words(ctx, incomplete) if WORD.fullmatch(one)]
+            fitting = [one for one in harmless if one.startswith(incomplete) and one not in given]
             return [CompletionItem(one) for one in fitting]
         except Exception:  # noqa: BLE001 - a person who pressed Tab is told nothing but what fits
             return []

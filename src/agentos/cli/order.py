@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentos.cli.project import Project
-from agentos.config import Origin
+from agentos.config import Config, Origin
 from agentos.errors import ConfigError, UsageError
 from agentos.llm.providers import check_provider
 from agentos.model import Item, check_distinct
@@ -139,7 +139,7 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
 
     environment = project.config.environment
     repository = find_repository(project.worktree, environment)
-    token = None if repository is None else find_token(environment)
+    token = None if repository is None else find_token(environment, project.worktree)
     if repository is not None and token is not None:
         from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
 
@@ -159,7 +159,7 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
     return None, str(repository)
 
 
-def models_of(settings: Settings) -> dict[str, str]:
+def models_of(settings: Settings, config: Config) -> dict[str, str]:
     if settings.mock:
         return MOCK_MODELS
     chosen = {"drafter": settings.drafter, "reviewer": settings.reviewer}
@@ -169,7 +169,7 @@ def models_of(settings: Settings) -> dict[str, str]:
                 f'No {role} is set. Put {role} = "provider:model" into your configuration file, '
                 f"use --{role}, or use --mock to work offline."
             )
-        check_provider(model)
+        check_provider(model, config.worktree, config.environment)
     return {role: str(model) for role, model in chosen.items()}
 
 

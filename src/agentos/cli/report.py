@@ -3,8 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from agentos.config import Config
 
 _SHOWN_RUNS = 5
 
@@ -38,7 +42,7 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
         click.echo("The run is at work; this is how it stands now.", err=True)
     click.echo(_short(path))
     if open_page:
-        _show(path)
+        _show(path, project.config)
 
 
 def _find(known: Sequence[Path], run_id: str | None) -> Path:
@@ -61,13 +65,9 @@ def _short(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def _show(path: Path) -> None:
+def _show(path: Path, config: "Config") -> None:
     """Open the page; a machine without a browser is no error."""
-    import webbrowser  # noqa: PLC0415
+    from agentos.cli.desktop import open_page  # noqa: PLC0415
 
-    try:
-        shown = webbrowser.open(path.as_uri())
-    except (webbrowser.Error, OSError):
-        shown = False
-    if not shown:
+    if not open_page(path.as_uri(), config):
         click.echo(f"No browser could be opened; the page is {path}", err=True)

@@ -11,6 +11,7 @@ import click
 from agentos.cli import completion
 
 if TYPE_CHECKING:
+    from agentos.config import Config
     from agentos.feedback import Subject
 
 MAX_NOTE_BYTES = 100_000
@@ -33,7 +34,7 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
         raise UsageError("The note is empty. Say what to change.")
     project = open_project()
     subject = find_subject(project.home, project.worktree, project.config.settings.folders, item)
-    text = note if note is not None else _read_note(note_file, subject)
+    text = note if note is not None else _read_note(note_file, subject, project.config)
     send_back(project.home, subject, text)
     told = f"{subject.label}: {kept(text)}."
     if not run_now:
@@ -45,11 +46,12 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
     return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})
 
 
-def _read_note(note_file: str | None, subject: "Subject") -> str:
+def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> str:
     """The note from a file, from what is piped in, or from the user's editor."""
     from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.store.tree import TooLarge, read_named  # noqa: PLC0415
 
+    written = False
     if note_file not in {None, "-"}:
         try:
             data = read_named(Path(str(note_file)), MAX_NOTE_BYTES)
@@ -60,19 +62,21 @@ def _read_note(note_file: str | None, subject: "Subject") -> str:
     elif note_file == "-" or _is_piped():
         data = sys.stdin.buffer.read(MAX_NOTE_BYTES + 1)
     elif sys.stdin.isatty() and sys.stdout.isatty() and subject.needs_note:
-        written = click.edit(
-            f"\n\n# What should change in {subject.label}? Lines that start with # are left out."
-        )
-        lines = (written or "").splitlines()
-        return "\n".join(line for line in lines if not line.startswith("# "))
+        from agentos.cli.desktop import edit  # noqa: PLC0415
+
+        asked = f"\n\n# What should change in {subject.label}? Lines that start with # are left out.\n"
+        data, written = edit(asked, config, limit=MAX_NOTE_BYTES), True
     else:
         return ""
     if len(data) > MAX_NOTE_BYTES:
         raise UsageError(f"The note is larger than {MAX_NOTE_BYTES:,} bytes. Shorten it.")
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise UsageError(f"The note is not UTF-8 text (byte {exc.start}).") from exc
+    if not written:
+        return text
+    return "\n".join(line for line in text.splitlines() if not line.startswith("# "))
 
 
 def _is_piped() -> bool:

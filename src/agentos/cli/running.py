@@ -106,7 +106,7 @@ def _really_run(order: Order) -> int:
     from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
     environment = order.project.config.environment
-    models = models_of(order.settings)
+    models = models_of(order.settings, order.project.config)
     check_budget(order, models)
     providers = sorted({model.partition(":")[0] for model in models.values()})
     method = start_method(environment.get("AGENTOS_START_METHOD"))

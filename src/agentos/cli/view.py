@@ -1,8 +1,15 @@
 """`agentos view`: the live page of all runs of this home, on this machine only."""
 
 import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from agentos.config import Config
+
+HINT_SECONDS = 10.0  # for a browser to come in by itself
 
 
 @click.command("view")
@@ -47,22 +54,40 @@ def view(*, port: int, opened: bool | None) -> None:
             err=True,
         )
 
-    def ready(address: str, once: str) -> None:
-        click.echo(f"The runs of {project.worktree} are at {address}")
-        if opened or (opened is None and sys.stdout.isatty()):
-            _open(once)
+    with listen(port) as taken, ExitStack() as entrance:
 
-    with listen(port) as taken:
+        def ready(address: str, once: str) -> None:
+            click.echo(f"The runs of {project.worktree} are at {address}")
+            if opened or (opened is None and sys.stdout.isatty()):
+                _open(once, project.config, entrance)
+
         serve(
             make_view(home=project.home, worktree=project.worktree, folders=folders, failed=failed),
             taken,
             ready=ready,
+            entered=entrance.close,
         )
 
 
-def _open(address: str) -> None:
-    """Start the browser beside the server: some return only when they are closed."""
+def _open(address: str, config: "Config", entrance: ExitStack) -> None:
+    """Start the browser beside the server with a page that leads in, until it is in or the server ends."""
     import threading  # noqa: PLC0415
-    import webbrowser  # noqa: PLC0415
 
-    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    from agentos.cli.desktop import open_page  # noqa: PLC0415
+    from agentos.view.entrance import Entrance  # noqa: PLC0415
+
+    page, over = Entrance(address), threading.Event()
+    entrance.callback(over.set)
+    entrance.callback(page.remove)
+
+    def show() -> None:
+        if not open_page(page.path.as_uri(), config):
+            click.echo("No browser could be opened; open the address yourself.", err=True)
+        elif not over.wait(HINT_SECONDS):
+            click.echo(
+                "If no page came up: some browsers (snap, flatpak) may not read the file that leads in. "
+                "Open the address yourself.",
+                err=True,
+            )
+
+    threading.Thread(target=show, daemon=True).start()

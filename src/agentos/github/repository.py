@@ -1,13 +1,12 @@
 """Which repository the worktree belongs to and which token opens it. Coordinator process."""
 
 import re
-import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agentos import programs
 from agentos.errors import ConfigError
 
 GITHUB_API = "https://api.github.com"
@@ -18,6 +17,7 @@ _SCP_FORM = re.compile(r"(?:[^@/:]+@)?(?P<host>[^@/:]{2,}):(?P<path>[^:]+)")
 _PATH = re.compile(r"/*(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<name>[A-Za-z0-9._-]{1,104})/?")
 _LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
+_ENTERPRISE_TOKENS = frozenset({"GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"})  # what gh itself reads
 
 
 class Token(str):
@@ -76,12 +76,8 @@ def api_url(environment: Mapping[str, str]) -> str:
 def find_repository(worktree: Path, environment: Mapping[str, str]) -> Repository | None:
     """The GitHub repository that `origin` names, if it does."""
     api = api_url(environment)
-    hidden = {"GIT_DIR", "GIT_WORK_TREE"}  # set inside git hooks; they would outweigh the worktree given
-    told = {name: value for name, value in environment.items() if name not in hidden}
-    url = _output(
-        ["git", "-C", str(worktree), "remote", "get-url", "origin"], told | {"GIT_TERMINAL_PROMPT": "0"}
-    )
-    named = _read_remote(url.strip()) if url else None
+    url = programs.git(["remote", "get-url", "origin"], environment, worktree, seconds=TOOL_SECONDS)
+    named = _read_remote(_text(url)) if url else None
     if named is None:
         return None
     host, full_name = named
@@ -90,19 +86,20 @@ def find_repository(worktree: Path, environment: Mapping[str, str]) -> Repositor
     return Repository(full_name=full_name, api_url=api)
 
 
-def find_token(environment: Mapping[str, str]) -> Token | None:
+def find_token(environment: Mapping[str, str], worktree: Path | None) -> Token | None:
     """The user's token: GH_TOKEN, GITHUB_TOKEN, or what `gh` has for this server."""
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
         if token := environment.get(name, "").strip():
             if not _TOKEN.fullmatch(token):
                 raise ConfigError(f"{name} holds characters that no token has. Set it again.")
             return Token(token)
-    command = ["gh", "auth", "token"]
+    arguments, also = ["auth", "token"], frozenset[str]()
     api = api_url(environment)
     if api != GITHUB_API:
         # The token for github.com must not go to another server.
-        command += ["--hostname", urlsplit(api).hostname or ""]
-    token = (_output(command, dict(environment) | {"GH_PROMPT_DISABLED": "1"}) or "").strip()
+        arguments += ["--hostname", urlsplit(api).hostname or ""]
+        also = _ENTERPRISE_TOKENS
+    token = _text(programs.gh(arguments, environment, worktree, also=also, seconds=TOOL_SECONDS) or b"")
     return Token(token) if _TOKEN.fullmatch(token) else None
 
 
@@ -128,20 +125,5 @@ def _read_remote(url: str) -> tuple[str, str] | None:
     return host.lower(), f"{found['owner']}/{name}"
 
 
-def _output(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    program = shutil.which(command[0], path=environment.get("PATH"))
-    if program is None:
-        return None
-    try:
-        done = subprocess.run(
-            [program, *command[1:]],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=TOOL_SECONDS,
-            check=False,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", errors="replace") if done.returncode == 0 else None
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", errors="replace").strip()

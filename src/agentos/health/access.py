@@ -99,7 +99,7 @@ def _check_model(role: str, model: str | None, config: Config, user_file: Path |
         text = f"{model} is the example; name a model of yours."
         return Check(section="models", name=role, state=State.PROBLEM, text=text, fix=wanted)
     try:
-        check_provider(model)
+        check_provider(model, config.worktree, config.environment)
     except AgentosError as exc:
         return Check(section="models", name=role, state=State.PROBLEM, text=str(exc), fix=wanted)
     if PriceTable(own=config.prices).knows(model):
@@ -274,7 +274,7 @@ def check_github(
     grave = State.PROBLEM if wanted else State.WARNING
     try:
         repository = find_repository(worktree, environment)
-        token = find_token(environment)
+        token = find_token(environment, worktree)
     except AgentosError as exc:
         return [_github("access", grave, str(exc), "unset GITHUB_API_URL\ngh auth login")], GitHubAccess()
     if repository is None:

@@ -110,7 +110,7 @@ def _job(config: Config) -> wire.Job:
         run_id="doctor",
         attempt=1,
         item=wire.ItemData(workflow="lld", id="doctor", label="doctor", title="", text="", source=""),
-        worktree="",
+        worktree=str(config.worktree or ""),
         database="",
         drafter=models.get("drafter", ""),
         reviewer=models.get("reviewer", ""),

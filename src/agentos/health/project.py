@@ -2,14 +2,12 @@
 
 import os
 import platform
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 
-from agentos import __version__
+from agentos import __version__, programs
 from agentos.config import Config
 from agentos.coordinator.plan import Choice, make_plan
 from agentos.coordinator.survey import survey
@@ -29,9 +27,8 @@ GIT_SECONDS = 5.0
 
 def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator[Check]:
     """Look for git and for a repository; a project can do without, but then nothing is versioned."""
-    program = shutil.which("git", path=environment.get("PATH"))
-    version = None if program is None else _git([program, "--version"], environment)
-    if program is None or version is None:
+    version = _git(["--version"], environment, worktree)
+    if version is None:
         yield Check(
             section="git",
             name="installed",
@@ -51,7 +48,7 @@ def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator
             text=f"{worktree} is in no git repository; runs work, but nothing is versioned.",
             fix="git init",
         )
-    elif (top := _git([program, "-C", str(worktree), "rev-parse", "--show-toplevel"], environment)) is None:
+    elif (top := _git(["rev-parse", "--show-toplevel"], environment, worktree)) is None:
         yield Check(
             section="git",
             name="repository",
@@ -63,16 +60,9 @@ def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator
         yield Check(section="git", name="repository", text=top)
 
 
-def _git(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    hidden = {"GIT_DIR", "GIT_WORK_TREE"}  # set inside git hooks; they would outweigh the folder asked about
-    told = {name: value for name, value in environment.items() if name not in hidden}
-    try:
-        done = subprocess.run(
-            command, env=told, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_SECONDS, check=False
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", errors="replace").strip() if done.returncode == 0 else None
+def _git(arguments: Sequence[str], environment: Mapping[str, str], worktree: Path | None) -> str | None:
+    told = programs.git(arguments, environment, worktree, seconds=GIT_SECONDS)
+    return None if told is None else told.decode("utf-8", errors="replace").strip()
 
 
 def check_program() -> Check:

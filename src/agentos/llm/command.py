@@ -11,9 +11,7 @@ import json
 import os
 import re
 import selectors
-import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 import time
@@ -22,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from agentos import programs
 from agentos.errors import ConfigError, ItemFailed, StopRequested
 from agentos.llm.command_reply import Finished, Reader, read_claude, read_gemini
 from agentos.llm.http import MAX_REPLY_BYTES
@@ -129,48 +128,47 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-def check_command(name: str, model: str) -> None:
+def check_command(name: str, model: str, worktree: Path | None, environment: Mapping[str, str]) -> None:
     """Refuse a command provider that cannot work, before any work is done."""
     command = COMMANDS[name]
     if not _MODEL.fullmatch(model):
         raise ConfigError(f"Model '{name}:{model}': {model!r} is no name of a model.")
-    if find_program(command.program) is None:
+    if programs.find_program(command.program, environment, worktree) is None:
+        here = programs.find_program(command.program, environment, None)
+        where = (
+            "is not on your PATH" if here is None else f"is only in the project ({here}), which is not used"
+        )
         raise ConfigError(
-            f"Model '{name}:{model}': the program {command.program!r} is not on your PATH. "
+            f"Model '{name}:{model}': the program {command.program!r} {where}. "
             f"{command.install}, or choose another model."
         )
-
-
-def find_program(name: str) -> str | None:
-    """Find a program by absolute folders only: a program in the user's repo is never meant."""
-    folders = [folder for folder in os.get_exec_path() if Path(folder).is_absolute()]
-    return shutil.which(name, path=os.pathsep.join(folders)) if folders else None
 
 
 class CommandProvider:
     """Starts the program once a call."""
 
-    def __init__(self, name: str, *, call_timeout: float) -> None:
+    def __init__(self, name: str, *, call_timeout: float, worktree: Path) -> None:
         self._command = COMMANDS[name]
+        self._worktree = worktree
         self._call_timeout = call_timeout
 
     def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
-        program = find_program(self._command.program)
+        program = programs.find_program(self._command.program, os.environ, self._worktree)
         if program is None or not _MODEL.fullmatch(request.model):
             raise ItemFailed(
                 f"The program {self._command.program!r} cannot be asked for {request.model!r}. "
                 f"{self._command.install}."
             )
         with contextlib.ExitStack() as stack:
-            # Not below the worktree: programs look for their files in every folder above.
-            folder = tempfile.TemporaryDirectory(prefix="agentos-", ignore_cleanup_errors=True)
+            folder = programs.work_folder(os.environ, self._worktree)
             stack.enter_context(folder)
             work, system = self._furnish(Path(folder.name), request)
             prompt = stack.enter_context(tempfile.TemporaryFile())
             prompt.write(self._text(request).encode("utf-8", errors="replace"))
             prompt.seek(0)
             arguments = [program, *self._command.arguments(request.model, system)]
-            environment = {**os.environ, **self._command.environment(system)}
+            environment = programs.model_environment(os.environ, self._worktree)
+            environment |= self._command.environment(system)
             running = _Running(arguments, prompt, work, environment)
 
             def stop() -> None:
@@ -207,15 +205,7 @@ class _Running:
         self._lock = threading.Lock()
         self._gone = self._stopped = False
         try:
-            self._process = subprocess.Popen(
-                arguments,
-                stdin=prompt,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folder,
-                env=environment,
-                process_group=0,
-            )
+            self._process = programs.start(arguments, environment, folder=folder, stdin=prompt)
         except OSError as exc:
             raise ItemFailed(
                 f"{arguments[0]} cannot be started: {exc.strerror or exc}. Try it by hand."

@@ -1,10 +1,11 @@
 """The shipped mock: a drafter and a reviewer without a network, scripted by the item. Worker process."""
 
 import os
-import subprocess
 import sys
 import time
+from pathlib import Path
 
+from agentos import programs
 from agentos.errors import ItemFailed
 from agentos.llm import mock_documents
 from agentos.llm.mock_documents import Finding, Kind
@@ -21,12 +22,22 @@ _STDOUT = 1
 class MockProvider:
     """Serves the calls of one item; one object a worker process."""
 
-    def __init__(self, script: Script, *, kind: Kind, item_id: str, title: str, shell_allowed: bool) -> None:
+    def __init__(
+        self,
+        script: Script,
+        *,
+        kind: Kind,
+        item_id: str,
+        title: str,
+        shell_allowed: bool,
+        worktree: Path | None = None,
+    ) -> None:
         self._script = script
         self._kind = kind
         self._item_id = item_id
         self._title = title
         self._shell_allowed = shell_allowed
+        self._worktree = worktree
         self._calls = 0
         self._staged = False
 
@@ -72,7 +83,7 @@ class MockProvider:
         if not self._shell_allowed:
             raise ItemFailed("The mock runs sh=... only for a local item and with AGENTOS_MOCK_SHELL=1.")
         sys.stdout.flush()
-        subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, check=False)  # noqa: S607 - the user's own sh
+        programs.shell(command, os.environ, self._worktree)
 
     def _draft(self, number: int) -> str:
         # After the drafts the gate returns comes one that answers no review; every later one answers its own.

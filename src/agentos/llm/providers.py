@@ -1,6 +1,8 @@
 """From a provider's name to its implementation; each is imported only where it is used."""
 
+from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.errors import ConfigError
@@ -22,13 +24,13 @@ COMMAND_PROVIDERS = frozenset({"claude-cli", "gemini-cli"})  # programs with a l
 _CLASSES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini"}
 
 
-def check_provider(model: str) -> None:
+def check_provider(model: str, worktree: Path | None, environment: Mapping[str, str]) -> None:
     """Refuse a model whose provider is not there, before any work."""
     provider, _, name = model.partition(":")
     if provider not in MODULES:
         raise ConfigError(f"Model {model!r}: there is no provider {provider!r}, only {', '.join(MODULES)}.")
     if provider in COMMAND_PROVIDERS:
-        import_module(MODULES[provider]).check_command(provider, name)
+        import_module(MODULES[provider]).check_command(provider, name, worktree, environment)
 
 
 def make_provider(name: str, job: "Job") -> "Provider":
@@ -41,9 +43,10 @@ def make_provider(name: str, job: "Job") -> "Provider":
             item_id=job.item.id,
             title=job.item.title,
             shell_allowed=job.mock_shell,
+            worktree=Path(job.worktree),
         )
     elif name in COMMAND_PROVIDERS:
-        made = module.CommandProvider(name, call_timeout=job.call_timeout)
+        made = module.CommandProvider(name, call_timeout=job.call_timeout, worktree=Path(job.worktree))
     else:
         made = getattr(module, _CLASSES[name])(job.base_urls.get(name), call_timeout=job.call_timeout)
     return made

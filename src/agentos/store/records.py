@@ -286,9 +286,13 @@ class Records:
         )
         return Decided(**rows[0]) if rows else None
 
-    def decide(self, decided: Decided) -> None:
+    def decide(self, decided: Decided, *, unless: Callable[[], bool] = lambda: False) -> bool:
+        """Keep an answer; False where `unless` holds at the moment of writing, and nothing is kept."""
         with self._writing(durable=True) as db:
+            if unless():
+                return False
             _insert(db, "decision", asdict(decided) | {"mock": self._mock})
+        return True
 
     def notes(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Note, ...]]:
         """What people said that no run has taken up yet, by workflow and item, in the order it was said."""

@@ -1,7 +1,7 @@
 """Who may ask the server: whoever has the token, from the page itself, at the address it was given."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -63,10 +63,11 @@ class Guard:
         self._app = app
         self._door = door
         self._ticket: str | None = None
+        self._entered: Callable[[], None] = lambda: None
 
-    def issue_ticket(self, ticket: str) -> None:
-        """Let this open the page once: what a browser is started with can be read by every user."""
-        self._ticket = ticket
+    def issue_ticket(self, ticket: str, entered: Callable[[], None] = lambda: None) -> None:
+        """Let this open the page once, and tell when it has."""
+        self._ticket, self._entered = ticket, entered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -118,6 +119,7 @@ class Guard:
             return _refused("The token is wrong. Open the address that 'agentos view' printed last.")
         if ticket:
             self._ticket = None
+            self._entered()
         answer = HTMLResponse(GO_ON) if from_elsewhere else RedirectResponse("/", status_code=303)
         answer.set_cookie(self._door.cookie, self._door.token, path="/", httponly=True, samesite="strict")
         return answer

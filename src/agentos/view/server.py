@@ -6,6 +6,7 @@ import json
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib.resources import files
@@ -21,10 +22,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentos.errors import AgentosError, UsageError
-from agentos.feedback import find_subject, kept, send_back
-from agentos.inbox import Answer, answer_discussion
+from agentos.feedback import find_subject, kept, pending_notes, send_back
+from agentos.inbox import Answer, Seen, answer_discussion
 from agentos.report.data import run_data
 from agentos.store.home import Home
+from agentos.view.connection import Connection
 from agentos.view.guard import Door, Guard
 from agentos.view.inbox import Inbox
 from agentos.view.live import Hub, look
@@ -65,6 +67,7 @@ class View:
         self._shelf = shelf
         self._inbox = inbox
         self._failed = failed
+        self._sending = threading.Lock()
         self.hub = Hub(self._look, cost=shelf.cost, failed=lambda exc: failed("/events", exc))
 
     def app(self) -> Starlette:
@@ -127,14 +130,9 @@ class View:
         )
 
     async def _answer(self, request: Request) -> Response:
-        answer, note, reviews = _decision(await _body(request))
+        answer, note, seen = _decision(await _body(request))
         answered = await run_in_threadpool(
-            answer_discussion,
-            self._home,
-            request.path_params["label"],
-            answer=answer,
-            note=note,
-            reviews=reviews,
+            answer_discussion, self._home, request.path_params["label"], answer=answer, note=note, seen=seen
         )
         return _json(asdict(answered))
 
@@ -143,8 +141,11 @@ class View:
         return _json(await run_in_threadpool(self._send_back, request.path_params["label"], note))
 
     def _send_back(self, label: str, note: str) -> dict[str, str]:
-        subject = find_subject(self._home, self._worktree, self._folders, label)
-        send_back(self._home, subject, note)
+        with self._sending:
+            subject = find_subject(self._home, self._worktree, self._folders, label)
+            if note.strip() in pending_notes(self._home, subject):
+                raise UsageError(f"{subject.label} was already sent back so; its next run takes that up.")
+            send_back(self._home, subject, note)
         told = f"{subject.label}: {kept(note)}."
         return {"label": subject.label, "told": told, "command": f"agentos {subject.command}"}
 
@@ -198,18 +199,22 @@ async def _body(request: Request) -> Any:
         raise HTTPException(400, "The request is no JSON.") from exc
 
 
-def _decision(body: Any) -> tuple[Answer, str, int | None]:
-    if not isinstance(body, dict) or not body.keys() <= {"answer", "note", "reviews"}:
-        raise HTTPException(400, "An object with answer, note and reviews is needed.")
+def _decision(body: Any) -> tuple[Answer, str, Seen]:
+    if not isinstance(body, dict) or not body.keys() <= {"answer", "note", "reviews", "decided_at"}:
+        raise HTTPException(400, "An object with answer, note, reviews and decided_at is needed.")
     answer, note, reviews = body.get("answer"), body.get("note", ""), body.get("reviews")
+    decided_at = body.get("decided_at")
     if not isinstance(answer, str) or answer not in {"approve", "revise"}:
         raise HTTPException(400, "answer must be approve or revise.")
     if not isinstance(note, str) or len(note) > MAX_NOTE:
         raise HTTPException(400, f"note must be a text of at most {MAX_NOTE:,} characters.")
     if reviews is not None and (not isinstance(reviews, int) or isinstance(reviews, bool)):
         raise HTTPException(400, "reviews must be a number.")
+    if decided_at is not None and not isinstance(decided_at, str):
+        raise HTTPException(400, "decided_at must be the time of the answer that is changed.")
     chosen: Answer = "approve" if answer == "approve" else "revise"
-    return chosen, note.encode("utf-8", errors="replace").decode(), reviews
+    seen = Seen(reviews=reviews, decided_at=decided_at)
+    return chosen, note.encode("utf-8", errors="replace").decode(), seen
 
 
 def _note(body: Any) -> str:
@@ -245,19 +250,30 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(view: View, taken: socket.socket, *, ready: Callable[[str, str], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `ready` is told the address, and one that opens the page once."""
+def serve(
+    view: View,
+    taken: socket.socket,
+    *,
+    ready: Callable[[str, str], None],
+    entered: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` is told the address, and one that opens the page once.
+
+    `entered` is called when that one was used.
+    """
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(view, taken, ready))
+        asyncio.run(_serve(view, taken, ready, entered))
 
 
-async def _serve(view: View, taken: socket.socket, ready: Callable[[str, str], None]) -> None:
+async def _serve(
+    view: View, taken: socket.socket, ready: Callable[[str, str], None], entered: Callable[[], None]
+) -> None:
     door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32))
     guard = Guard(view.app(), door)
     config = uvicorn.Config(
         guard,
         loop="asyncio",
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -277,7 +293,7 @@ async def _serve(view: View, taken: socket.socket, ready: Callable[[str, str], N
         with contextlib.suppress(NotImplementedError):  # Windows has KeyboardInterrupt instead
             asyncio.get_running_loop().add_signal_handler(number, stop)
     ticket = secrets.token_urlsafe(32)
-    guard.issue_ticket(ticket)
+    guard.issue_ticket(ticket, entered)
     address = f"http://{HOST}:{door.port}/"
     ready(f"{address}?token={door.token}", f"{address}?token={ticket}")
     await server.serve(sockets=[taken])

@@ -155,13 +155,13 @@ def test_the_token_of_the_environment_comes_first(tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "gh", "echo from-gh")
 
     both = {"PATH": path, "GH_TOKEN": " one\n", "GITHUB_TOKEN": "two"}
-    assert find_token(both) == "one"
-    assert find_token({"PATH": path, "GH_TOKEN": "", "GITHUB_TOKEN": "two"}) == "two"
-    assert find_token({"PATH": path}) == "from-gh"
+    assert find_token(both, None) == "one"
+    assert find_token({"PATH": path, "GH_TOKEN": "", "GITHUB_TOKEN": "two"}, None) == "two"
+    assert find_token({"PATH": path}, None) == "from-gh"
 
 
 def test_a_token_does_not_show_itself() -> None:
-    token = find_token({"GH_TOKEN": "ghp_secret"})
+    token = find_token({"GH_TOKEN": "ghp_secret"}, None)
 
     assert token == "ghp_secret"
     assert "secret" not in repr(token)
@@ -170,7 +170,7 @@ def test_a_token_does_not_show_itself() -> None:
 
 def test_a_token_that_cannot_be_one_is_named_but_not_shown() -> None:
     with pytest.raises(ConfigError, match="GITHUB_TOKEN") as raised:
-        find_token({"GITHUB_TOKEN": "two secrets"})
+        find_token({"GITHUB_TOKEN": "two secrets"}, None)
     assert "secrets" not in str(raised.value)
 
 
@@ -181,17 +181,17 @@ def test_a_gh_that_has_no_token_is_no_token(
     monkeypatch.setattr(repository, "TOOL_SECONDS", 0.2)
     path = program(tmp_path / "bin", "gh", script)
 
-    assert find_token({"PATH": f"{path}:/usr/bin:/bin"}) is None
-    assert find_token({"PATH": "/nowhere"}) is None
+    assert find_token({"PATH": f"{path}:/usr/bin:/bin"}, None) is None
+    assert find_token({"PATH": "/nowhere"}, None) is None
 
 
 def test_gh_is_asked_for_the_token_of_that_server_only(tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "gh", 'echo "$HOME$*" | tr " " "_"')
 
-    assert find_token({"PATH": f"{path}:/usr/bin:/bin", "HOME": "me"}) == "meauth_token"
+    assert find_token({"PATH": f"{path}:/usr/bin:/bin", "HOME": "me"}, None) == "meauth_token"
     other = {
         "PATH": f"{path}:/usr/bin:/bin",
         "HOME": "me",
         "GITHUB_API_URL": "https://ghe.example.com/api/v3",
     }
-    assert find_token(other) == "meauth_token_--hostname_ghe.example.com"
+    assert find_token(other, None) == "meauth_token_--hostname_ghe.example.com"

@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,18 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def install(programs: Path, name: str, body: str) -> None:
     program = programs / PROGRAMS[name]
-    program.write_text(f"#!{sys.executable} -S\nimport json, os, signal, subprocess, sys, time\n{body}\n")
+    head = f"#!{sys.executable} -S\nimport json, os, signal, subprocess, sys, time\n"
+    program.write_text(f"{head}NOTES = {str(programs.parent / 'notes.json')!r}\n{body}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
 def ask(name: str, request: Request = REQUEST, cancel: Cancel | None = None, seconds: float = 30.0) -> Reply:
-    return CommandProvider(name, call_timeout=seconds).call(request, secret="", cancel=cancel or Cancel())
+    provider = CommandProvider(name, call_timeout=seconds, worktree=Path(tempfile.gettempdir()) / "project")
+    return provider.call(request, secret="", cancel=cancel or Cancel())
+
+
+def check(model: str) -> None:
+    check_provider(model, None, os.environ)
 
 
 def fails(name: str, seconds: float = 30.0) -> ProviderError:
@@ -93,13 +100,12 @@ seen = {
 for name in ("system",):
     path = os.environ.get("GEMINI_SYSTEM_MD") or sys.argv[sys.argv.index("--system-prompt-file") + 1]
     seen[name] = open(path, encoding="utf-8").read()
-open(os.environ["NOTES"], "w").write(json.dumps(seen))
+open(NOTES, "w").write(json.dumps(seen))
 """
 
 
 def record(programs: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     notes = programs.parent / "notes.json"
-    monkeypatch.setenv("NOTES", str(notes))
     install(programs, name, RECORD + f"print({json.dumps(json.dumps(ANSWERS[name]))})")
     return notes
 
@@ -197,8 +203,8 @@ def test_a_schema_is_asked_for_in_the_prompt(
 
 CHILD = """
 child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
-open(os.environ["NOTES"] + ".part", "w").write(json.dumps([os.getpid(), child.pid]))
-os.rename(os.environ["NOTES"] + ".part", os.environ["NOTES"])
+open(NOTES + ".part", "w").write(json.dumps([os.getpid(), child.pid]))
+os.rename(NOTES + ".part", NOTES)
 """
 
 
@@ -219,7 +225,6 @@ def test_a_program_that_takes_too_long_is_ended_with_all_it_started(
 ) -> None:
     monkeypatch.setattr(command, "END_SECONDS", 0.1)
     notes = programs.parent / "notes.json"
-    monkeypatch.setenv("NOTES", str(notes))
     install(programs, "claude-cli", CHILD + ending)
     error = fails("claude-cli", seconds=2.0)
     assert (error.error_class, str(error)) == (ErrorClass.TRANSIENT, "no reply within 2 s")
@@ -232,7 +237,6 @@ def test_a_stop_ends_the_group_at_once_and_leaves_no_folder(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = programs.parent / "notes.json"
-    monkeypatch.setenv("NOTES", str(notes))
     install(programs, "gemini-cli", CHILD + "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)")
     cancel, caught = Cancel(), []
 
@@ -259,7 +263,6 @@ def test_what_a_program_leaves_running_does_not_hold_up_its_answer(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = programs.parent / "notes.json"
-    monkeypatch.setenv("NOTES", str(notes))
     install(programs, "claude-cli", CHILD + f"print({json.dumps(json.dumps(claude_result()))})")
     assert ask("claude-cli").text == "the text"
     wait_until(lambda: not alive(json.loads(notes.read_text())[1]), "the end of what was left", 20)
@@ -296,9 +299,9 @@ def test_a_program_that_cannot_be_started_fails_the_item(programs: Path) -> None
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_program_that_is_not_installed_is_told_before_any_work(programs: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{PROGRAMS[name]}' is not on your PATH. Install"):
-        check_provider(f"{name}:some-model")
+        check(f"{name}:some-model")
     install(programs, name, "")
-    check_provider(f"{name}:some-model")
+    check(f"{name}:some-model")
 
 
 def test_a_program_in_the_current_folder_is_never_meant(
@@ -309,14 +312,14 @@ def test_a_program_in_the_current_folder_is_never_meant(
     for path in (".", "", f".{os.pathsep}bin"):
         monkeypatch.setenv("PATH", path)
         with pytest.raises(ConfigError):
-            check_provider("claude-cli:some-model")
+            check("claude-cli:some-model")
 
 
 @pytest.mark.parametrize("model", ["--dangerously-skip-permissions", "-p", "a b", "a\nb", "a;b", "$(x)"])
 def test_a_model_that_could_be_read_as_something_else_is_refused(programs: Path, model: str) -> None:
     install(programs, "claude-cli", "")
     with pytest.raises(ConfigError, match="no name of a model"):
-        check_provider(f"claude-cli:{model}")
+        check(f"claude-cli:{model}")
     with pytest.raises(ItemFailed):
         ask("claude-cli", Request(role="drafter", model=model, number=1, system="", prompt=""))
 

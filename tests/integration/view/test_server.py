@@ -1,6 +1,7 @@
 """The routes of the page over a home with runs and an item that waits for a person."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -336,8 +337,10 @@ def test_half_a_character_breaks_nothing(client: TestClient, home: Home, worktre
 
 def test_an_answer_can_be_changed_until_the_next_run(client: TestClient, home: Home, worktree: Path) -> None:
     wait_for_a_person(home, worktree)
-    for answer in ("approve", "revise"):
-        assert client.post("/api/inbox/LLD-43", json={"answer": answer}).status_code == 200
+    assert client.post("/api/inbox/LLD-43", json={"answer": "approve"}).status_code == 200
+    shown = client.get("/api/inbox").json()["answered"][0]["decided"]["at"]
+    change = {"answer": "revise", "decided_at": shown}
+    assert client.post("/api/inbox/LLD-43", json=change).status_code == 200
     assert client.get("/api/inbox").json()["answered"][0]["decided"]["answer"] == "revise"
     with Records(home.records) as records:
         records.begin(item_43(), "later")
@@ -345,6 +348,44 @@ def test_an_answer_can_be_changed_until_the_next_run(client: TestClient, home: H
     assert late.status_code == 409
     assert "does not wait" in late.json()["error"]
     assert client.get("/api/inbox").json() == {"waiting": [], "answered": []}
+
+
+def test_a_second_answer_to_the_same_question_is_refused(
+    client: TestClient, home: Home, worktree: Path
+) -> None:
+    wait_for_a_person(home, worktree)
+    asked = {"reviews": 1, "decided_at": None}
+    assert client.post("/api/inbox/LLD-43", json={"answer": "approve", **asked}).status_code == 200
+    late = client.post("/api/inbox/LLD-43", json={"answer": "revise", "note": "No.", **asked})
+    assert late.status_code == 409
+    assert "LLD-43 is already answered: approve, by" in late.json()["error"]
+    assert "not taken" in late.json()["error"]
+    [kept] = client.get("/api/inbox").json()["answered"]
+    assert (kept["decided"]["answer"], kept["decided"]["note"]) == ("approve", "")
+    # Nor does a page that shows an answer change the one that came after it.
+    change = {"answer": "revise", "decided_at": kept["decided"]["at"]}
+    assert client.post("/api/inbox/LLD-43", json=change).status_code == 200
+    assert client.post("/api/inbox/LLD-43", json=change | {"answer": "approve"}).status_code == 409
+    assert client.get("/api/inbox").json()["answered"][0]["decided"]["answer"] == "revise"
+
+
+def test_of_many_answers_at_once_one_is_taken(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    with ThreadPoolExecutor(8) as pool:
+        answers = ["approve", "revise"] * 4
+        said = list(
+            pool.map(lambda one: client.post("/api/inbox/LLD-43", json={"answer": one}).status_code, answers)
+        )
+    assert sorted(said) == [200] + [409] * 7
+
+
+def test_the_same_note_is_sent_once(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    for note, status in (("Use the cache.", 200), (" Use the cache. ", 409), ("Another.", 200)):
+        said = client.post("/api/revise/LLD-43", json={"note": note})
+        assert said.status_code == status, said.text
+    with Records(home.records, write=False) as records:
+        assert [one.text for one in records.notes()["lld", "43"]] == ["Use the cache.", "Another."]
 
 
 def test_an_answer_to_an_earlier_review_is_refused(client: TestClient, home: Home, worktree: Path) -> None:
@@ -368,6 +409,7 @@ def test_an_answer_to_an_earlier_review_is_refused(client: TestClient, home: Hom
         b'{"answer": "approve", "note": 1}',
         b'{"answer": "approve", "reviews": "1"}',
         b'{"answer": "approve", "reviews": true}',
+        b'{"answer": "approve", "decided_at": 1}',
         b'{"answer": "approve", "by": "root"}',
         pytest.param(b"[" * 90_000, id="deep"),
         pytest.param(json.dumps({"answer": "approve", "note": "x" * 20_001}).encode(), id="long note"),

@@ -75,7 +75,12 @@
     $("problem").textContent = visible(text || "");
   }
 
-  class Refused extends Error {}
+  class Refused extends Error {
+    constructor(message, status) {
+      super(message);
+      this.status = status;
+    }
+  }
 
   async function ask(path, options) {
     let answer;
@@ -86,7 +91,7 @@
     }
     const kind = answer.headers.get("content-type") || "";
     const body = kind.startsWith("application/json") ? await answer.json() : { error: await answer.text() };
-    if (!answer.ok) throw new Refused(body.error || `The server answered ${answer.status}.`);
+    if (!answer.ok) throw new Refused(body.error || `The server answered ${answer.status}.`, answer.status);
     return body;
   }
 
@@ -501,7 +506,7 @@
         await ask(`/api/inbox/${encodeURIComponent(one.label)}`, {
           method: "POST",
           headers: { "Content-Type": "application/json" },
-          body: JSON.stringify({ answer, note: note.value, reviews: one.reviews }),
+          body: JSON.stringify({ answer, note: note.value, reviews: one.reviews, decided_at: one.decided && one.decided.at }),
         });
         state.notes.delete(one.label);
         state.changing.delete(one.label);
@@ -517,6 +522,12 @@
         trouble.textContent = error.message;
         trouble.hidden = false;
         for (const button of buttons) button.disabled = false;
+        if (error.status !== 409) return;
+        // Somebody else was first: show what is there now, and say above it why nothing came of this answer.
+        state.changing.delete(one.label);
+        await refreshInbox();
+        problem(error.message);
+        announce(error.message);
       }
     };
     buttons.push(

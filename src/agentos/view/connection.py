@@ -1,0 +1,80 @@
+"""One connection to the page's server: whoever sends half a request or does not take an answer is cut off."""
+
+import asyncio
+import itertools
+from typing import cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_SECONDS = 5.0  # for the first byte of a request, and from then on for the rest of it
+ANSWER_SECONDS = 5.0  # for an answer to be taken
+MAX_CONNECTIONS = 64  # a browser opens six at most
+
+_NUMBERS = itertools.count()
+
+
+class Connection(H11Protocol):
+    """uvicorn's own, but it waits for nobody forever."""
+
+    _request: asyncio.TimerHandle | None = None
+    _answer: asyncio.TimerHandle | None = None
+    _begun = False  # a part of a request has come
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._number = next(_NUMBERS)
+        # Tell us from the first byte that is not taken, not from 64 KiB on.
+        transport.set_write_buffer_limits(high=0)
+        self._expect_request()
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._owes_request:
+            self._begun = False
+            _cancel(self._request)
+        elif not self._begun:  # a byte now and then buys no more time
+            self._begun = True
+            self._expect_request()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and not self._begun:  # of a request sent ahead
+            self._begun = True
+            self._expect_request()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        _cancel(self._answer)
+        self._answer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _cancel(self._answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _cancel(self._request)
+        super().connection_lost(exc)
+        _cancel(self._answer)
+
+    @property
+    def _owes_request(self) -> bool:
+        """Whether the other side has sent no request, or not all of it."""
+        return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
+
+    def _expect_request(self) -> None:
+        _cancel(self._request)
+        self._request = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+    def _make_room(self) -> None:
+        """End the oldest connection that owes a request, so that nobody keeps the others out."""
+        all_of_them = cast("set[Connection]", self.connections)
+        owing = [one for one in all_of_them if one._owes_request]  # noqa: SLF001 - our own kind
+        min(owing, key=lambda one: one._number).transport.abort()  # noqa: SLF001
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -1,0 +1,28 @@
+"""The page that leads a browser in: every user can read a program's arguments, but not this file."""
+
+import html
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0; url={address}"><title>agentos</title>'
+    '<p><a href="{address}">Go on to the runs</a></p></html>\n'
+)
+
+
+class Entrance:
+    """A file for the owner's eyes alone that goes on to an address."""
+
+    def __init__(self, address: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="agentos-view-"))
+        self.path = self._folder / "open.html"
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(_PAGE.format(address=html.escape(address)))
+
+    def remove(self) -> None:
+        """Take it away; it may be gone already."""
+        shutil.rmtree(self._folder, ignore_errors=True)
