@@ -24,7 +24,7 @@ from agentos.model import Item
 from agentos.store.records import Filing, FilingState, Records
 
 if TYPE_CHECKING:
-    from agentos.github.client import GitHub  # loads PyGithub
+    from agentos.github.client import GitHub  # loads an HTTP client
 
 PAUSE_SECONDS = 1.0  # between two writes; GitHub asks for it
 SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in the list, or never will
@@ -225,7 +225,7 @@ class Filer:
         passed = (self._now() - datetime.fromisoformat(row.updated_at)).total_seconds()
         if passed < 0:
             return self._settle  # the clock was set back: nothing can be said
-        return min(self._settle, max(0.0, self._github.timeout + self._settle - passed))
+        return min(self._settle, max(0.0, self._github.limit + self._settle - passed))
 
     def _since_latest(self) -> float:
         """How long the pause after the latest write lasts, of whatever process; it may have been killed."""

@@ -63,14 +63,12 @@ class Desk:
     said: list[str] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     repository: str = fakegithub.REPOSITORY
-    timeout: float = 20.0
-    _open: list[GitHub] = field(default_factory=list)
+    timeout: float = 30.0
 
     def filer(self, **how: Any) -> Filer:
         """A filer as a new run has it."""
         repository = Repository(full_name=self.repository, api_url=self.fake.url)
-        github = GitHub(repository, self.fake.token, timeout=self.timeout, sleep=lambda _seconds: None)
-        self._open.append(github)
+        github = GitHub(repository, self.fake.token, limit=self.timeout, sleep=lambda _seconds: None)
         given: dict[str, Any] = {
             "say": self.said.append,
             "event": lambda name, **fields: self.events.append((name, fields)),
@@ -85,17 +83,11 @@ class Desk:
         assert found is not None
         return found
 
-    def close(self) -> None:
-        for github in self._open:
-            github.close()
-
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with running_fakegithub() as fake, Records(tmp_path / "records.db") as records:
-        made = Desk(fake=fake, records=records, folder=tmp_path)
-        yield made
-        made.close()
+        yield Desk(fake=fake, records=records, folder=tmp_path)
 
 
 # All is well.
@@ -258,7 +250,7 @@ def test_what_cannot_be_looked_up_stays_unknown_and_is_not_made_again(desk: Desk
 
 
 @pytest.mark.parametrize(
-    ("age", "polls"), [(0, 5), (15, 5), (20, 5), (27, 2), (40, 0), (86_400, 0), (-50, 5)]
+    ("age", "polls"), [(0, 5), (15, 5), (30, 5), (37, 2), (50, 0), (86_400, 0), (-50, 5)]
 )
 def test_an_attempt_of_an_earlier_process_is_given_its_time(desk: Desk, age: int, polls: int) -> None:
     desk.records.intend(
