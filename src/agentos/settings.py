@@ -275,6 +275,12 @@ class Settings:
         "Let LangSmith's own variables reach the workers, which then send texts to LangSmith.",
         "Files only",
     )
+    filing_labels: tuple[str, ...] = setting(
+        (),
+        labels,
+        "The labels that a filed issue may get from its model; others stay text in its body.",
+        "Files only",
+    )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
     issue_template: str | None = setting(
         None, repo_folder, "The repo's own issue template.", "Files only", repo=True

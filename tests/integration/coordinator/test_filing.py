@@ -75,6 +75,7 @@ class Desk:
             "sleep": self.time.sleep,
             "now": self.time.now,
             "clock": self.time.clock,
+            "allowed_labels": ("UI", "small"),
         }
         return Filer(github, self.records, **given | how)
 
@@ -102,13 +103,25 @@ def test_an_issue_is_filed_and_recorded(desk: Desk) -> None:
     (issue,) = desk.fake.issues.values()
     assert issue["title"] == "Dark mode"
     assert issue["body"].startswith("## User Story\n\nAs a reader")
-    assert [label["name"] for label in issue["labels"]] == ["ui", "small"]
+    assert [label["name"] for label in issue["labels"]] == ["UI", "small"]
     row = desk.row()
     assert (row.state, row.number, row.tries, row.error) == (FilingState.FILED, 1, 1, None)
     assert issue["body"].endswith(f"\n\n{row.marker}\n")
     assert [name for name, _fields in desk.events] == ["filing", "filed"]
     assert desk.events[1][1] == {"item": "dark-mode", "number": 1, "url": row.url}
     assert desk.said == [f"ISSUE-dark-mode: filed as #1: {row.url}"]
+
+
+def test_labels_that_the_user_does_not_allow_stay_text(desk: Desk) -> None:
+    document = DOCUMENT.replace("ui, small", "security-approved, Ui, small-ish")
+
+    desk.filer().file(ITEM, document)
+
+    (issue,) = desk.fake.issues.values()
+    assert [label["name"] for label in issue["labels"]] == ["UI"]
+    assert "security-approved, Ui, small-ish" in issue["body"]
+    assert "labels left as text: security-approved, small-ish;" in desk.said[0]
+    assert "filing_labels" in desk.said[0]
 
 
 def test_what_is_filed_is_not_asked_about_again(desk: Desk) -> None:
