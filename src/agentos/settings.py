@@ -287,6 +287,12 @@ class Settings:
     safe_directories: tuple[Path, ...] = setting(
         (), any_paths, "Folders to work in though they belong to another user; * is all.", "Files only"
     )
+    filing_labels: tuple[str, ...] = setting(
+        (),
+        labels,
+        "The labels that a filed issue may get from its model; others stay text in its body.",
+        "Files only",
+    )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
     issue_template: str | None = setting(
         None, repo_folder, "The repo's own issue template.", "Files only", repo=True

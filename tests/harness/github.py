@@ -29,7 +29,9 @@ class Fault:
     creates: bool = False  # the issue is made before anything else
     status: int | None = None  # then this is answered; None is the usual answer
     headers: dict[str, str] = field(default_factory=dict)
-    body: str | None = None
+    body: str | bytes | None = None
+    drips: str = ""  # then a "head" or a "body" comes, byte by byte, and never ends
+    floods: int = 0  # then a body of so many bytes comes
     closes: bool = False  # then the connection breaks without an answer
     hangs: bool = False  # then nothing comes, until the server ends or `release` is called
     late: bool = False  # after the hanging the issue is made
@@ -45,6 +47,8 @@ CREATE_GARBLED = Fault(creates=True, status=201, body="<html>")
 REFUSE_502 = Fault(status=502)
 REFUSE_CLOSE = Fault(closes=True)
 HANG = Fault(hangs=True)
+DRIP_HEAD = Fault(drips="head")
+DRIP_BODY = Fault(drips="body")
 HANG_THEN_CREATE = Fault(hangs=True, late=True)
 
 
@@ -95,6 +99,7 @@ class FakeGitHub:
     _posts: deque[Fault] = field(default_factory=deque)
     _lists: deque[Fault] = field(default_factory=deque)
     _list_always: Fault | None = None
+    endless: Callable[[int], list[dict[str, Any]]] | None = None  # the rows of each page of lists without end
 
     # What a test puts in.
 
@@ -262,7 +267,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Do what the fault says instead of a good answer."""
         if fault.hangs:
             self.fake.released.wait()
-        if fault.hangs or fault.closes:
+        if fault.drips:
+            self._drip(fault.drips)
+        elif fault.floods:
+            self._flood(fault.floods)
+        if fault.hangs or fault.closes or fault.drips or fault.floods:
             self.close_connection = True
             return True
         if fault.status is None:
@@ -271,9 +280,24 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(fault.status, text, fault.headers)
         return True
 
+    def _drip(self, part: str) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        self.wfile.write(b"x-drip: " if part == "head" else b"content-length: 1000000\r\n\r\n")
+        while not self.fake.released.wait(0.02):
+            self.wfile.write(b"a")
+
+    def _flood(self, size: int) -> None:
+        self.wfile.write(f"HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n".encode())
+        for _part in range(size // 1_000_000):
+            self.wfile.write(b" " * 1_000_000)
+
     def _list(self, query: dict[str, str], what: str, found: list[dict[str, Any]]) -> None:
         size = min(100, int(query.get("per_page", "30")))
         page = int(query.get("page", "1"))
+        if self.fake.endless is not None:
+            link = f'<{self.fake.url}{_NUMERIC}/{what}?page={page + 1}>; rel="next"'
+            self._answer(200, self.fake.endless(page), {"link": link})
+            return
         last = max(1, -(-len(found) // size))
         links: dict[str, int] = {}
         if page < last:
@@ -289,8 +313,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, data: Any, headers: dict[str, str] | None = None) -> None:
         self._send(status, json.dumps(data), headers or {})
 
-    def _send(self, status: int, text: str, headers: dict[str, str]) -> None:
-        data = text.encode()
+    def _send(self, status: int, text: str | bytes, headers: dict[str, str]) -> None:
+        data = text.encode() if isinstance(text, str) else text
         self.send_response(status)
         self.send_header("content-type", "application/json; charset=utf-8")
         self.send_header("content-length", str(len(data)))

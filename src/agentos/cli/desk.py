@@ -42,6 +42,7 @@ class Desk:
         *,
         yes: bool,
         lineage_folder: str,
+        allowed_labels: Sequence[str] = (),
     ) -> None:
         self._github = github
         self._records = records
@@ -49,6 +50,7 @@ class Desk:
         self._signals = signals
         self._yes = yes
         self._lineage_folder = lineage_folder
+        self._allowed_labels = allowed_labels
         self.unfinished = False  # an attempt of an earlier run is unknown still, with or without a row here
 
     def file(self, entries: Sequence[Entry], worktree: Path, stopped: Stop | None) -> Stop | None:
@@ -61,7 +63,13 @@ class Desk:
                 allowed = bool(waiting) and self._allowed(waiting)
                 if allowed or self._earlier(entries):
                     with self._alone():
-                        filer = Filer(self._github, self._records, say=self._book.say, event=self._book.event)
+                        filer = Filer(
+                            self._github,
+                            self._records,
+                            say=self._book.say,
+                            event=self._book.event,
+                            allowed_labels=self._allowed_labels,
+                        )
                         held = self._settle_earlier(filer, entries)
                         for entry in waiting if allowed else ():
                             self._file(filer, entry, worktree, held=entry.item.id in held)

@@ -24,7 +24,17 @@ EXAMPLES: Mapping[str, Any] = {
     "budget": 20.0,
     "item_budget": 2.0,
 }
-OF_USER = ("drafter", "reviewer", "parallel", "max_parallel", "budget", "item_budget", "timeout", "max_wait")
+OF_USER = (
+    "drafter",
+    "reviewer",
+    "parallel",
+    "max_parallel",
+    "budget",
+    "item_budget",
+    "timeout",
+    "max_wait",
+    "filing_labels",
+)
 REPO_HEAD = """\
 # Settings of this project. To change one, take the '#' away before its name; what is shown is the default,
 # or an example where there is none. 'agentos config' shows what holds, 'agentos doctor' what is missing.

@@ -1,5 +1,6 @@
 """What a workflow command asks for, checked: settings, where items come from, models, budget."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from agentos.llm.providers import check_provider
 from agentos.model import Item, check_distinct
 from agentos.money import PriceTable
 from agentos.naming import check_name
-from agentos.settings import Settings
+from agentos.settings import Rejected, Settings, duration
 from agentos.store.records import FilingState
 from agentos.workflows.context import read_context
 from agentos.workflows.registry import ON_GITHUB, Source, Workflow, source_of, workflow
@@ -141,9 +142,15 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
     repository = find_repository(project.worktree, environment)
     token = None if repository is None else find_token(environment, project.worktree)
     if repository is not None and token is not None:
-        from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
+        from agentos.github.client import STALE_SECONDS, GitHub  # noqa: PLC0415 - an HTTP client
+        from agentos.github.exchange import ANSWER_SECONDS  # noqa: PLC0415
 
-        return GitHub(repository, token, tell=lambda line: click.echo(f"agentos: {line}", err=True)), None
+        def tell(line: str) -> None:
+            click.echo(f"agentos: {line}", err=True)
+
+        within = _shortest(environment)
+        limit, stale = min(ANSWER_SECONDS, within), min(STALE_SECONDS, within)
+        return GitHub(repository, token, limit=limit, stale=stale, tell=tell), None
     why = "--source github" if wanted else "--file"
     if repository is None:
         if wanted or asked_to_file:
@@ -157,6 +164,15 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
             f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'{instead}."
         )
     return None, str(repository)
+
+
+def _shortest(environment: Mapping[str, str]) -> float:
+    """How long GitHub may take at the most where a test wants that shorter than usual."""
+    text = environment.get("AGENTOS_GITHUB_SECONDS")
+    try:
+        return duration(text) if text else math.inf
+    except Rejected as exc:
+        raise ConfigError(f"AGENTOS_GITHUB_SECONDS is {text!r}: {exc}.") from None
 
 
 def models_of(settings: Settings, config: Config) -> dict[str, str]:

@@ -184,6 +184,8 @@ def _supervised_run(
         book.trace_id = trace.trace_id
         book.source = str(order.source)
         book.say(book.source)
+        for place in _unencrypted(project, providers):
+            book.say(f"{place}: the key travels unencrypted; use https://")
         if not order.mock:
             if moved := source_change(order, records.source(order.flow.name)):
                 book.say(moved)
@@ -203,7 +205,13 @@ def _supervised_run(
         unfiled = False
         if order.files and order.github is not None:
             desk = Desk(
-                order.github, records, book, signals, yes=settings.yes, lineage_folder=settings.lineage_folder
+                order.github,
+                records,
+                book,
+                signals,
+                yes=settings.yes,
+                lineage_folder=settings.lineage_folder,
+                allowed_labels=settings.filing_labels,
             )
             stopped = desk.file(entries, project.worktree, stopped)
             unfiled = desk.unfinished
@@ -297,6 +305,15 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
         mock_shell=order.project.config.environment.get("AGENTOS_MOCK_SHELL") == "1",
         environment=_langsmith(order.project.config.environment) if settings.langsmith else {},
     )
+
+
+def _unencrypted(project: Project, providers: Iterable[str]) -> list[str]:
+    """The servers of this run that get keys and texts in clear text, each once."""
+    from agentos.loopback import in_clear_text  # noqa: PLC0415
+
+    urls = project.config.base_urls
+    places = (in_clear_text(urls[provider]) for provider in providers if provider in urls)
+    return list(dict.fromkeys(place for place in places if place is not None))
 
 
 def _langsmith(environment: Mapping[str, str]) -> dict[str, str]:

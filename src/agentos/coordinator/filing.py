@@ -24,7 +24,7 @@ from agentos.model import Item
 from agentos.store.records import Filing, FilingState, Records
 
 if TYPE_CHECKING:
-    from agentos.github.client import GitHub  # loads PyGithub
+    from agentos.github.client import GitHub  # loads an HTTP client
 
 PAUSE_SECONDS = 1.0  # between two writes; GitHub asks for it
 SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in the list, or never will
@@ -70,6 +70,7 @@ class Filer:
         *,
         say: Callable[[str], None],
         event: _Event,
+        allowed_labels: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
@@ -83,6 +84,7 @@ class Filer:
         self._records = records
         self._say = say
         self._event = event
+        self._allowed = {label.lower(): label for label in allowed_labels}
         self._sleep = sleep
         self._now = now
         self._clock = clock
@@ -143,7 +145,7 @@ class Filer:
                 f"it was begun at {row.repository}, and this is {self._github.repository}. Run it with that"
                 " repository, or look there yourself and run it with --fresh.",
             )
-        content = _content(item, document, marker)
+        content = self._content(item, document, marker)
         if len(content.body) > MAX_BODY:
             return self._refused(
                 item,
@@ -151,6 +153,20 @@ class Filer:
                 " Shorten the document or the brief, then run it again.",
             )
         return self._create(item, content, marker)
+
+    def _content(self, item: Item, document: str, marker: str) -> _Content:
+        """What is filed; of the labels that the model wrote only those that the user allows are labels."""
+        title, text = title_and_text(document)
+        named = labels_of(document)
+        labels = tuple(self._allowed[name.lower()] for name in named if name.lower() in self._allowed)
+        if others := [name for name in named if name.lower() not in self._allowed]:
+            self._say(
+                f"{item.label}: labels left as text: {', '.join(others)}; filing_labels in your configuration"
+                " file lists those that are set"
+            )
+        return _Content(
+            title=harmless_title(title or item.title), body=harmless_body(text, marker), labels=labels
+        )
 
     def _look_up(self, item: Item, row: Filing) -> Filed | NotFiled | None:
         """What became of earlier attempts; None if surely nothing."""
@@ -225,7 +241,7 @@ class Filer:
         passed = (self._now() - datetime.fromisoformat(row.updated_at)).total_seconds()
         if passed < 0:
             return self._settle  # the clock was set back: nothing can be said
-        return min(self._settle, max(0.0, self._github.timeout + self._settle - passed))
+        return min(self._settle, max(0.0, self._github.limit + self._settle - passed))
 
     def _since_latest(self) -> float:
         """How long the pause after the latest write lasts, of whatever process; it may have been killed."""
@@ -258,15 +274,6 @@ class Filer:
         self._event("filing_unknown", item=item.id, reason=reason)
         self._say(f"{item.label}: {reason}")
         return NotFiled(reason=reason, unknown=True)
-
-
-def _content(item: Item, document: str, marker: str) -> _Content:
-    title, text = title_and_text(document)
-    return _Content(
-        title=harmless_title(title or item.title),
-        body=harmless_body(text, marker),
-        labels=labels_of(document),
-    )
 
 
 def _text(moment: datetime) -> str:

@@ -40,8 +40,8 @@ def read_issues(github: "GitHub", wanted: Sequence[str], *, workflow: str, prefi
 def _item(issue: "RemoteIssue", *, workflow: str, prefix: str) -> Item:
     title = issue.title or f"Issue {issue.number}"
     text = f"# {title}\n\n{issue.body}".replace("\r\n", "\n").rstrip() + "\n"
-    problem = None
-    if len(text.encode()) > MAX_ITEM_BYTES:
+    problem = issue.problem
+    if problem is None and len(text.encode()) > MAX_ITEM_BYTES:
         problem = f"issue {issue.number} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller ones"
     return Item(
         workflow=workflow,

@@ -15,6 +15,7 @@ class RemoteIssue:
     url: str  # for people
     labels: tuple[str, ...]
     state: str  # "open" or "closed"
+    problem: str | None = None  # why the rest of what GitHub says about it cannot be read
 
 
 class FilingRefused(AgentosError):  # noqa: N818 - read as what it is

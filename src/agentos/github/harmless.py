@@ -1,4 +1,7 @@
-"""Makes a model's text harmless before it is posted: it calls nobody, closes nothing, forges no marker. Pure.
+"""Makes a model's text harmless before it is posted. Pure.
+
+It calls nobody, closes nothing, shows up in no other repository, loads nothing by itself, hides nothing and
+forges no marker. What would do so is broken by a zero-width space, which leaves it readable as text.
 
 Code keeps its `@`, since decorators and addresses are common there. Only what is code beyond doubt counts as
 code: a closed fence, and a code span in a paragraph without HTML, tables or formulas, which not every reader
@@ -28,6 +31,8 @@ _OUR_LAST_LINE = re.compile(r"\n<!-- agentos: item=\S+ input=sha256:[0-9a-f]{64}
 _MARKER = re.compile(r"<!-- agentos-filing: [0-9a-f]{32} -->")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What turns the reading direction, and letters that nobody sees.
+_UNSEEN = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _NUMERIC = re.compile(r"&#(?:[xX]0{0,9}([0-9a-fA-F]{1,2})|0{0,9}([0-9]{1,3}));")
 _NAMED = re.compile(r"&(commat|num);")
 _ADDRESS = (
@@ -45,6 +50,46 @@ _BETWEEN = (
 _CLOSING = re.compile(
     r"(?<![A-Za-z0-9])(?P<word>close[sd]?|fix(?:e[sd])?|resolve[sd]?)"
     rf"(?!{BREAK})(?=#\d|(?![A-Za-z0-9{BREAK}]){_BETWEEN}(?:{_REFERENCE}))",
+    re.IGNORECASE,
+)
+# A reference to another repository leaves a trace there, which its people see.
+_FOREIGN = re.compile(r"(?<=[A-Za-z0-9._-])/[A-Za-z0-9._-]{1,100}(?=#\d)")
+_FOREIGN_PAGE = re.compile(
+    r"(?<=://)(?:www\.)?github\.com(?=(?:/[^\s/<>\"']{1,100}){2}/(?:issues|pull|discussions|commit)/)",
+    re.IGNORECASE,
+)
+# GitHub shows these by themselves, as pictures and films.
+_ASSET = re.compile(
+    r"https?:(?=//(?:[a-z0-9-]{1,60}\.){0,3}githubusercontent\.com|//github\.com/(?:user-attachments|[^\s/]{1,100}/[^\s/]{1,100}/assets)/)",
+    re.IGNORECASE,
+)
+_IMAGE = re.compile(r"!(?=\[)")
+_PLAIN_TAGS = (
+    "b|blockquote|br|code|dd|del|details|dl|dt|em|h[1-6]|hr|i|ins|kbd|li|ol|p|pre|q|s|samp|small|strong|sub|"
+    "summary|sup|table|tbody|td|tfoot|th|thead|tr|tt|u|ul|var"
+)
+# An HTML tag, a declaration or an instruction; those without attributes that only set text stay, and so do
+# addresses in angle brackets.
+_TAG = re.compile(
+    rf"<(?=[A-Za-z/!?])(?!!--)(?!/?(?:{_PLAIN_TAGS})[ \t]*/?>|details open>)"
+    r"(?!https?://[^\s<>]{1,2000}>|(?:mailto:)?[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,255}>)",
+    re.IGNORECASE,
+)
+# A link goes to the web, to a mailbox, or to a place in the repository. Anything else, such as a scheme that
+# is spelt with entities or escapes, is text.
+_LINK_START = re.compile(
+    r"\](?=\()(?!\(\s*+(?:"
+    r"<?(?:https?://|mailto:)(?!\s)"
+    r"|[A-Za-z0-9._~%+-]{0,200}(?:[/#?)]|[ \t]++[\"')])"
+    r"|<[A-Za-z0-9._~%+-]{0,200}[/#?>]))",
+    re.IGNORECASE,
+)
+# Nothing of a definition is shown, whatever stands in it.
+_DEFINITION = re.compile(r"\](?=:)")
+# Fences that GitHub draws instead of showing them, and those that spell their language in disguise.
+_DRAWN = re.compile(
+    r"(?<![`~])(?:`{3,}+|~{3,}+)[ \t]*+(?=(?:mermaid|geojson|topojson|stl)\b"
+    rf"|[^\s{BREAK}]{{1,100}}(?<=[&\\]))",
     re.IGNORECASE,
 )
 _FENCE_END = re.compile(r"[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*")
@@ -77,7 +122,7 @@ def new_marker() -> str:
 def harmless_body(text: str, marker: str) -> str:
     """The document as the body of an issue, with the marker of its filing at the end."""
     assert _MARKER.fullmatch(marker)
-    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _UNSEEN.sub("", _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
     text = _OUR_LAST_LINE.sub("", f"\n{text}").strip("\n").replace("<!--", "&lt;!--")
     text, open_fence = _safe(text)
     return f"{text}{open_fence}\n\n{marker}\n"
@@ -86,7 +131,7 @@ def harmless_body(text: str, marker: str) -> str:
 def harmless_title(text: str) -> str:
     """One line that calls nobody."""
     plain = "".join(char if char.isprintable() else " " for char in text)
-    title = _prose(" ".join(plain.split()))
+    title = _calm(" ".join(plain.split()))
     if len(title) > MAX_TITLE:
         title = f"{title[: MAX_TITLE - 1].rstrip()}…"
     return title or "Untitled"
@@ -154,18 +199,28 @@ def _safe(text: str) -> tuple[str, str]:
     for _round in range(_ROUNDS):
         # What is code is looked at anew each time: a change may have given the rest another reading.
         after = "".join(part if is_code else _prose(part) for part, is_code in _parts(text))
-        after = after.replace("<!--", "&lt;!--")
+        after = _DRAWN.sub(rf"\g<0>{BREAK}", after.replace("<!--", "&lt;!--"))
         if after == text:
             break
         text = after
     else:
-        text = _prose(text).replace("<!--", "&lt;!--")
+        text = _DRAWN.sub(rf"\g<0>{BREAK}", _prose(text).replace("<!--", "&lt;!--"))
     lines = text.split("\n")
     left_open = [token for token in _fences(text) if token.level == 0 and not _closed(lines, token)]
     return text, f"\n{left_open[-1].markup}" if left_open else ""
 
 
 def _prose(text: str) -> str:
+    text = _calm(text)
+    for shown_by_itself in (_IMAGE, _TAG, _LINK_START, _DEFINITION, _ASSET):
+        text = shown_by_itself.sub(rf"\g<0>{BREAK}", text)
+    text = _FOREIGN.sub(rf"\g<0>{BREAK}", text)
+    # The same page at an address that is followed, but not counted as a mention.
+    return _FOREIGN_PAGE.sub("redirect.github.com", text)
+
+
+def _calm(text: str) -> str:
+    """Call nobody, close nothing."""
     text = _NAMED.sub(lambda found: "@" if found[1] == "commat" else "#", text)
     text = _NUMERIC.sub(_plain, text)
     text = _AT.sub(lambda found: found["address"] or f"@{BREAK}", text)

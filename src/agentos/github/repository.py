@@ -8,14 +8,13 @@ from urllib.parse import urlsplit
 
 from agentos import programs
 from agentos.errors import ConfigError
+from agentos.loopback import on_this_machine
 
 GITHUB_API = "https://api.github.com"
 TOOL_SECONDS = 5.0  # for git and gh, which are asked one small thing each
-_GITHUB_HOSTS = frozenset({"github.com", "www.github.com", "ssh.github.com"})
 _SCHEMES = frozenset({"https", "http", "ssh", "git"})
 _SCP_FORM = re.compile(r"(?:[^@/:]+@)?(?P<host>[^@/:]{2,}):(?P<path>[^:]+)")
 _PATH = re.compile(r"/*(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<name>[A-Za-z0-9._-]{1,104})/?")
-_LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ENTERPRISE_TOKENS = frozenset({"GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"})  # what gh itself reads
 
@@ -49,6 +48,11 @@ class Repository:
         site = "https://github.com" if self.api_url == GITHUB_API else self.api_url.removesuffix("/api/v3")
         return f"{site}/{self.full_name}/issues/{number}"
 
+    def has_page_at(self, host: str) -> bool:
+        """Whether people may see its issues on this host; a server on this machine may stand for any."""
+        api = urlsplit(self.api_url).hostname or ""
+        return on_this_machine(api) or _site(host) == _site(api)
+
 
 def api_url(environment: Mapping[str, str]) -> str:
     """The server to talk to; a token may go in clear text to this machine only."""
@@ -64,25 +68,32 @@ def api_url(environment: Mapping[str, str]) -> str:
         ) from None
     if parts.username is not None or parts.query or parts.fragment:
         raise ConfigError("GITHUB_API_URL must not hold credentials, a query or a fragment. Remove them.")
-    if parts.scheme not in {"http", "https"} or not re.fullmatch(r"[A-Za-z0-9.-]+", host):
+    if parts.scheme not in {"http", "https"} or not re.fullmatch(r"[A-Za-z0-9.-]+|[0-9a-f:]+", host):
         raise ConfigError(
             f"GITHUB_API_URL {given!r} is not an http(s) URL. Give one such as https://github.example.com/api/v3."
         )
-    if parts.scheme == "http" and not _LOOPBACK.fullmatch(host):
+    if parts.scheme == "http" and not on_this_machine(host):
         raise ConfigError(f"GITHUB_API_URL {given!r} would send the token in clear text. Use https.")
     return given.rstrip("/")
 
 
 def find_repository(worktree: Path, environment: Mapping[str, str]) -> Repository | None:
-    """The GitHub repository that `origin` names, if it does."""
+    """The GitHub repository that `origin` names, if it does; it must be on the server to talk to."""
     api = api_url(environment)
     url = programs.git(["remote", "get-url", "origin"], environment, worktree, seconds=TOOL_SECONDS)
     named = _read_remote(_text(url)) if url else None
     if named is None:
         return None
     host, full_name = named
-    if api == GITHUB_API and host not in _GITHUB_HOSTS:
-        return None
+    server = urlsplit(api).hostname or ""
+    if not on_this_machine(server) and _site(host) != _site(server):
+        if api == GITHUB_API:
+            return None
+        raise ConfigError(
+            f"origin is on {host}, but GITHUB_API_URL is on {server}: an issue of the same name there is"
+            " another one, and the token for one server must not go to another. Unset GITHUB_API_URL, or"
+            " correct it or origin; --source local works without either."
+        )
     return Repository(full_name=full_name, api_url=api)
 
 
@@ -101,6 +112,11 @@ def find_token(environment: Mapping[str, str], worktree: Path | None) -> Token |
         also = _ENTERPRISE_TOKENS
     token = _text(programs.gh(arguments, environment, worktree, also=also, seconds=TOOL_SECONDS) or b"")
     return Token(token) if _TOKEN.fullmatch(token) else None
+
+
+def _site(host: str) -> str:
+    """What the API, SSH and the pages of one GitHub have in common: api.github.com is github.com's."""
+    return re.sub(r"^(?:api|ssh|www)\.", "", host.lower().rstrip("."))
 
 
 def _read_remote(url: str) -> tuple[str, str] | None:

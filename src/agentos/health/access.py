@@ -15,12 +15,12 @@ from agentos.errors import AgentosError, Exit
 from agentos.github.repository import Repository, Token, find_repository, find_token
 from agentos.health.check import Check, State
 from agentos.llm.providers import COMMAND_PROVIDERS, MODULES, check_provider
+from agentos.loopback import in_clear_text
 from agentos.money import PriceTable
 from agentos.store.home import Home
 from agentos.store.keyhealth import HealthFile
 
 ROLES = ("drafter", "reviewer")
-_LOOPBACK = ("127.", "localhost", "[::1]", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def check_models(config: Config, user_file: Path | None) -> Iterator[Check]:
         parts = urlsplit(url)
         host = (parts.hostname or "") + (f":{parts.port}" if _has_port(url) else "")
         told = f"{parts.scheme}://{host}{parts.path}" + ("" if provider in used else ", not used")
-        if parts.scheme == "http" and not host.startswith(_LOOPBACK) and provider in used:
+        if in_clear_text(url) is not None and provider in used:
             yield Check(
                 section="models",
                 name=provider,

@@ -165,14 +165,13 @@ def check_github_access(access: GitHubAccess) -> list[Check]:
     """Ask GitHub what the token may do in the repository."""
     if access.repository is None or access.token is None:
         return []
-    from agentos.github.client import GitHub  # noqa: PLC0415 - PyGithub
+    from agentos.github.client import GitHub  # noqa: PLC0415 - an HTTP client
 
     def check(state: State, text: str, fix: str = "") -> list[Check]:
         return [Check(section="live", name="github", state=state, text=text, fix=fix)]
 
     try:
-        with GitHub(access.repository, access.token, timeout=CALL_SECONDS / 2, sleep=_at_once) as github:
-            found = github.check()
+        found = GitHub(access.repository, access.token, limit=CALL_SECONDS / 2, sleep=_at_once).check()
     except AgentosError as exc:
         return check(State.PROBLEM, str(exc), "gh auth login")
     if not found.readable:

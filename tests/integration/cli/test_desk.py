@@ -111,10 +111,8 @@ class Office:
             rows=rows, say=self.said.append, event=lambda _name, **_fields: None, run_id="run-2"
         )
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
-        with (
-            StopSignals() as signals,
-            GitHub(repository, self.fake.token, sleep=lambda _seconds: None) as github,
-        ):
+        github = GitHub(repository, self.fake.token, sleep=lambda _seconds: None)
+        with StopSignals() as signals:
             desk = Desk(
                 github, self.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE
             )
@@ -177,7 +175,8 @@ def test_what_stays_unknown_is_unfinished_and_holds_the_new_text_back(office: Of
 def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
     book = SimpleNamespace(rows={}, say=office.said.append)
     repository = Repository(full_name="acme/widgets", api_url=office.fake.url)
-    with StopSignals() as signals, GitHub(repository, office.fake.token) as github:
+    github = GitHub(repository, office.fake.token)
+    with StopSignals() as signals:
         desk = Desk(github, office.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE)
         assert desk.file([], office.worktree, Stop.INTERRUPTED) is Stop.INTERRUPTED
     assert office.fake.requests == []

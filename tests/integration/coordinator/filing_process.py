@@ -38,10 +38,8 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     repository = Repository(full_name=order["repository"], api_url=order["url"])
-    with (
-        Records(Path(order["records"])) as records,
-        GitHub(repository, order["token"], timeout=order["timeout"]) as github,
-    ):
+    github = GitHub(repository, order["token"], limit=order["timeout"])
+    with Records(Path(order["records"])) as records:
         filer = Filer(
             github,
             records,

@@ -63,20 +63,19 @@ class Desk:
     said: list[str] = field(default_factory=list)
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     repository: str = fakegithub.REPOSITORY
-    timeout: float = 20.0
-    _open: list[GitHub] = field(default_factory=list)
+    timeout: float = 30.0
 
     def filer(self, **how: Any) -> Filer:
         """A filer as a new run has it."""
         repository = Repository(full_name=self.repository, api_url=self.fake.url)
-        github = GitHub(repository, self.fake.token, timeout=self.timeout, sleep=lambda _seconds: None)
-        self._open.append(github)
+        github = GitHub(repository, self.fake.token, limit=self.timeout, sleep=lambda _seconds: None)
         given: dict[str, Any] = {
             "say": self.said.append,
             "event": lambda name, **fields: self.events.append((name, fields)),
             "sleep": self.time.sleep,
             "now": self.time.now,
             "clock": self.time.clock,
+            "allowed_labels": ("UI", "small"),
         }
         return Filer(github, self.records, **given | how)
 
@@ -85,17 +84,11 @@ class Desk:
         assert found is not None
         return found
 
-    def close(self) -> None:
-        for github in self._open:
-            github.close()
-
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with running_fakegithub() as fake, Records(tmp_path / "records.db") as records:
-        made = Desk(fake=fake, records=records, folder=tmp_path)
-        yield made
-        made.close()
+        yield Desk(fake=fake, records=records, folder=tmp_path)
 
 
 # All is well.
@@ -110,13 +103,25 @@ def test_an_issue_is_filed_and_recorded(desk: Desk) -> None:
     (issue,) = desk.fake.issues.values()
     assert issue["title"] == "Dark mode"
     assert issue["body"].startswith("## User Story\n\nAs a reader")
-    assert [label["name"] for label in issue["labels"]] == ["ui", "small"]
+    assert [label["name"] for label in issue["labels"]] == ["UI", "small"]
     row = desk.row()
     assert (row.state, row.number, row.tries, row.error) == (FilingState.FILED, 1, 1, None)
     assert issue["body"].endswith(f"\n\n{row.marker}\n")
     assert [name for name, _fields in desk.events] == ["filing", "filed"]
     assert desk.events[1][1] == {"item": "dark-mode", "number": 1, "url": row.url}
     assert desk.said == [f"ISSUE-dark-mode: filed as #1: {row.url}"]
+
+
+def test_labels_that_the_user_does_not_allow_stay_text(desk: Desk) -> None:
+    document = DOCUMENT.replace("ui, small", "security-approved, Ui, small-ish")
+
+    desk.filer().file(ITEM, document)
+
+    (issue,) = desk.fake.issues.values()
+    assert [label["name"] for label in issue["labels"]] == ["UI"]
+    assert "security-approved, Ui, small-ish" in issue["body"]
+    assert "labels left as text: security-approved, small-ish;" in desk.said[0]
+    assert "filing_labels" in desk.said[0]
 
 
 def test_what_is_filed_is_not_asked_about_again(desk: Desk) -> None:
@@ -258,7 +263,7 @@ def test_what_cannot_be_looked_up_stays_unknown_and_is_not_made_again(desk: Desk
 
 
 @pytest.mark.parametrize(
-    ("age", "polls"), [(0, 5), (15, 5), (20, 5), (27, 2), (40, 0), (86_400, 0), (-50, 5)]
+    ("age", "polls"), [(0, 5), (15, 5), (30, 5), (37, 2), (50, 0), (86_400, 0), (-50, 5)]
 )
 def test_an_attempt_of_an_earlier_process_is_given_its_time(desk: Desk, age: int, polls: int) -> None:
     desk.records.intend(

@@ -30,9 +30,8 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def github(fake: FakeGitHub, slept: list[float]) -> Iterator[GitHub]:
-    with connect(fake, slept) as client:
-        yield client
+def github(fake: FakeGitHub, slept: list[float]) -> GitHub:
+    return connect(fake, slept)
 
 
 def connect(
@@ -161,11 +160,18 @@ def test_only_the_number_of_an_issue_is_needed(fake: FakeGitHub, github: GitHub)
     assert github.create("t", "b", ()).number == 9
 
 
-def test_an_issue_that_cannot_be_read_is_named(fake: FakeGitHub, github: GitHub) -> None:
-    fake.next_lists(fakegithub.Fault(status=200, body='[{"number": 7, "title": ["x"]}]'))
+def test_an_issue_that_cannot_be_read_is_named_and_harms_no_other(fake: FakeGitHub, github: GitHub) -> None:
+    rows = '[{"number": 7, "title": ["x"]}, {"number": 8, "body": "\\ud800"}, {"number": 9, "title": "t"}]'
+    fake.next_lists(*[fakegithub.Fault(status=200, body=rows)] * 2)
 
-    with pytest.raises(ListingError, match=r"issue 7 that cannot be read \(title\)"):
-        github.open_issues()
+    seven, eight, nine = github.open_issues()
+
+    assert "issue 7 that cannot be read (title)" in (seven.problem or "")
+    assert eight.body == "?"
+    assert (nine.title, nine.problem) == ("t", None)
+    # Whether a marker stands there cannot be said.
+    with pytest.raises(ListingError, match="issue 7 that cannot be read"):
+        github.find("<!-- mark -->", an_hour_ago())
 
 
 def test_a_moved_repository_is_told_and_not_followed(fake: FakeGitHub, github: GitHub) -> None:
@@ -198,26 +204,39 @@ def test_a_wait_for_a_limit_is_told_before_it(fake: FakeGitHub) -> None:
     repository = Repository(full_name=fakegithub.REPOSITORY, api_url=fake.url)
     fake.next_lists(secondary_limit(7))
 
-    with GitHub(
+    GitHub(
         repository, fake.token, sleep=lambda seconds: done.append(f"slept {seconds:g}"), tell=done.append
-    ) as github:
-        github.open_issues()
+    ).open_issues()
 
     assert "acme/widgets" in done[0]
     assert "7 s" in done[0]
     assert done[1:] == ["slept 7"]
 
 
-def test_a_proxy_that_is_not_there_sends_nothing(fake: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def dead_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused.getsockname()[1]}")
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused.getsockname()[1]}")
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{unused.getsockname()[1]}")
+            monkeypatch.setenv(name.lower(), f"http://127.0.0.1:{unused.getsockname()[1]}")
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
-        with connect(fake) as github, pytest.raises(FilingRefused, match="proxy"):
-            github.create("t", "b", ())
-    assert fake.requests == []
+        yield
+
+
+@pytest.mark.usefixtures("dead_proxy")
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_not_there_sends_nothing(scheme: str) -> None:
+    away = FakeGitHub(url=f"{scheme}://github.invalid/api/v3")
+    with pytest.raises(FilingRefused, match="proxy"):
+        connect(away).create("t", "b", ())
+
+
+@pytest.mark.usefixtures("dead_proxy")
+def test_no_proxy_carries_what_stays_on_this_machine(fake: FakeGitHub) -> None:
+    assert connect(fake).create("t", "b", ()).number == 1
+    assert connect(FakeGitHub(url=fake.url.replace("127.0.0.1", "localhost"))).issue(1).title == "t"
 
 
 def test_a_page_that_fails_in_the_middle_fails_the_listing(
@@ -244,11 +263,8 @@ def test_a_read_is_tried_again_after_a_server_error_and_a_broken_connection(
 def test_a_server_that_never_answers_is_a_listing_error(fake: FakeGitHub) -> None:
     fake.next_lists(*[fakegithub.HANG] * 3)
 
-    with (
-        connect(fake, timeout=0.1) as github,
-        pytest.raises(ListingError, match=r"did not answer within 0\.1 s"),
-    ):
-        github.open_issues()
+    with pytest.raises(ListingError, match=r"did not answer within 0\.1 s"):
+        connect(fake, timeout=0.1).open_issues()
 
 
 def test_a_short_rate_limit_is_waited_for(fake: FakeGitHub, github: GitHub, slept: list[float]) -> None:
@@ -302,11 +318,8 @@ def test_a_refused_list_says_why_and_is_not_tried_again(
 
 
 def test_a_wrong_token_is_refused_and_not_shown(fake: FakeGitHub, caplog: pytest.LogCaptureFixture) -> None:
-    with (
-        caplog.at_level(logging.DEBUG),
-        connect(fake, token="ghp_secretsecret") as github,
-        pytest.raises(ListingError, match="refused the token") as raised,
-    ):
+    github = connect(fake, token="ghp_secretsecret")
+    with caplog.at_level(logging.DEBUG), pytest.raises(ListingError, match="refused the token") as raised:
         github.open_issues()
 
     assert "secretsecret" not in caplog.text + repr(github) + str(raised.value) + repr(raised.value.__cause__)
@@ -334,11 +347,10 @@ def test_a_server_that_is_not_there_cannot_be_listed() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         gone = FakeGitHub(url=f"http://127.0.0.1:{unused.getsockname()[1]}")
-        with connect(gone) as github:
-            with pytest.raises(ListingError, match="cannot be reached"):
-                github.open_issues()
-            with pytest.raises(FilingRefused, match="cannot be reached"):
-                github.create("t", "b", ())
+        with pytest.raises(ListingError, match="cannot be reached"):
+            connect(gone).open_issues()
+        with pytest.raises(FilingRefused, match="cannot be reached"):
+            connect(gone).create("t", "b", ())
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -401,8 +413,8 @@ def test_a_number_that_is_no_issue_is_a_usage_error(fake: FakeGitHub, github: Gi
 
 
 def test_a_server_error_is_not_a_missing_issue(fake: FakeGitHub) -> None:
-    with connect(fake, token="wrong") as github, pytest.raises(ListingError):
-        github.issue(1)
+    with pytest.raises(ListingError):
+        connect(fake, token="wrong").issue(1)
 
 
 # Creating.
@@ -439,8 +451,8 @@ def test_a_write_is_sent_once_and_a_doubtful_answer_is_uncertain(
 ) -> None:
     fake.next_posts(fault)
 
-    with connect(fake, timeout=0.5 if fault.hangs else 20.0) as github, pytest.raises(FilingUncertain):
-        github.create("t", "b", ())
+    with pytest.raises(FilingUncertain):
+        connect(fake, timeout=0.5 if fault.hangs else 20.0).create("t", "b", ())
 
     assert fake.count("POST") == 1
     assert len(fake.issues) == fault.creates
@@ -519,7 +531,8 @@ def test_an_incomplete_look_is_an_error_and_not_absence(fake: FakeGitHub, github
 @pytest.mark.parametrize("hours", [-10, 10])
 def test_a_clock_that_is_hours_wrong_hides_nothing(hours: int) -> None:
     there = FakeGitHub(now=lambda: datetime.now(UTC) + timedelta(hours=hours))
-    with running_fakegithub(there) as fake, connect(fake) as github:
+    with running_fakegithub(there) as fake:
+        github = connect(fake)
         ours = fake.add(body="<!-- mark -->")
 
         found = github.find("<!-- mark -->", datetime.now(UTC))
@@ -530,7 +543,8 @@ def test_a_clock_that_is_hours_wrong_hides_nothing(hours: int) -> None:
 
 def test_with_a_clock_that_is_days_wrong_nothing_is_surely_absent() -> None:
     there = FakeGitHub(now=lambda: datetime.now(UTC) - timedelta(days=3))
-    with running_fakegithub(there) as fake, connect(fake) as github:
+    with running_fakegithub(there) as fake:
+        github = connect(fake)
         fake.add(body="<!-- mark -->")
 
         with pytest.raises(ListingError, match="Set the clock"):
@@ -547,10 +561,8 @@ def test_check_tells_what_may_be_done(fake: FakeGitHub, github: GitHub) -> None:
 
 
 def test_check_tells_a_problem_instead_of_failing(fake: FakeGitHub) -> None:
-    with connect(fake, token="wrong") as github:
-        access = github.check()
-    with connect(fake, name="acme/other") as elsewhere:
-        missing = elsewhere.check()
+    access = connect(fake, token="wrong").check()
+    missing = connect(fake, name="acme/other").check()
 
     assert not access.readable
     assert access.problem is not None

@@ -114,7 +114,8 @@ def test_code_and_addresses_stay_as_they_are(text: str) -> None:
 def test_nothing_is_closed(word: str, rest: str) -> None:
     body = body_of(f"This {word}{rest}.")
 
-    assert body == f"This {word}{BREAK}{rest}."
+    after = rest.replace("widgets#", f"widgets{BREAK}#").replace("github.com", "redirect.github.com")
+    assert body == f"This {word}{BREAK}{after}."
     assert not CLOSING.search(body)
 
 
@@ -149,7 +150,7 @@ def test_nothing_is_closed_in_disguise(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Fixes the bug", "prefixes #1x", "See #12", "a fixture a/b#1", "fixtures/data#1"]
+    "text", ["Fixes the bug", "prefixes #1x", "See #12 or GH-12", "a fixture a/b #1", "fixtures/data, #1"]
 )
 def test_other_words_stay_as_they_are(text: str) -> None:
     assert body_of(text) == text
@@ -193,10 +194,161 @@ def test_control_characters_go_and_lines_stay() -> None:
     assert body_of("a\x00b\x1b[31m\tc\r\nd\x85e") == "ab[31m\tc\nde"
 
 
+# What loads by itself, hides, or leaves a trace elsewhere.
+
+LOADS = re.compile(
+    r"<(?:img|picture|source|video|audio|iframe|svg|style|link|object|embed|script|input|a)\\b"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![x](https://evil.test/p.png)",
+        "![](data:image/png;base64,AAAA)",
+        "![x][pixel]\n\n[pixel]: https://evil.test/p.png",
+        "![pixel]\n\n[pixel]: https://evil.test/p.png 'title'",
+        "[![x](https://evil.test/p.png)](https://evil.test)",
+        "\\![x](https://evil.test/p.png) \\\\![x](https://evil.test/p.png)",
+        "!&#91;x](https://evil.test/p.png) ![x&#93;](https://evil.test/p.png)",
+        "| a |\n| - |\n| ![x](https://evil.test/p.png) |",
+        "> - ![x](https://camo.githubusercontent.com/a/b)",
+        "`<b>` ![x](https://evil.test/p.png) `c`",
+        "[^1]\n\n[^1]: ![x](https://evil.test/p.png)",
+        "<img src=https://evil.test/p.png>",
+        "<IMG\nSRC='https://evil.test/p.png'>",
+        "<&#105;mg src=https://evil.test/p.png>",
+        "<picture><source srcset='https://evil.test/p.png 2x'><img></picture>",
+        "<video src=https://evil.test/v.mp4 autoplay></video><audio src=x>",
+        "<svg><image href='https://evil.test/p.svg'/></svg>",
+        "<style>@import 'https://evil.test/x.css'</style><link rel=stylesheet href=//evil.test>",
+        "<table background=//evil.test><tr><td style='background:url(//evil.test)'>x</td></tr></table>",
+        "<details>\n<img src=//evil.test>\n</details>",
+        "<pre>\n<img src=//evil.test>\n</pre>",
+        "<b><img/src=//evil.test></b>",
+        "<?xml x?><!DOCTYPE html><![CDATA[<img src=//evil.test>]]>",
+        "<iframe src=//evil.test></iframe><object data=//evil.test><embed src=//evil.test>",
+        "a `<img src=//evil.test>` b",
+    ],
+)
+def test_nothing_loads_by_itself(text: str) -> None:
+    body = body_of(text)
+
+    html = MarkdownIt("commonmark").enable("table").render(body)
+    assert not LOADS.search(html.replace('<a href="https://', "").replace('<a href="mailto:', "").lower())
+    assert f"!{BREAK}[" in body or "![" not in text
+    visible = re.sub(r"&lt;|&gt;|&quot;|&amp;", "", html)
+    assert "evil.test" in visible or "githubusercontent" in visible or "AAAA" in visible  # it stays readable
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java&#115;cript:alert(1)",
+        "java\\script:alert(1)",
+        "javascript&colon;alert(1)",
+        "<javascript:alert(1)>",
+        "<java\tscript:alert(1)>",
+        "\n  javascript:alert(1)",
+        "data:text/html;base64,AAAA",
+        "vbscript:x",
+        "file:///etc/passwd",
+        "vscode://x/y",
+    ],
+)
+def test_a_link_leads_to_the_web_or_into_the_repository_only(target: str) -> None:
+    for text in (f"[x]({target})", f"[x]({target} 'title')", f"[x]\n\n[x]: {target}", f"<{target}>"):
+        html = MarkdownIt("commonmark", {"html": True}).render(body_of(text))
+        assert not re.search(r"<a |<img ", html), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See [the docs](https://example.com/a_(b)?c=d#e 'title'), [a file](docs/x.md) and [below](#below).",
+        "<https://example.com/x> or <mailto:ann@example.com>",
+        "<details>\n<summary>More</summary>\n\nText<br/>\n\n</details>",
+        "H<sub>2</sub>O, <kbd>Ctrl</kbd>",
+        "```html\n<img src=x>\n![x](y)\n[a]: b\n```",
+        "`![x](y)` and `a]: b`",
+        "```python\nx = 1\n```",
+        "- [ ] a task\n- [x] another",
+        "https://example.com/p.png",
+    ],
+)
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
+    assert body_of(text) == text
+
+
+@pytest.mark.parametrize("text", ["a < b", "x <- y", "List<String>", "if a<b and c>d", "see <file>"])
+def test_angle_brackets_in_prose_are_shown(text: str) -> None:
+    html = MarkdownIt("commonmark").render(body_of(text))
+
+    plain = re.sub(r"<[^>]*>", "", html).replace("&lt;", "<").replace("&gt;", ">").replace(BREAK, "")
+    assert plain.strip() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[//]: # (do as I say)", "[x]: <> 'do as I say'", "[^n]: do as I say", "> [a]:\n> # (do as I say)"],
+)
+def test_nothing_hides_in_a_definition(text: str) -> None:
+    assert "do as I say" in MarkdownIt("commonmark").render(body_of(text)).replace("&quot;", '"')
+
+
+def test_no_letter_is_invisible_and_none_turns_the_line() -> None:
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "do as I say")
+
+    assert body_of(f"a{hidden}b\u202ec\u2066d\u200fe") == "abcde"
+
+
+@pytest.mark.parametrize(
+    "language", ["mermaid", "MERMAID", "geojson", "topojson", "stl", "&#109;ermaid", "\\mermaid"]
+)
+@pytest.mark.parametrize(
+    "text",
+    ["```X\nA --> B\n```", "~~~~  X y\nA --> B\n~~~~", "> ```X\n> A --> B\n> ```", "1. ```X\n   A --> B"],
+)
+def test_what_github_would_draw_is_shown_as_code(text: str, language: str) -> None:
+    body = body_of(text.replace("X", language))
+
+    token, *_end = (one for one in MarkdownIt("commonmark").parse(body) if one.type == "fence")
+    assert token.info.strip(" ").startswith(BREAK)
+    assert "A --> B" in body
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("see other/repo#12", f"see other/repo{BREAK}#12"),
+        ("(other/repo#12)", f"(other/repo{BREAK}#12)"),
+        ("other/repo&#35;12", f"other/repo{BREAK}#12"),
+        ("other/repo@0123456", f"other/repo@{BREAK}0123456"),
+        ("https://github.com/o/r/issues/1", "https://redirect.github.com/o/r/issues/1"),
+        ("[x](https://www.github.com/o/r/pull/1)", "[x](https://redirect.github.com/o/r/pull/1)"),
+        ("https://github.com/o/r/commit/0123", "https://redirect.github.com/o/r/commit/0123"),
+        ("https://github.com/o/r", "https://github.com/o/r"),
+        (
+            "https://user-images.githubusercontent.com/1/v.mp4",
+            f"https:{BREAK}//user-images.githubusercontent.com/1/v.mp4",
+        ),
+        (
+            "https://github.com/user-attachments/assets/1",
+            f"https:{BREAK}//github.com/user-attachments/assets/1",
+        ),
+    ],
+)
+def test_no_other_repository_hears_of_it(text: str, after: str) -> None:
+    assert body_of(text) == after
+
+
 PIECES = (
     *("@bob", "bob", "x", "&#64;", "&#35;", "64;", "&", "fixes", " #12", "<!--", "-->"),
     *("`", "``", "```", "~~~", "\n", "\n\n", " ", "    ", "> ", "- "),
     *("|", "<b>", "</b>", "<", "\\", "$", "[", "](y)", "_", "*"),
+    *("!", "]", "](x:y)", ": z", "<img src=x>", "<details>", "&#33;", "mermaid", "o/r"),
 )
 
 
@@ -207,6 +359,8 @@ def test_whatever_is_written_calls_nobody(text: str) -> None:
 
     assert "<!--" not in body
     assert not MENTION.search(shown(body))
+    html = MarkdownIt("commonmark").render(body)
+    assert not LOADS.search(html.replace('<a href="y"', "").replace('<a href="x"', "")), html
     if "```" not in text and "~~~" not in text:  # a fence that was left open is closed, and then it is code
         assert body_of(body) == body
 
@@ -225,6 +379,16 @@ def test_a_long_hostile_text_takes_no_time() -> None:
         f"fixes {'[x](' * 15_000}",
         f"closes{'.' * 60}" * 900,
         f"fixes {'a/' * 30_000}",
+        "<a" * 30_000,
+        "](" * 30_000,
+        f"]({' ' * 60_000}",
+        "![" * 30_000,
+        "~~~a" * 15_000,
+        "~~~\\" * 15_000,
+        "https://github.com/a/" * 3_000,
+        f"{'/a' * 30_000}#1",
+        "](a" * 20_000,
+        "<https://" * 6_000,
     ):
         body_of(text)
 

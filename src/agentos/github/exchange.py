@@ -1,0 +1,265 @@
+"""One request to one server and its whole answer: bounded in time and size, no redirect, no retry.
+
+Coordinator process. A limit between bytes is no limit on an answer: a server that drips keeps within it for
+ever, in the headers already. So each request has a thread, which is left behind when its time is up; its
+connection is shut down then, and none is opened any more, so that nothing is sent after that.
+"""
+
+import contextlib
+import os
+import socket
+import ssl
+import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import parse_header_links
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ReadTimeoutError
+from urllib3.exceptions import ProxyError as NoProxy
+from urllib3.exceptions import SSLError as TLSError
+
+from agentos.loopback import on_this_machine
+
+SILENT_SECONDS = 20.0  # without a byte
+ANSWER_SECONDS = 30.0  # for an answer, from the first look at the server's name to its last byte
+MAX_ANSWER_BYTES = 32_000_000  # a page of 100 issues with the longest bodies has less
+_PART_BYTES = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a server said, whole."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)  # names in lower case
+    content: bytes = field(repr=False)
+
+    @property
+    def next_page(self) -> str | None:
+        """Where a list goes on, by the server's word."""
+        with contextlib.suppress(ValueError, KeyError):
+            for link in parse_header_links(self.headers.get("link", "")):
+                if link.get("rel") == "next":
+                    return str(link["url"])
+        return None
+
+
+class NoAnswer(Exception):  # noqa: N818 - read as what it is
+    """There is no whole answer. Holds words of ours alone: a library's own may quote headers and bodies."""
+
+    def __init__(self, why: str, *, sent: bool = True, passing: bool = True) -> None:
+        super().__init__(why)
+        self.sent = sent  # the request may have been received
+        self.passing = passing  # the next try may go well
+
+
+class Exchange:
+    """Requests to one server; no other ever hears of the token."""
+
+    def __init__(
+        self,
+        api_url: str,
+        headers: Mapping[str, str],
+        *,
+        silent: float = SILENT_SECONDS,
+        seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        self._base = api_url
+        self._headers = dict(headers)
+        self._silent = min(silent, seconds)
+        self._seconds = seconds
+        self.host = urlsplit(api_url).hostname or ""
+
+    def send(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
+    ) -> Answer:
+        """Send a request once; anything but a whole answer in time is a NoAnswer."""
+        cut = _Cut()
+        ended: list[Answer | NoAnswer] = []
+
+        def talk() -> None:
+            _HERE.cut = cut
+            ended.append(self._talk(method, self._base + path, query, content))
+            cut.over.set()
+
+        thread = threading.Thread(target=talk, name="github", daemon=True)
+        try:
+            thread.start()
+            cut.over.wait(self._seconds)
+        finally:
+            # Also where Ctrl+C ends the wait.
+            cut.now()
+        if not ended:
+            raise NoAnswer(f"did not give its whole answer within {self._seconds:g} s")
+        if isinstance(ended[0], NoAnswer):
+            raise ended[0]
+        return ended[0]
+
+    def _talk(
+        self, method: str, url: str, query: Mapping[str, str] | None, content: bytes | None
+    ) -> Answer | NoAnswer:
+        try:
+            # A connection for each request: on one that the server has meanwhile closed a write would be
+            # lost, and nobody sure of it.
+            with requests.Session() as session:
+                # No proxy gets to see what stays on this machine.
+                session.trust_env = not on_this_machine(self.host)
+                session.auth = _as_it_is
+                session.mount("http://", _Watching())
+                session.mount("https://", _Watching())
+                with session.request(
+                    method,
+                    url,
+                    params=query,
+                    data=content,
+                    headers=self._headers | {"Accept-Encoding": "gzip"},
+                    timeout=self._silent,
+                    allow_redirects=False,
+                    stream=True,
+                ) as response:
+                    return _whole(response)
+        except NoAnswer as exc:
+            return NoAnswer(str(exc), sent=exc.sent, passing=exc.passing)
+        except Exception as exc:  # noqa: BLE001 - whatever a library does with nonsense is no answer
+            return self._in_words(exc)
+
+    def _in_words(self, exc: Exception) -> NoAnswer:
+        if isinstance(exc, requests.exceptions.SSLError):
+            return NoAnswer("shows a certificate that is not accepted", sent=not _never_sent(exc))
+        if isinstance(exc, requests.exceptions.ProxyError):
+            return NoAnswer("cannot be reached through the proxy", sent=not _never_sent(exc))
+        if _never_sent(exc):
+            return NoAnswer("cannot be reached", sent=False)
+        if isinstance(exc, requests.Timeout | ReadTimeoutError):
+            return NoAnswer(f"did not answer within {self._silent:g} s")
+        if isinstance(exc, requests.RequestException | HTTPError):
+            return NoAnswer("broke the connection")
+        return NoAnswer(f"gave an answer that cannot be read ({type(exc).__name__})", passing=False)
+
+
+class _Cut:
+    """Ends a request from outside."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self._lock = threading.Lock()
+        self._cut = False
+        self._connection: socket.socket | None = None
+
+    def watch(self, connection: socket.socket) -> None:
+        """Keep a second handle of a connection; the first one changes hands when TLS begins."""
+        with self._lock:
+            if self._cut:
+                raise NoAnswer("came too late", sent=False)
+            self._connection = socket.socket(fileno=os.dup(connection.fileno()))
+
+    def now(self) -> None:
+        with self._lock:
+            self._cut = True
+            if self._connection is not None:
+                with contextlib.suppress(OSError):
+                    self._connection.shutdown(socket.SHUT_RDWR)
+                self._connection.close()
+                self._connection = None
+
+
+class _Here(threading.local):
+    cut: _Cut
+
+
+_HERE = _Here()  # the request of this thread
+
+
+class _PlainConnection(HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        _HERE.cut.watch(self.sock)
+
+
+class _TLSConnection(HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        _HERE.cut.watch(self.sock)
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _PlainConnection
+
+
+class _TLSPool(HTTPSConnectionPool):
+    ConnectionCls = _TLSConnection
+
+
+class _Watching(HTTPAdapter):
+    """Opens connections that can be cut, also those to a proxy."""
+
+    def __init__(self) -> None:
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **how: Any) -> None:
+        super().init_poolmanager(*args, **how)
+        self.poolmanager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TLSPool}
+
+    def proxy_manager_for(self, proxy: str, **how: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **how)
+        manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TLSPool}
+        return manager
+
+
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Leave the request alone; without this, credentials of a .netrc file would be put in."""
+    return request
+
+
+def _whole(response: requests.Response) -> Answer:
+    told = {name.lower(): value for name, value in response.headers.items()}
+    coding = told.get("content-encoding", "identity").strip().lower()
+    content = bytearray()
+    for part in response.raw.stream(_PART_BYTES, decode_content=False):
+        content += part
+        if len(content) > MAX_ANSWER_BYTES:
+            raise _too_large()
+    if coding == "gzip":
+        content = _unpacked(bytes(content))
+    elif coding not in {"", "identity"}:
+        raise NoAnswer("gave an answer in a coding that nobody asked for", passing=False)
+    return Answer(status=response.status_code, headers=told, content=bytes(content))
+
+
+def _unpacked(data: bytes) -> bytearray:
+    # By hand, since a small answer may unpack to one that fills the memory.
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        content = unpacker.decompress(data, MAX_ANSWER_BYTES + 1)
+    except zlib.error:
+        raise NoAnswer("gave an answer that cannot be unpacked", passing=False) from None
+    if len(content) > MAX_ANSWER_BYTES:
+        raise _too_large()
+    return bytearray(content)
+
+
+def _too_large() -> NoAnswer:
+    return NoAnswer(f"gave an answer larger than {MAX_ANSWER_BYTES:,} bytes", passing=False)
+
+
+def _never_sent(exc: BaseException) -> bool:
+    """Whether no connection came about, so that nothing can have been received."""
+    if isinstance(exc, requests.ConnectTimeout):
+        return True
+    if not isinstance(exc, requests.ConnectionError) or not exc.args:
+        return False
+    reason = getattr(exc.args[0], "reason", None)
+    if isinstance(reason, TLSError):
+        return bool(reason.args) and isinstance(reason.args[0], ssl.SSLCertVerificationError)
+    if isinstance(reason, NoProxy):
+        # The proxy itself was not there, or it refused to open the tunnel: nothing got through it.
+        tunnel = isinstance(reason.original_error, OSError) and "Tunnel connection failed" in str(reason)
+        return tunnel or isinstance(reason.original_error, NewConnectionError | ConnectTimeoutError)
+    return isinstance(reason, NewConnectionError | ConnectTimeoutError)
