@@ -7,7 +7,18 @@ import json
 import struct
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
+
+from agentos import redact
+from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
 T = TypeVar("T")
@@ -80,6 +91,14 @@ class Job(Message):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+def _secret(value: object, key: str) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("not a key")  # noqa: TRY004 - what pydantic takes for a wrong value
+    return Secret(key, value)
+
+
 class Leased(Message):
     """The right to make one call with one key."""
 
@@ -87,7 +106,11 @@ class Leased(Message):
     number: int
     lease: int
     key: str
-    secret: str = Field(repr=False)
+    secret: Annotated[
+        Secret,
+        PlainValidator(lambda value, info: _secret(value, info.data.get("key", "key"))),
+        PlainSerializer(Secret.reveal),  # the one place where a secret is made part of a message
+    ]
 
 
 class LeaseRefused(Message):
@@ -208,6 +231,8 @@ def encode(message: Message) -> bytes:
     except ValueError:
         # Half of a surrogate pair, from a model or a file's name; UTF-8 has no place for it.
         data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
+    if not isinstance(message, Leased):  # the one message that may hold a secret
+        data = _without_secrets(data)
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(data):,} bytes is too large")
     return _LENGTH.pack(len(data)) + data
@@ -218,7 +243,18 @@ def read_for_worker(frame: bytes) -> ToWorker:
 
 
 def read_for_coordinator(frame: bytes) -> ToCoordinator:
-    return _validate(_TO_COORDINATOR, frame)
+    # Again, for the coordinator knows the secrets of all workers.
+    return _validate(_TO_COORDINATOR, _without_secrets(frame))
+
+
+def _without_secrets(frame: bytes) -> bytes:
+    """The same JSON with every secret that this process knows taken out of its texts."""
+    if redact.find(frame.decode("utf-8", errors="replace")) is None:
+        return frame
+    try:
+        return json.dumps(redact.clean(json.loads(frame))).encode()
+    except (ValueError, RecursionError):
+        return b""  # not a message anyway
 
 
 def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:

@@ -10,6 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from agentos import process
 from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
@@ -104,6 +107,7 @@ def _really_run(order: Order) -> int:
     from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
     from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
+    process.hide_memory()
     environment = order.project.config.environment
     models = models_of(order.settings)
     check_budget(order, models)
@@ -138,7 +142,9 @@ def _supervised_run(
     config = _run_config(order, models, order.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
     _check_keys(ring, models)
-    refuse_known(order.context, ring.secrets.values())
+    for sentence in ring.unusable:
+        click.echo(f"agentos: warning: {sentence} It is left out.", err=True)
+    refuse_known(order.context)
     refuse_every = _refuse_every(environment)
     home = project.home.create()
     with ExitStack() as stack:

@@ -27,10 +27,11 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 from urllib3.exceptions import ProxyError as NoProxy
 from urllib3.exceptions import SSLError as TLSError
 
-from agentos import __version__
-from agentos.errors import ConfigError, ListingError, UsageError
+from agentos import __version__, redact
+from agentos.errors import ListingError, UsageError
 from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
 from agentos.github.repository import Repository
+from agentos.secret import Secret
 
 TIMEOUT_SECONDS = 20.0
 BACKOFF_SECONDS = (0.5, 2.0)  # before the second and the third try of a read
@@ -65,14 +66,12 @@ class GitHub:
     def __init__(
         self,
         repository: Repository,
-        token: str,
+        token: Secret,
         *,
         timeout: float = TIMEOUT_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
         tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise ConfigError("The GitHub token holds characters that no token has. Set it again.")
         self.repository = repository
         self.timeout = timeout
         self._door = _Door(repository, token, timeout, sleep, tell)
@@ -148,12 +147,12 @@ class GitHub:
         try:
             status, headers, text = self._door.post(f"{self._path}/issues", content)
         except _Moved as exc:
-            raise FilingRefused(_refusal(self.repository, exc.status, "", None)) from exc
-        except Exception as exc:
+            raise FilingRefused(_refusal(self.repository, exc.status, "", None)) from None
+        except Exception as exc:  # noqa: BLE001 - told by its class; it may hold the request
             where = f"GitHub ({self._door.host})"
             if _never_sent(exc):
-                raise FilingRefused(f"{where} {_in_words(exc, self.timeout)}.") from exc
-            raise FilingUncertain(f"{where} {_in_words(exc, self.timeout)}.") from exc
+                raise FilingRefused(f"{where} {_in_words(exc, self.timeout)}.") from None
+            raise FilingUncertain(f"{where} {_in_words(exc, self.timeout)}.") from None
         if status == 201:
             try:
                 created = _read(json.loads(text), self.repository)
@@ -199,13 +198,13 @@ class _Door(Requester):
     def __init__(
         self,
         repository: Repository,
-        token: str,
+        token: Secret,
         timeout: float,
         sleep: Callable[[float], None],
         tell: Callable[[str], None],
     ) -> None:
         super().__init__(
-            auth=TokenAuth(str(token)),
+            auth=TokenAuth(token.reveal()),
             base_url=repository.api_url,
             timeout=timeout,  # type: ignore[arg-type]  # passed on to requests, which takes any number
             user_agent=f"agentos/{__version__}",
@@ -226,6 +225,11 @@ class _Door(Requester):
         self._origin = _origin(repository.api_url)
         self.host = self._origin[1]
         self.clock_error = timedelta(0)
+
+    def requestJson(self, *args: Any, **how: Any) -> tuple[int, dict[str, Any], str]:  # noqa: N802
+        """Take an answer without our own secrets in it, whoever put them there."""
+        status, headers, text = super().requestJson(*args, **how)
+        return status, redact.clean(headers), redact.redact(text)
 
     def requestJsonAndCheck(  # noqa: N802, PLR0917 - what PyGithub's paging calls
         self,
@@ -263,13 +267,13 @@ class _Door(Requester):
             try:
                 status, headers, text = self.requestJson("GET", url, parameters, cnx=self._connection())
             except _Moved as exc:
-                raise ListingError(what + _refusal(self._repository, exc.status, "", None)) from exc
-            except Exception as exc:
+                raise ListingError(what + _refusal(self._repository, exc.status, "", None)) from None
+            except Exception as exc:  # noqa: BLE001 - the same
                 if wait is None or not isinstance(exc, requests.RequestException):
                     raise ListingError(
                         f"{what}GitHub ({self.host}) {_in_words(exc, self._seconds)}."
                         " Check the network and GITHUB_API_URL, then try again."
-                    ) from exc
+                    ) from None
                 self._sleep(wait)
                 continue
             self._compare_clocks(headers)

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentos.errors import ConfigError
+from agentos.secret import Secret, read_secret
 
 GITHUB_API = "https://api.github.com"
 TOOL_SECONDS = 5.0  # for git and gh, which are asked one small thing each
@@ -17,16 +18,7 @@ _SCHEMES = frozenset({"https", "http", "ssh", "git"})
 _SCP_FORM = re.compile(r"(?:[^@/:]+@)?(?P<host>[^@/:]{2,}):(?P<path>[^:]+)")
 _PATH = re.compile(r"/*(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<name>[A-Za-z0-9._-]{1,104})/?")
 _LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}")
-_TOKEN = re.compile(r"[\x21-\x7e]+")
-
-
-class Token(str):
-    """A token that does not show itself where values are printed."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "Token(hidden)"
+_TOKEN = re.compile(r"[\x21-\x7e]+")  # and not what gh says where it has none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,20 +82,18 @@ def find_repository(worktree: Path, environment: Mapping[str, str]) -> Repositor
     return Repository(full_name=full_name, api_url=api)
 
 
-def find_token(environment: Mapping[str, str]) -> Token | None:
+def find_token(environment: Mapping[str, str]) -> Secret | None:
     """The user's token: GH_TOKEN, GITHUB_TOKEN, or what `gh` has for this server."""
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
-        if token := environment.get(name, "").strip():
-            if not _TOKEN.fullmatch(token):
-                raise ConfigError(f"{name} holds characters that no token has. Set it again.")
-            return Token(token)
+        if (token := environment.get(name, "")).strip():
+            return read_secret("github-token", token, where=f"The GitHub token in {name}")
     command = ["gh", "auth", "token"]
     api = api_url(environment)
     if api != GITHUB_API:
         # The token for github.com must not go to another server.
         command += ["--hostname", urlsplit(api).hostname or ""]
     token = (_output(command, dict(environment) | {"GH_PROMPT_DISABLED": "1"}) or "").strip()
-    return Token(token) if _TOKEN.fullmatch(token) else None
+    return Secret("github-token", token) if _TOKEN.fullmatch(token) else None
 
 
 def _read_remote(url: str) -> tuple[str, str] | None:

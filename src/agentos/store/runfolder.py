@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import StorageError
+from agentos.redact import redact, redact_bytes
 from agentos.store.files import PRIVATE_FILE, open_private, private_folder, write_all, write_atomic
 from agentos.store.home import Home
 from agentos.store.records import Outcome, timestamp
@@ -55,7 +56,7 @@ class RunFolder:
                 os.close(descriptor)
 
     def write(self, name: str, text: str) -> None:
-        write_atomic(self.path / name, text, mode=PRIVATE_FILE)
+        write_atomic(self.path / name, redact(text), mode=PRIVATE_FILE)
 
     def discard(self) -> None:
         """Take back a folder that nothing was written to."""
@@ -73,7 +74,7 @@ class RunFolder:
         if descriptor is None:
             descriptor = self._files[name] = open_private(self.path / name, os.O_WRONLY | os.O_APPEND)
         try:
-            write_all(descriptor, data)
+            write_all(descriptor, redact_bytes(data))
         except OSError as exc:
             raise StorageError(f"Cannot write {self.path / name}: {exc.strerror or exc}.") from exc
 

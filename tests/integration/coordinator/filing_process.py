@@ -15,6 +15,7 @@ from agentos.coordinator.filing import Filed, Filer
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item
+from agentos.secret import Secret
 from agentos.store.records import Records
 
 ITEM = Item(
@@ -40,7 +41,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
     repository = Repository(full_name=order["repository"], api_url=order["url"])
     with (
         Records(Path(order["records"])) as records,
-        GitHub(repository, order["token"], timeout=order["timeout"]) as github,
+        GitHub(repository, Secret("github-token", order["token"]), timeout=order["timeout"]) as github,
     ):
         filer = Filer(
             github,

@@ -14,6 +14,7 @@ from agentos.errors import ConfigError, ListingError, UsageError
 from agentos.github import FilingRefused, FilingUncertain
 from agentos.github.client import Access, GitHub
 from agentos.github.repository import Repository
+from agentos.secret import Secret
 from harness import github as fakegithub
 from harness.github import FakeGitHub, refusal, running_fakegithub, secondary_limit
 
@@ -44,7 +45,12 @@ def connect(
     timeout: float = 20.0,
 ) -> GitHub:
     repository = Repository(full_name=name, api_url=fake.url)
-    return GitHub(repository, token, timeout=timeout, sleep=(slept if slept is not None else []).append)
+    return GitHub(
+        repository,
+        Secret("github-token", token),
+        timeout=timeout,
+        sleep=(slept if slept is not None else []).append,
+    )
 
 
 def an_hour_ago() -> datetime:
@@ -199,7 +205,10 @@ def test_a_wait_for_a_limit_is_told_before_it(fake: FakeGitHub) -> None:
     fake.next_lists(secondary_limit(7))
 
     with GitHub(
-        repository, fake.token, sleep=lambda seconds: done.append(f"slept {seconds:g}"), tell=done.append
+        repository,
+        Secret("github-token", fake.token),
+        sleep=lambda seconds: done.append(f"slept {seconds:g}"),
+        tell=done.append,
     ) as github:
         github.open_issues()
 

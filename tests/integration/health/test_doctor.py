@@ -23,6 +23,7 @@ from agentos.health.access import Key
 from agentos.health.live import Called, judge
 from agentos.llm.http import incomplete
 from agentos.llm.provider import ErrorClass, ProviderError, Reply
+from agentos.secret import Secret
 
 SECRET = "very-secret-value-1234"
 MODELS = 'drafter = "openai:gpt-5"\nreviewer = "anthropic:claude-sonnet-4-5"\n'
@@ -384,7 +385,7 @@ def test_github_is_looked_for_without_asking_it(place: Place) -> None:
 
 
 def called(number: int, provider: str = "openai", **more: Any) -> Called:
-    made = Key(id=f"key-{number}", provider=provider, secret=SECRET, renew="export K=...")
+    made = Key(id=f"key-{number}", provider=provider, secret=Secret("key-1", SECRET), renew="export K=...")
     return Called(key=made, model=f"{provider}:m", seconds=1.25, **more)
 
 

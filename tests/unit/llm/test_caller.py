@@ -18,6 +18,7 @@ from agentos.llm.caller import (
     estimate_tokens,
 )
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.secret import Secret
 from agentos.wire import Leased, Settled
 
 REQUEST = Request(role="drafter", model="gpt-5", number=1, system="s" * 40, prompt="p" * 360)
@@ -66,7 +67,12 @@ class Desk:
         number = len(self.wanted)
         if self.keys is not None and number > self.keys:
             raise NoUsableKey("no key is left")
-        return Leased(number=number, lease=100 + number, key=f"key-{number}", secret=f"secret-{number}")
+        return Leased(
+            number=number,
+            lease=100 + number,
+            key=f"key-{number}",
+            secret=Secret(f"key-{number}", f"secret-{number}"),
+        )
 
     def settle(self, settled: Settled) -> None:
         self.seen.append("settle")
@@ -76,10 +82,10 @@ class Desk:
         self.seen.append("wait")
         self.waits.append((seconds, reason))
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         assert request == REQUEST
         self.seen.append("call")
-        self.secrets.append(secret)
+        self.secrets.append(secret.reveal())
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
@@ -256,7 +262,7 @@ class Hanging:
         self.began = threading.Event()
         self.calls = 0
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         self.calls += 1
         self.began.set()
         self.let.wait(60)
