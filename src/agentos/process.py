@@ -41,8 +41,9 @@ def when_parent_ends(number: int) -> None:
 def hide_memory() -> None:
     """Keep others of the same user from reading this process's memory, and core dumps from being written."""
     _prctl(_PR_SET_DUMPABLE, 0)
-    # Also where there is no prctl, and for programs started from here.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # Also where there is no prctl; programs started from here may set it anew.
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 def end_orphans(token: str | None, *, known: Iterable[int]) -> None:

@@ -231,8 +231,9 @@ def encode(message: Message) -> bytes:
     except ValueError:
         # Half of a surrogate pair, from a model or a file's name; UTF-8 has no place for it.
         data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
-    if not isinstance(message, Leased):  # the one message that may hold a secret
-        data = _without_secrets(data)
+    # A lease brings a secret to a worker; a job may bring the user's own for tracing. Nothing else does.
+    if not isinstance(message, Leased):
+        data = _without_secrets(data, but="environment" if isinstance(message, Job) else None)
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(data):,} bytes is too large")
     return _LENGTH.pack(len(data)) + data
@@ -247,14 +248,16 @@ def read_for_coordinator(frame: bytes) -> ToCoordinator:
     return _validate(_TO_COORDINATOR, _without_secrets(frame))
 
 
-def _without_secrets(frame: bytes) -> bytes:
-    """The same JSON with every secret that this process knows taken out of its texts."""
+def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
+    """The same JSON with every secret that this process knows taken out of its texts, but for one field."""
     if redact.find(frame.decode("utf-8", errors="replace")) is None:
         return frame
     try:
-        return json.dumps(redact.clean(json.loads(frame))).encode()
+        told = json.loads(frame)
+        cleaned = redact.clean(told)
     except (ValueError, RecursionError):
         return b""  # not a message anyway
+    return json.dumps(cleaned if but is None else cleaned | {but: told[but]}).encode()
 
 
 def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:

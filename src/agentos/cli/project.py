@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from agentos.config import Config, load_config
+from agentos.process import hide_memory
 from agentos.project import find_worktree
 from agentos.secret import know
 from agentos.store.home import Home, locate_home
@@ -42,6 +43,7 @@ def open_project(flags: Mapping[str, Any] | None = None) -> Project:
     """Find the project and read its settings; warnings go to standard error."""
     worktree = find_worktree(Path.cwd())
     config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
+    hide_memory()
     know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
     for warning in config.warnings:
         click.echo(f"agentos: warning: {warning}", err=True)

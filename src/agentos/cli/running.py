@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentos import process
 from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
@@ -107,7 +106,6 @@ def _really_run(order: Order) -> int:
     from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
     from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
-    process.hide_memory()
     environment = order.project.config.environment
     models = models_of(order.settings)
     check_budget(order, models)

@@ -322,7 +322,9 @@ def test_a_key_that_cannot_be_found_is_a_problem_where_it_is_needed(place: Place
     assert one(checks, "keys", "key-3").state is State.WARNING
     assert exit_code(checks) == Exit.NO_KEY
     file.write_text(f"{SECRET}\n{SECRET}\n")
-    assert "characters that no key has" in one(place.examine(), "keys", "key-2").text
+    assert (
+        f"character {len(SECRET) + 1} is a blank, a line break" in one(place.examine(), "keys", "key-2").text
+    )
     file.write_text(f"{SECRET}\n")
     file.chmod(0o644)
     assert one(place.examine(), "keys", "key-2").fix == f"chmod 600 {file}"
