@@ -1,8 +1,8 @@
 """The ways in which a server can give a secret back, and how to find any of it in bytes."""
 
 import base64
-import html
 from collections.abc import Callable
+from functools import cache
 
 PIECE = 16  # characters in a row that are too many
 
@@ -32,15 +32,38 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-def pieces(secret: str) -> set[bytes]:
+_SEARCHED = (
+    "plain",
+    "percent",
+    "json",
+    "python",
+    "html",
+    "hex",
+    "HEX",
+    "zero-width",
+    "soft-hyphen",
+    "blanks",
+)
+
+
+@cache
+def pieces(secret: str, length: int = PIECE, step: int = 1) -> frozenset[bytes]:
     """What must not be found: every 16 characters of the secret, plain and in the usual encodings."""
-    windows = [secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)]
-    found = {window.encode() for window in windows}
-    for name in ("percent", "json", "python", "html", "hex", "HEX"):
-        found |= {FORMS[name](window).encode() for window in windows}
-    found |= {joint.join(window).encode() for window in windows for joint in ("\u200b", "\u00ad", " ")}
+    windows = [secret[at : at + length] for at in range(0, len(secret) - length + 1, step)]
+    found = {FORMS[name](window).encode() for name in _SEARCHED for window in windows}
     for before in range(3):
         whole = base64.b64encode(b"\0" * before + secret.encode())
         core = whole[-(-8 * before // 6) : 8 * (before + len(secret)) // 6]
-        found |= {core[at : at + 20] for at in range(len(core) - 19)}
-    return found | {html.escape(one.decode()).encode() for one in found}
+        size = (8 * length - 5) // 6
+        found |= {core[at : at + size] for at in range(0, len(core) - size + 1, step)}
+        found |= {one.translate(bytes.maketrans(b"+/", b"-_")) for one in found}
+    return frozenset(found)
+
+
+def leaked(secret: str, data: bytes) -> bytes | None:
+    """Some 16 characters of the secret that stand in the data, if any do."""
+    half = PIECE // 2
+    # Every sixteen characters hold eight of these; there are few of them to look for.
+    if not any(piece in data for piece in pieces(secret, half, half - 2)):
+        return None
+    return next((piece for piece in pieces(secret) if piece in data), None)
