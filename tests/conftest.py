@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos import redact
 from harness.project import Project, new_project
 from harness.warm import WarmServer
 
@@ -74,3 +75,10 @@ def make_project(tmp_path: Path, warm: WarmServer | None) -> Iterator[Callable[[
 def project(make_project: Callable[[str], Project]) -> Project:
     """An empty project: the folders and a configuration file, no item."""
     return make_project("project").init()
+
+
+@pytest.fixture(autouse=True)
+def _no_secret_known() -> Iterator[None]:
+    """What one test lets this process know is not taken out of another's texts."""
+    yield
+    redact.KNOWN.__init__()  # type: ignore[misc]

@@ -8,6 +8,7 @@ these; elsewhere process groups must do.
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -38,8 +39,11 @@ def when_parent_ends(number: int) -> None:
 
 
 def hide_memory() -> None:
-    """Keep other processes of the same user from reading this one's memory and environment."""
+    """Keep others of the same user from reading this process's memory, and core dumps from being written."""
     _prctl(_PR_SET_DUMPABLE, 0)
+    # Also where there is no prctl; programs started from here may set it anew.
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 def end_orphans(token: str | None, *, known: Iterable[int]) -> None:

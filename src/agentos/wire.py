@@ -7,7 +7,18 @@ import json
 import struct
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+)
+
+from agentos import redact
+from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
 T = TypeVar("T")
@@ -80,6 +91,14 @@ class Job(Message):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+def _secret(value: object, key: str) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("not a key")  # noqa: TRY004 - what pydantic takes for a wrong value
+    return Secret(key, value)
+
+
 class Leased(Message):
     """The right to make one call with one key."""
 
@@ -87,7 +106,11 @@ class Leased(Message):
     number: int
     lease: int
     key: str
-    secret: str = Field(repr=False)
+    secret: Annotated[
+        Secret,
+        PlainValidator(lambda value, info: _secret(value, info.data.get("key", "key"))),
+        PlainSerializer(Secret.reveal),  # the one place where a secret is made part of a message
+    ]
 
 
 class LeaseRefused(Message):
@@ -209,6 +232,9 @@ def encode(message: Message) -> bytes:
     except ValueError:
         # Half of a surrogate pair, from a model or a file's name; UTF-8 has no place for it.
         data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
+    # A lease brings a secret to a worker; a job may bring the user's own for tracing. Nothing else does.
+    if not isinstance(message, Leased):
+        data = _without_secrets(data, but="environment" if isinstance(message, Job) else None)
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(data):,} bytes is too large")
     return _LENGTH.pack(len(data)) + data
@@ -219,7 +245,20 @@ def read_for_worker(frame: bytes) -> ToWorker:
 
 
 def read_for_coordinator(frame: bytes) -> ToCoordinator:
-    return _validate(_TO_COORDINATOR, frame)
+    # Again, for the coordinator knows the secrets of all workers.
+    return _validate(_TO_COORDINATOR, _without_secrets(frame))
+
+
+def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
+    """The same JSON with every secret that this process knows taken out of its texts, but for one field."""
+    if redact.find(frame.decode("utf-8", errors="replace")) is None:
+        return frame
+    try:
+        told = json.loads(frame)
+        cleaned = redact.clean(told)
+    except (ValueError, RecursionError):
+        return b""  # not a message anyway
+    return json.dumps(cleaned if but is None else cleaned | {but: told[but]}).encode()
 
 
 def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:

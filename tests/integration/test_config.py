@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentos.config import MAX_FILE_BYTES, Config, Origin, load_config
-from agentos.coordinator.keys import key_ring, usual_keys
+from agentos.coordinator.keys import KeyRing, key_ring, usual_keys
 from agentos.errors import ConfigError, UsageError
 
 Load = Callable[..., Config]
@@ -346,6 +346,10 @@ def test_the_environment_is_kept_but_never_shown(load: Load) -> None:
 # The keys of a run.
 
 
+def revealed(ring: KeyRing) -> dict[str, str]:
+    return {name: secret.reveal() for name, secret in ring.secrets.items()}
+
+
 def two_keys(tmp_path: Path) -> str:
     (tmp_path / "key.txt").write_text("file-secret\n")
     first = KEY + "env = 'A_KEY'\n"
@@ -355,7 +359,7 @@ def two_keys(tmp_path: Path) -> str:
 def test_secrets_come_from_variable_and_file_and_are_never_shown(load: Load, tmp_path: Path) -> None:
     config = load(user=two_keys(tmp_path), environment={"A_KEY": " env-secret "})
     ring = key_ring(config, ["openai", "gemini"])
-    assert dict(ring.secrets) == {"key-1": "env-secret", "key-2": "file-secret"}
+    assert revealed(ring) == {"key-1": "env-secret", "key-2": "file-secret"}
     assert "key-1" in repr(ring)
     assert "secret" not in repr(ring)
 
@@ -405,13 +409,13 @@ def test_without_configured_keys_the_usual_variables_are_taken(load: Load) -> No
         "OPENAI_API_KEY_X": "y",
     }
     ring = key_ring(load(environment=environment), ["openai", "gemini", "anthropic"])
-    assert dict(ring.secrets) == {"gemini-1": "g", "openai": "a", "openai-2": "b", "openai-10": "j"}
+    assert revealed(ring) == {"gemini-1": "g", "openai": "a", "openai-2": "b", "openai-10": "j"}
     assert [spec.id for spec in ring.specs] == ["gemini-1", "openai", "openai-2", "openai-10"]
 
 
 def test_configured_keys_are_all_there_are(load: Load) -> None:
     config = load(user=KEY + "env = 'MINE'", environment={"MINE": "m", "OPENAI_API_KEY": "a"})
-    assert dict(key_ring(config, ["openai"]).secrets) == {"key-1": "m"}
+    assert revealed(key_ring(config, ["openai"])) == {"key-1": "m"}
 
 
 def test_each_usual_variable_has_an_id_of_its_own() -> None:

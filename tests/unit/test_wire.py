@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentos.secret import Secret
 from agentos.wire import (
     MAX_MESSAGE_BYTES,
     Audit,
@@ -57,7 +58,7 @@ JOB = Job(
 )
 TO_WORKER: list[Message] = [
     JOB,
-    Leased(number=1, lease=7, key="key-1", secret="sk-12345678"),
+    Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678")),
     LeaseRefused(number=1, reason="no key"),
     Drain(reason="interrupted"),
 ]
@@ -170,10 +171,10 @@ def test_a_message_cannot_be_changed() -> None:
 
 
 def test_a_lease_does_not_show_its_secret() -> None:
-    leased = Leased(number=1, lease=7, key="key-1", secret="sk-12345678")
+    leased = Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678"))
     assert "12345678" not in repr(leased)
     assert "12345678" not in str(leased)
-    assert leased.secret == "sk-12345678"
+    assert leased.secret.reveal() == "sk-12345678"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from agentos import __version__
 from agentos.errors import AgentosError, Exit
+from agentos.redact import redact
 from agentos.settings import Rejected, variable_of, yes_no
 
 # In the order of the help page; each module is imported only when its command is used or its help is shown.
@@ -109,7 +110,7 @@ def run(arguments: list[str]) -> int:
         exc.show()
         code, error = Exit.USAGE, exc.format_message()
     except AgentosError as exc:
-        code, error = exc.exit_code, str(exc)
+        code, error = exc.exit_code, redact(str(exc))
         click.echo(f"agentos: {error}", err=True)
     except (click.Abort, KeyboardInterrupt):
         code, error = Exit.INTERRUPTED, "interrupted"
@@ -155,7 +156,7 @@ def _unexpected(exc: Exception) -> str:
     from agentos.store.records import timestamp  # noqa: PLC0415
     from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
 
-    text = "".join(traceback.format_exception(exc))
+    text = redact("".join(traceback.format_exception(exc)))
     where = "standard error above"
     try:
         from agentos.cli.project import open_home  # noqa: PLC0415
@@ -166,4 +167,4 @@ def _unexpected(exc: Exception) -> str:
         where = str(path)
     except (AgentosError, OSError):
         click.echo(text, err=True)
-    return f"unexpected {type(exc).__name__}: {exc}. This is a bug; details are in {where}."
+    return f"unexpected {type(exc).__name__}: {redact(str(exc))}. This is a bug; details are in {where}."

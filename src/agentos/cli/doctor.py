@@ -26,8 +26,10 @@ def doctor(*, live: bool, as_json: bool) -> int:
     """Check git, project, settings, models, keys and GitHub; say what to type where something is missing."""
     from agentos.cli.init import user_file  # noqa: PLC0415
     from agentos.health import examine, exit_code  # noqa: PLC0415
+    from agentos.process import hide_memory  # noqa: PLC0415
 
     given = click.get_current_context().find_root().obj
+    hide_memory()
     environment = dict(os.environ)
     checks = examine(
         Path.cwd(),

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -55,6 +56,20 @@ def _show(*, as_json: bool) -> None:
         click.echo(f"{named} {state}{told}; {limits}{group}; from {row['source']}")
 
 
+def _problem(reference: Any, environment: Mapping[str, str]) -> str | None:
+    """Why a key cannot be used, if it cannot."""
+    from agentos.coordinator.keys import read_key  # noqa: PLC0415
+    from agentos.errors import ConfigError  # noqa: PLC0415
+
+    if reference.env is None and reference.file is None:
+        return None
+    try:
+        read_key(reference, environment)
+    except ConfigError as exc:
+        return str(exc)
+    return None
+
+
 def _rows(project: Any) -> list[dict[str, Any]]:
     """What configuration and health file say of each key."""
     from agentos.coordinator.keys import login_keys, usual_keys  # noqa: PLC0415
@@ -72,6 +87,8 @@ def _rows(project: Any) -> list[dict[str, Any]]:
         state, reason = "available", None
         if missing:
             state, reason = "missing", f"the variable {reference.env} is not set"
+        elif (problem := _problem(reference, project.config.environment)) is not None:
+            state, reason = "unusable", problem
         elif entry.get("disabled"):
             state, reason = "disabled", entry["disabled"]
         elif left:

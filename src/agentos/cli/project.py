@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from agentos.config import Config, load_config
+from agentos.process import hide_memory
 from agentos.project import check_owner, find_worktree
+from agentos.secret import know
 from agentos.store.home import Home, check_home, locate_home
 from agentos.store.known import register_of
 
@@ -49,6 +51,8 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> tuple[Path, Config,
     """Read the settings; warnings go to standard error. The home may be anybody's yet."""
     worktree = find_worktree(Path.cwd())
     config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
+    hide_memory()
+    know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
     for warning in config.warnings:
         click.echo(f"agentos: warning: {warning}", err=True)
     home = find_home(worktree, config.environment)

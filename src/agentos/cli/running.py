@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
@@ -139,7 +141,9 @@ def _supervised_run(
     config = _run_config(order, models, order.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
     _check_keys(ring, models)
-    refuse_known(order.context, ring.secrets.values())
+    for sentence in ring.unusable:
+        click.echo(f"agentos: warning: {sentence} It is left out.", err=True)
+    refuse_known(order.context)
     refuse_every = _refuse_every(environment)
     home = project.home.create()
     with ExitStack() as stack:

@@ -9,6 +9,8 @@ import select
 import stat
 from typing import TextIO
 
+from agentos.redact import redact
+
 PATIENCE_MS = 500  # for a reader, once a stop is asked for
 _PART = 4096  # what a pipe that is ready takes without blocking
 
@@ -35,7 +37,7 @@ class Outlet:
         """Everything is written at once."""
 
     def write(self, text: str) -> int:
-        view = memoryview(text.encode("utf-8", errors="backslashreplace"))
+        view = memoryview(redact(text).encode("utf-8", errors="backslashreplace"))
         while view and self._ready():
             try:
                 view = view[os.write(self._descriptor, view if self._plain_file else view[:_PART]) :]

@@ -29,6 +29,7 @@ from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
+from agentos.redact import redact
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
@@ -237,7 +238,7 @@ class ParallelCoordinator:
             self._act(self._scheduler.gone(running.label, time.monotonic(), status=None, error=str(exc)))
             return
         running.ended, running.node, running.detail, running.until = None, "", "", None
-        running.streams = {worker.out: OutputPrefixer(), worker.err: OutputPrefixer()}
+        running.streams = {stream: OutputPrefixer(redact) for stream in (worker.out, worker.err)}
         self._selector.register(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
         self._selector.register(
             worker.process.sentinel, selectors.EVENT_READ, (self._on_death, running, worker)

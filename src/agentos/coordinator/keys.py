@@ -13,6 +13,7 @@ from agentos.errors import ConfigError
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.llm.provider import ErrorClass
 from agentos.llm.providers import COMMAND_PROVIDERS
+from agentos.secret import Secret, read_secret
 from agentos.store.keyhealth import HealthFile
 from agentos.wire import Leased, LeaseWanted, Settled
 
@@ -24,10 +25,11 @@ LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
 
 @dataclass(frozen=True, kw_only=True)
 class KeyRing:
-    """Which keys there are; a secret shows itself to nobody but the one who asks by id."""
+    """Which keys there are."""
 
     specs: tuple[KeySpec, ...]
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, Secret]
+    unusable: tuple[str, ...] = ()  # why keys are left out, a sentence each
 
     def __repr__(self) -> str:
         return f"KeyRing({', '.join(spec.id for spec in self.specs)})"
@@ -36,24 +38,43 @@ class KeyRing:
 def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
     """Collect the keys of the providers a run uses."""
     specs: list[KeySpec] = []
-    secrets: dict[str, str] = {}
+    secrets: dict[str, Secret] = {}
     if "mock" in providers:
         specs += MOCK_KEYS
-        secrets |= {spec.id: "mock" for spec in MOCK_KEYS}
-    for reference in config.keys or usual_keys(config.environment):
-        if reference.provider in providers:
-            specs.append(_spec(reference))
-            secrets[reference.id] = _secret(reference, config.environment)
+        secrets |= {spec.id: Secret(spec.id, "mock") for spec in MOCK_KEYS}
+    found, unusable = _read_keys(config, providers)
+    specs += (_spec(reference) for reference in found)
+    secrets |= {reference.id: secret for reference, secret in found.items()}
     for name in sorted(COMMAND_PROVIDERS & set(providers) - {spec.provider for spec in specs}):
         # A program has a login of its own; the pool knows it as one key without a secret.
         specs.append(KeySpec(id=name, provider=name))
-        secrets[name] = ""
+        secrets[name] = Secret(name, "")
     limit = config.environment.get("AGENTOS_CREDENTIAL_LIMIT")
     if limit is not None:
         if not limit.isdigit() or int(limit) < 1:
             raise ConfigError(f"AGENTOS_CREDENTIAL_LIMIT is {limit!r}: a whole number from 1 is needed.")
         specs = specs[: int(limit)]
-    return KeyRing(specs=tuple(specs), secrets={spec.id: secrets[spec.id] for spec in specs})
+    return KeyRing(
+        specs=tuple(specs), secrets={spec.id: secrets[spec.id] for spec in specs}, unusable=unusable
+    )
+
+
+def _read_keys(
+    config: Config, providers: Sequence[str]
+) -> tuple[dict[KeyReference, Secret], tuple[str, ...]]:
+    """Read keys, and say which cannot be used; one does not stop the others, but a provider needs one."""
+    found: dict[KeyReference, Secret] = {}
+    problems: dict[str, list[str]] = {}  # by provider
+    for reference in config.keys or usual_keys(config.environment):
+        if reference.provider in providers:
+            try:
+                found[reference] = read_key(reference, config.environment)
+            except ConfigError as exc:
+                problems.setdefault(reference.provider, []).append(str(exc))
+    for provider, sentences in problems.items():
+        if all(reference.provider != provider for reference in found):
+            raise ConfigError(" ".join(sentences))
+    return found, tuple(sentence for sentences in problems.values() for sentence in sentences)
 
 
 def usual_keys(environment: Mapping[str, str]) -> tuple[KeyReference, ...]:
@@ -90,20 +111,20 @@ def _spec(reference: KeyReference) -> KeySpec:
     )
 
 
-def _secret(reference: KeyReference, environment: Mapping[str, str]) -> str:
+def read_key(reference: KeyReference, environment: Mapping[str, str]) -> Secret:
+    """Read one key and check it; why it cannot be used is told without a character of it."""
     if reference.env is not None:
-        found = environment.get(reference.env, "").strip()
-        if not found:
+        found = environment.get(reference.env, "")
+        if not found.strip():
             raise ConfigError(f"Key {reference.id!r}: the variable {reference.env} is not set.")
-        return found
+        return read_secret(reference.id, found, where=f"Key {reference.id!r}: the variable {reference.env}")
     assert reference.file is not None
     try:
-        found = Path(reference.file).expanduser().read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"Key {reference.id!r}: the file {reference.file} cannot be read.") from exc
-    if not found:
-        raise ConfigError(f"Key {reference.id!r}: the file {reference.file} is empty.")
-    return found
+        found = Path(reference.file).expanduser().read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        # Not from the error: it holds what was read.
+        raise ConfigError(f"Key {reference.id!r}: the file {reference.file} cannot be read.") from None
+    return read_secret(reference.id, found, where=f"Key {reference.id!r}: the file {reference.file}")
 
 
 class KeyService:
@@ -171,7 +192,9 @@ class KeyService:
     def answer(self, granted: Granted) -> Leased:
         """Make the message that carries the secret to its worker."""
         refused = self._refuse_every is not None and granted.lease % self._refuse_every == 0
-        secret = REFUSED_SECRET if refused and granted.provider == "mock" else self._ring.secrets[granted.key]
+        secret = self._ring.secrets[granted.key]
+        if refused and granted.provider == "mock":
+            secret = Secret(granted.key, REFUSED_SECRET)
         return Leased(number=granted.number, lease=granted.lease, key=granted.key, secret=secret)
 
     def snapshot(self, now: float) -> PoolSnapshot:

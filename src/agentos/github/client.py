@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, ValidationError
 
 from agentos import __version__
-from agentos.errors import ConfigError, ListingError, UsageError
+from agentos.errors import ListingError, UsageError
 from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
 from agentos.github.exchange import ANSWER_SECONDS, SILENT_SECONDS, Answer, Exchange, NoAnswer
 from agentos.github.repository import Repository
+from agentos.secret import Secret
 
 BACKOFF_SECONDS = (0.5, 2.0)  # before the second and the third try of a read
 MAX_READ_WAIT_SECONDS = 60.0  # a longer rest is told, not waited for
@@ -60,7 +61,7 @@ class GitHub:
     def __init__(
         self,
         repository: Repository,
-        token: str,
+        token: Secret,
         *,
         timeout: float = SILENT_SECONDS,
         limit: float = ANSWER_SECONDS,
@@ -69,8 +70,6 @@ class GitHub:
         clock: Callable[[], float] = time.monotonic,
         tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise ConfigError("The GitHub token holds characters that no token has. Set it again.")
         self.repository = repository
         self.limit = limit  # seconds after which a request has surely ended
         self._stale = stale
@@ -80,7 +79,7 @@ class GitHub:
         self._clock_error = timedelta(0)
         self._path = f"/repos/{repository.full_name}"
         headers = {
-            "Authorization": f"Bearer {token!s}",
+            "Authorization": f"Bearer {token.reveal()}",
             "User-Agent": f"agentos/{__version__}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": _API_VERSION,

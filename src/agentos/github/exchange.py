@@ -25,6 +25,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from urllib3.exceptions import ProxyError as NoProxy
 from urllib3.exceptions import SSLError as TLSError
 
+from agentos import redact
 from agentos.loopback import on_this_machine
 
 SILENT_SECONDS = 20.0  # without a byte
@@ -230,7 +231,10 @@ def _whole(response: requests.Response) -> Answer:
         content = _unpacked(bytes(content))
     elif coding not in {"", "identity"}:
         raise NoAnswer("gave an answer in a coding that nobody asked for", passing=False)
-    return Answer(status=response.status_code, headers=told, content=bytes(content))
+    # Without our own secrets in it, whoever put them there.
+    return Answer(
+        status=response.status_code, headers=redact.clean(told), content=redact.redact_bytes(bytes(content))
+    )
 
 
 def _unpacked(data: bytes) -> bytearray:

@@ -9,23 +9,15 @@ from urllib.parse import urlsplit
 from agentos import programs
 from agentos.errors import ConfigError
 from agentos.loopback import on_this_machine
+from agentos.secret import Secret, read_secret
 
 GITHUB_API = "https://api.github.com"
 TOOL_SECONDS = 5.0  # for git and gh, which are asked one small thing each
 _SCHEMES = frozenset({"https", "http", "ssh", "git"})
 _SCP_FORM = re.compile(r"(?:[^@/:]+@)?(?P<host>[^@/:]{2,}):(?P<path>[^:]+)")
 _PATH = re.compile(r"/*(?P<owner>[A-Za-z0-9][A-Za-z0-9_-]{0,99})/(?P<name>[A-Za-z0-9._-]{1,104})/?")
-_TOKEN = re.compile(r"[\x21-\x7e]+")
+_TOKEN = re.compile(r"[\x21-\x7e]+")  # and not what gh says where it has none
 _ENTERPRISE_TOKENS = frozenset({"GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"})  # what gh itself reads
-
-
-class Token(str):
-    """A token that does not show itself where values are printed."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "Token(hidden)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +89,11 @@ def find_repository(worktree: Path, environment: Mapping[str, str]) -> Repositor
     return Repository(full_name=full_name, api_url=api)
 
 
-def find_token(environment: Mapping[str, str], worktree: Path | None) -> Token | None:
+def find_token(environment: Mapping[str, str], worktree: Path | None) -> Secret | None:
     """The user's token: GH_TOKEN, GITHUB_TOKEN, or what `gh` has for this server."""
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
-        if token := environment.get(name, "").strip():
-            if not _TOKEN.fullmatch(token):
-                raise ConfigError(f"{name} holds characters that no token has. Set it again.")
-            return Token(token)
+        if (token := environment.get(name, "")).strip():
+            return read_secret("github-token", token, where=f"The GitHub token in {name}")
     arguments, also = ["auth", "token"], frozenset[str]()
     api = api_url(environment)
     if api != GITHUB_API:
@@ -111,7 +101,7 @@ def find_token(environment: Mapping[str, str], worktree: Path | None) -> Token |
         arguments += ["--hostname", urlsplit(api).hostname or ""]
         also = _ENTERPRISE_TOKENS
     token = _text(programs.gh(arguments, environment, worktree, also=also, seconds=TOOL_SECONDS) or b"")
-    return Token(token) if _TOKEN.fullmatch(token) else None
+    return Secret("github-token", token) if _TOKEN.fullmatch(token) else None
 
 
 def _site(host: str) -> str:

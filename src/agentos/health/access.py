@@ -3,20 +3,21 @@
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
 from urllib.parse import urlsplit
 
 from agentos.config import Config, KeyReference
-from agentos.coordinator.keys import key_ring, usual_keys
+from agentos.coordinator.keys import read_key, usual_keys
 from agentos.errors import AgentosError, Exit
-from agentos.github.repository import Repository, Token, find_repository, find_token
+from agentos.github.repository import Repository, find_repository, find_token
 from agentos.health.check import Check, State
 from agentos.llm.providers import COMMAND_PROVIDERS, MODULES, check_provider
 from agentos.loopback import in_clear_text
 from agentos.money import PriceTable
+from agentos.secret import Secret
 from agentos.store.home import Home
 from agentos.store.keyhealth import HealthFile
 
@@ -29,7 +30,7 @@ class Key:
 
     id: str
     provider: str
-    secret: str = field(repr=False)
+    secret: Secret
     renew: str = ""  # how to put another in its place
 
 
@@ -38,7 +39,7 @@ class GitHubAccess:
     """The repository and the token a run would use."""
 
     repository: Repository | None = None
-    token: Token | None = field(default=None, repr=False)
+    token: Secret | None = None
 
 
 def models_of(config: Config) -> dict[str, str]:
@@ -147,7 +148,7 @@ def check_keys(config: Config, home: Home | None, user_file: Path | None) -> tup
     for provider in used:
         theirs = [key.id for key in keys if key.provider == provider]
         if provider in COMMAND_PROVIDERS and provider not in referred:
-            keys.append(Key(id=provider, provider=provider, secret=""))
+            keys.append(Key(id=provider, provider=provider, secret=Secret(provider, "")))
             text = "a program with a login of its own; no key is needed"
             checks.append(Check(section="keys", name=provider, text=text))
         elif provider not in referred:
@@ -178,12 +179,9 @@ def _find(config: Config, reference: KeyReference) -> Key | Check:
         else f"put the key alone into {place}\nchmod 600 {quote(str(place))}"
     )
     try:
-        secret = key_ring(replace(config, keys=(reference,)), [reference.provider]).secrets[reference.id]
+        secret = read_key(reference, config.environment)
     except AgentosError as exc:
         return _no_key(reference.id, str(exc), renew)
-    if not secret.isascii() or not secret.isprintable() or " " in secret:
-        text = f"{place} holds characters that no key has, such as a blank or a line break."
-        return _no_key(reference.id, text, renew)
     return Key(id=reference.id, provider=reference.provider, secret=secret, renew=renew)
 
 
@@ -228,7 +226,7 @@ def _open_to_others(path: Path) -> bool:
 
 
 def _same(keys: Sequence[Key]) -> Iterator[Check]:
-    first: dict[str, str] = {}
+    first: dict[Secret, str] = {}
     for key in keys:
         if key.secret in first:
             yield Check(

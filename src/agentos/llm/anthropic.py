@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
-from agentos.llm.http import Answer, Endpoint, count, declined, incomplete
+from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, Reply, Request
+from agentos.secret import Secret
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -17,7 +18,7 @@ class Anthropic:
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("anthropic", base_url or BASE_URL, call_timeout=call_timeout)
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
         body: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_output_tokens,
@@ -29,8 +30,9 @@ class Anthropic:
                 {"name": _TOOL, "description": "Give the review.", "input_schema": request.schema}
             ]
             body["tool_choice"] = {"type": "tool", "name": _TOOL}
-        headers = {"x-api-key": secret, "anthropic-version": VERSION}
-        return _reply(self._endpoint.post("/v1/messages", body, headers=headers))
+        key = KeyHeader(name="x-api-key", secret=secret)
+        headers = {"anthropic-version": VERSION}
+        return _reply(self._endpoint.post("/v1/messages", body, key=key, headers=headers))
 
 
 def _reply(answer: Answer) -> Reply:
@@ -43,8 +45,8 @@ def _reply(answer: Answer) -> Reply:
         usage = data.get("usage") or {}
         cached = count(usage.get("cache_read_input_tokens")) + count(usage.get("cache_creation_input_tokens"))
         tokens_in, tokens_out = count(usage.get("input_tokens")) + cached, count(usage.get("output_tokens"))
-    except (KeyError, TypeError, AttributeError) as exc:
-        raise incomplete("no content in it") from exc
+    except (KeyError, TypeError, AttributeError):
+        raise incomplete("no content in it") from None
     if finish == "refusal":
         raise declined("refusal", (tokens_in, tokens_out))
     if finish not in {"end_turn", "tool_use", "stop_sequence"}:

@@ -3,13 +3,16 @@
 import random
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agentos.errors import ItemFailed, StopRequested
-from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request
+from agentos import redact
+from agentos.errors import AgentosError, ItemFailed, StopRequested
+from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, RefusedReply, Reply, Request
 from agentos.llm.served import same_model
+from agentos.secret import Secret
 from agentos.wire import Leased, Settled
 
 BACKOFF_FIRST = 10.0  # seconds before the second try, where the server says nothing
@@ -111,20 +114,22 @@ class Caller:
 
     def _next_try(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
         """Return when the call may be tried again; fail when it may not."""
+        if isinstance(error, RefusedReply):
+            raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
         if error.error_class is ErrorClass.BAD_REQUEST:
-            raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from error
+            raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
         if tries > self._max_retries:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"the last: {error.error_class.value}: {error}"
-            ) from error
+            ) from None
         if error.error_class in OTHER_KEY_AT_ONCE or error.error_class is ErrorClass.CAPACITY:
             return  # the pool knows when the next call may go out, and the lease waits for it
         pause = error.retry_after or backoff(tries, random.random())  # noqa: S311 - jitter
         self._leases.waiting(pause, f"{error.error_class.value}: {error}")
         self._cancel.sleep(pause)
 
-    def _within_deadline(self, request: Request, secret: str) -> Reply:
+    def _within_deadline(self, request: Request, secret: Secret) -> Reply:
         """Make the call aside, so that neither a stop nor a dripping server has to wait for it."""
         box: list[Reply | BaseException] = []
 
@@ -141,9 +146,24 @@ class Caller:
             raise ProviderError(ErrorClass.TRANSIENT, f"no reply within {self._call_timeout:.0f} s")
         result = box[0]
         if isinstance(result, BaseException):
-            raise result
+            raise self._harmless(result) from None
+        # Texts that came in parts have been put together by now.
+        for text in (result.text, result.model, *(" ".join(one) for one in result.headers.items())):
+            if (echoed := redact.find(text)) is not None:
+                raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
         # Half of a surrogate pair cannot be written to any file of ours.
         return replace(result, text=result.text.encode("utf-8", errors="replace").decode())
+
+    def _harmless(self, exc: BaseException) -> BaseException:
+        """An error that a graph, and with it the checkpoint, may see: without arguments or a history."""
+        exc.__cause__ = exc.__context__ = None
+        if isinstance(exc, AgentosError):
+            exc.args = tuple(redact.clean(exc.args))
+        elif isinstance(exc, Exception):
+            # The way it came goes to the item's log, through the coordinator; it may hold the request.
+            traceback.print_exception(exc)
+            return ItemFailed(f"{self._name}: unexpected {type(exc).__name__} in a call, see the log")
+        return exc
 
 
 def _tries(number: int) -> str:

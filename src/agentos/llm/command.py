@@ -25,6 +25,7 @@ from agentos.errors import ConfigError, ItemFailed, StopRequested
 from agentos.llm.command_reply import Finished, Reader, read_claude, read_gemini
 from agentos.llm.http import MAX_REPLY_BYTES
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.secret import Secret
 
 END_SECONDS = 2.0  # between asking a program to end and killing it
 MAX_ERROR_BYTES = 65_536  # of standard error; its end is kept
@@ -152,7 +153,7 @@ class CommandProvider:
         self._worktree = worktree
         self._call_timeout = call_timeout
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
         program = programs.find_program(self._command.program, os.environ, self._worktree)
         if program is None or not _MODEL.fullmatch(request.model):
             raise ItemFailed(

@@ -3,8 +3,9 @@
 from typing import Any
 from urllib.parse import quote
 
-from agentos.llm.http import Answer, Endpoint, count, declined, incomplete
+from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, Reply, Request
+from agentos.secret import Secret
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 
@@ -15,7 +16,7 @@ class Gemini:
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("gemini", base_url or BASE_URL, call_timeout=call_timeout)
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
         settings: dict[str, Any] = {"maxOutputTokens": request.max_output_tokens}
         if request.schema is not None:
             settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.schema}
@@ -25,7 +26,8 @@ class Gemini:
             "generationConfig": settings,
         }
         path = f"/v1beta/models/{quote(request.model, safe='')}:generateContent"
-        return _reply(self._endpoint.post(path, body, headers={"x-goog-api-key": secret}))
+        key = KeyHeader(name="x-goog-api-key", secret=secret)
+        return _reply(self._endpoint.post(path, body, key=key))
 
 
 def _reply(answer: Answer) -> Reply:
@@ -40,8 +42,8 @@ def _reply(answer: Answer) -> Reply:
         usage = data.get("usageMetadata") or {}
         tokens_in = count(usage.get("promptTokenCount"))
         tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-    except (KeyError, IndexError, TypeError, AttributeError) as exc:
-        raise incomplete("no candidate in it") from exc
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise incomplete("no candidate in it") from None
     if finish in {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"}:
         raise declined(str(finish), (tokens_in, tokens_out))
     if finish != "STOP":

@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx2
 
+from agentos import redact
 from agentos.llm.classify import ProviderName, classify
-from agentos.llm.provider import ErrorClass, ProviderError
+from agentos.llm.provider import ErrorClass, ProviderError, RefusedReply
+from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
 MAX_REPLY_BYTES = 20_000_000
@@ -22,6 +24,15 @@ class Answer:
 
     data: dict[str, Any]
     headers: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyHeader:
+    """The header that carries the key."""
+
+    name: str
+    secret: Secret
+    scheme: str = ""
 
 
 class Endpoint:
@@ -39,34 +50,46 @@ class Endpoint:
             timeout=httpx2.Timeout(call_timeout, connect=min(CONNECT_SECONDS, call_timeout)),
         )
 
-    def post(self, path: str, body: Mapping[str, Any], *, headers: Mapping[str, str]) -> Answer:
+    def post(
+        self, path: str, body: Mapping[str, Any], *, key: KeyHeader, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """Make the call; anything but a whole JSON object with a 2xx status is a ProviderError."""
         deadline = time.monotonic() + self._call_timeout
+        sent = {**(headers or {}), key.name: key.scheme + key.secret.reveal()}
+        # Errors are told by their class: the library's own hold the request, and so the key.
         try:
-            with self._client.stream(
-                "POST", self._base + path, json=dict(body), headers=dict(headers)
-            ) as response:
+            with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
                 content = self._read(response, deadline)
-        except httpx2.TimeoutException as exc:
-            raise ProviderError(ErrorClass.TRANSIENT, "no answer in time") from exc
+        except httpx2.TimeoutException:
+            raise ProviderError(ErrorClass.TRANSIENT, "no answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise ProviderError(ErrorClass.TRANSIENT, f"the connection failed: {type(exc).__name__}") from exc
+            raise ProviderError(
+                ErrorClass.TRANSIENT, f"the connection failed: {type(exc).__name__}"
+            ) from None
         told = {
             name.lower(): value
             for name, value in response.headers.items()
-            if name.lower().startswith(_LIMIT_HEADERS)
+            if name.lower().startswith(_LIMIT_HEADERS) and redact.find(f"{name}{value}") is None
         }
+        # Before anything is cut out of it: a piece of a secret would not be known for one.
+        echoed = _echoed(response, content)
         if not response.is_success:
             found = classify(
                 self._provider, response.status_code, response.headers, content, now_wall=time.time()
             )
+            # What kind of error it is stands: a rejected key must be put aside, whatever else is said.
+            rejected = found.error_class is ErrorClass.KEY_REJECTED
+            refused = f"HTTP {response.status_code}: the server's answer contains the key {echoed}; not shown"
             raise ProviderError(
                 found.error_class,
-                found.message,
+                found.message if echoed is None or rejected else refused,
                 retry_after=found.retry_after,
                 quota_reset=found.quota_reset,
                 headers=told,
             )
+        if echoed is not None:
+            # Paid for all the same; what the server says of tokens is part of what is not taken.
+            raise RefusedReply(echoed, tokens=(len(json.dumps(body)) // 4, len(content) // 4))
         return Answer(data=_object(content), headers=told)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
@@ -85,11 +108,17 @@ class Endpoint:
         return bytes(content)
 
 
+def _echoed(response: httpx2.Response, content: bytes) -> str | None:
+    """Name the secret that an answer holds, in its text or in a header."""
+    texts = (content.decode("utf-8", errors="replace"), *(" ".join(one) for one in response.headers.items()))
+    return next((found for text in texts if (found := redact.find(text)) is not None), None)
+
+
 def _object(content: bytes) -> dict[str, Any]:
     try:
         data = json.loads(content)
-    except (ValueError, RecursionError) as exc:
-        raise ProviderError(ErrorClass.TRANSIENT, "the answer is not JSON") from exc
+    except (ValueError, RecursionError):
+        raise ProviderError(ErrorClass.TRANSIENT, "the answer is not JSON") from None
     if not isinstance(data, dict):
         raise ProviderError(ErrorClass.TRANSIENT, "the answer is not a JSON object")
     return data

@@ -11,6 +11,7 @@ from agentos.llm import mock_documents
 from agentos.llm.mock_documents import Finding, Kind
 from agentos.llm.mock_script import Script, Verdict, parse_script
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.secret import Secret
 
 __all__ = ["MockProvider", "Script", "parse_script"]
 
@@ -41,7 +42,7 @@ class MockProvider:
         self._calls = 0
         self._staged = False
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         """Answer as the item's script says."""
         self._refuse(secret)
         if request.role == "drafter" and not self._staged:
@@ -56,9 +57,9 @@ class MockProvider:
             tokens_out=_tokens(text),
         )
 
-    def _refuse(self, secret: str) -> None:
+    def _refuse(self, secret: Secret) -> None:
         self._calls += 1
-        if self._calls <= self._script.refuse_first or secret == REFUSED_SECRET:
+        if self._calls <= self._script.refuse_first or secret == Secret(secret.name, REFUSED_SECRET):
             raise ProviderError(
                 ErrorClass.RATE_LIMITED,
                 "The mock refuses this call, as asked.",

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from agentos.llm.http import Answer, Endpoint, count, declined, incomplete
+from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.secret import Secret
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -17,17 +18,17 @@ class OpenAI:
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         self._takes_schema = True
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
-        headers = {"authorization": f"Bearer {secret}"}
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+        key = KeyHeader(name="authorization", scheme="Bearer ", secret=secret)
         body = self._body(request)
         try:
-            answer = self._endpoint.post("/chat/completions", body, headers=headers)
+            answer = self._endpoint.post("/chat/completions", body, key=key)
         except ProviderError as error:
             if error.error_class is not ErrorClass.BAD_REQUEST or "response_format" not in body:
                 raise
             # Many compatible servers know no schemas; the reply is then read as Markdown.
             self._takes_schema = False
-            answer = self._endpoint.post("/chat/completions", self._body(request), headers=headers)
+            answer = self._endpoint.post("/chat/completions", self._body(request), key=key)
         return _reply(answer)
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -54,8 +55,8 @@ def _reply(answer: Answer) -> Reply:
         content, refusal = message.get("content"), message.get("refusal")
         usage = data.get("usage") or {}
         tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
-    except (KeyError, IndexError, TypeError, AttributeError) as exc:
-        raise incomplete("no message in it") from exc
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise incomplete("no message in it") from None
     if refusal or finish == "content_filter":
         raise declined(str(refusal or finish)[:200], (tokens_in, tokens_out))
     if finish != "stop" or not isinstance(content, str):

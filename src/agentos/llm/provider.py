@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
+from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
 
@@ -67,6 +68,18 @@ class ProviderError(AgentosError):
         self.tokens = tokens  # in and out: an answer that cannot be used is paid for all the same
 
 
+class RefusedReply(ProviderError):  # noqa: N818 - read as what it is
+    """The server's answer holds one of our secrets: nothing of it is kept, and it is not asked again."""
+
+    def __init__(self, secret: str, *, tokens: tuple[int, int]) -> None:
+        # No key is to blame, as with other answers that cannot be used.
+        super().__init__(
+            ErrorClass.TRANSIENT,
+            f"the server's answer contains the key {secret}; it was refused",
+            tokens=tokens,
+        )
+
+
 class Cancel:
     """Set once when the worker must stop; every wait ends at once."""
 
@@ -109,4 +122,4 @@ class Cancel:
 class Provider(Protocol):
     """Makes one call with one key; never retries by itself."""
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply: ...
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply: ...

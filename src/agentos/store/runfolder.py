@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import StorageError
+from agentos.redact import redact, redact_bytes
 from agentos.store.home import Home
 from agentos.store.records import Outcome, timestamp
 from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
@@ -61,7 +62,7 @@ class RunFolder:
                 os.close(descriptor)
 
     def write(self, name: str, text: str) -> None:
-        self._tree.write(self.path / name, text, mode=PRIVATE_FILE)
+        self._tree.write(self.path / name, redact(text), mode=PRIVATE_FILE)
 
     def discard(self) -> None:
         """Take back a folder that nothing was written to."""
@@ -79,7 +80,7 @@ class RunFolder:
         if descriptor is None:
             descriptor = self._files[name] = self._open(name, os.O_WRONLY | os.O_APPEND)
         try:
-            write_all(descriptor, data)
+            write_all(descriptor, redact_bytes(data))
         except OSError as exc:
             raise StorageError(f"Cannot write {self.path / name}: {exc.strerror or exc}.") from exc
 

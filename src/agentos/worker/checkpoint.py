@@ -15,6 +15,7 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from agentos import redact
 from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
 from agentos.store.home import home_of
@@ -27,12 +28,25 @@ _JOURNAL = (
 _LIFE = "CREATE TABLE IF NOT EXISTS agentos_life (id TEXT)"
 
 
+class _Serializer(JsonPlusSerializer):
+    """Puts no secret into a checkpoint: errors are stored with their text, and a graph may keep anything."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = super().dumps_typed(obj)
+        if redact.find(data.decode("utf-8", errors="replace")) is None:
+            return kind, data
+        kind, data = super().dumps_typed(redact.clean(repr(obj) if isinstance(obj, BaseException) else obj))
+        if (found := redact.find(data.decode("utf-8", errors="replace"))) is not None:
+            raise ItemFailed(f"The graph's state contains the key {found}; it was not saved.")
+        return kind, data
+
+
 class Checkpoint:
     """One connection to one database; nobody else has it open."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         # The strict serializer: with the default one, an edited database could run code when it is read.
-        self.saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        self.saver = SqliteSaver(connection, serde=_Serializer(allowed_msgpack_modules=None))
         self.saver.setup()
         with self.saver.cursor() as cursor:
             cursor.execute("PRAGMA synchronous=FULL")

@@ -7,6 +7,7 @@ import socket
 import sys
 
 from agentos.llm.provider import Cancel
+from agentos.secret import know
 from agentos.worker.lifeline import end_programs
 from agentos.worker.link import Link
 from agentos.worker.runner import run_job
@@ -21,6 +22,7 @@ def worker_main(control: socket.socket, out: int, err: int) -> None:
     cancel = Cancel()
     link = Link(control, cancel)
     job = link.receive_job()
+    know(job.environment)
     os.environ.update(job.environment | {"AGENTOS_WORKFLOW_DB": job.database})
     ended = run_job(job, link, cancel)
     sys.stdout.flush()

@@ -6,11 +6,12 @@ A file that looks like a secret is refused in either case: passed by in silence,
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from agentos import redact
 from agentos.console.prefixer import one_line
 from agentos.errors import UsageError
 from agentos.store.tree import CLOSED, Tree, worktree_tree
@@ -18,7 +19,6 @@ from agentos.store.tree import CLOSED, Tree, worktree_tree
 MAX_FILE_BYTES = 100_000
 MAX_TOTAL_BYTES = 400_000
 MAX_FILES = 200
-SHORTEST_KEY = 8  # characters; less stands in many texts by chance
 MAX_ENTRIES = 20_000  # what is looked at in folders, whether taken or not
 _PASSED_BY = frozenset({"node_modules", "__pycache__"})  # and everything hidden
 
@@ -190,12 +190,11 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def refuse_known(texts: Mapping[str, str], secrets: Iterable[str]) -> None:
-    """Refuse files that hold one of the keys in use, whatever it looks like."""
-    for secret in secrets:
-        for name, text in texts.items():
-            if len(secret) >= SHORTEST_KEY and secret in text:
-                raise UsageError(f"--context: {name} is refused: it holds a key of yours. Nothing was sent.")
+def refuse_known(texts: Mapping[str, str]) -> None:
+    """Refuse files that hold a key or token of the user's, whatever it looks like."""
+    for name, text in texts.items():
+        if redact.find(text) is not None:
+            raise UsageError(f"--context: {name} is refused: it holds a key of yours. Nothing was sent.")
 
 
 def secret_in(text: str) -> str | None:

@@ -19,6 +19,7 @@ from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item, Status
 from agentos.report.summary import ItemRow
+from agentos.secret import Secret
 from agentos.stamp import seal
 from agentos.store.lineage import receipts
 from agentos.store.records import FilingState, Records
@@ -111,7 +112,7 @@ class Office:
             rows=rows, say=self.said.append, event=lambda _name, **_fields: None, run_id="run-2"
         )
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
-        github = GitHub(repository, self.fake.token, sleep=lambda _seconds: None)
+        github = GitHub(repository, Secret("github-token", self.fake.token), sleep=lambda _seconds: None)
         with StopSignals() as signals:
             desk = Desk(
                 github, self.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE
@@ -175,7 +176,7 @@ def test_what_stays_unknown_is_unfinished_and_holds_the_new_text_back(office: Of
 def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
     book = SimpleNamespace(rows={}, say=office.said.append)
     repository = Repository(full_name="acme/widgets", api_url=office.fake.url)
-    github = GitHub(repository, office.fake.token)
+    github = GitHub(repository, Secret("github-token", office.fake.token))
     with StopSignals() as signals:
         desk = Desk(github, office.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE)
         assert desk.file([], office.worktree, Stop.INTERRUPTED) is Stop.INTERRUPTED

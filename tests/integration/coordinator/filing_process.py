@@ -15,6 +15,7 @@ from agentos.coordinator.filing import Filed, Filer
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item
+from agentos.secret import Secret
 from agentos.store.records import Records
 
 ITEM = Item(
@@ -38,7 +39,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             os.kill(os.getpid(), signal.SIGKILL)
 
     repository = Repository(full_name=order["repository"], api_url=order["url"])
-    github = GitHub(repository, order["token"], limit=order["timeout"])
+    github = GitHub(repository, Secret("github-token", order["token"]), limit=order["timeout"])
     with Records(Path(order["records"])) as records:
         filer = Filer(
             github,

@@ -18,6 +18,7 @@ from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item, Status
+from agentos.secret import Secret
 from agentos.store.records import Filing, FilingState, Records
 from harness import github as fakegithub
 from harness.github import FakeGitHub, Fault, refusal, running_fakegithub, secondary_limit
@@ -68,7 +69,12 @@ class Desk:
     def filer(self, **how: Any) -> Filer:
         """A filer as a new run has it."""
         repository = Repository(full_name=self.repository, api_url=self.fake.url)
-        github = GitHub(repository, self.fake.token, limit=self.timeout, sleep=lambda _seconds: None)
+        github = GitHub(
+            repository,
+            Secret("github-token", self.fake.token),
+            limit=self.timeout,
+            sleep=lambda _seconds: None,
+        )
         given: dict[str, Any] = {
             "say": self.said.append,
             "event": lambda name, **fields: self.events.append((name, fields)),

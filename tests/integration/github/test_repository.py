@@ -8,6 +8,7 @@ import pytest
 from agentos.errors import ConfigError
 from agentos.github import repository
 from agentos.github.repository import GITHUB_API, Repository, find_repository, find_token
+from agentos.secret import Secret
 
 GIT = {
     "PATH": "/usr/bin:/bin:/usr/local/bin",
@@ -151,19 +152,24 @@ def test_two_names_that_differ_in_case_are_one_repository() -> None:
 # The token.
 
 
+def revealed(token: Secret | None) -> str:
+    assert token is not None
+    return token.reveal()
+
+
 def test_the_token_of_the_environment_comes_first(tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "gh", "echo from-gh")
 
     both = {"PATH": path, "GH_TOKEN": " one\n", "GITHUB_TOKEN": "two"}
-    assert find_token(both, None) == "one"
-    assert find_token({"PATH": path, "GH_TOKEN": "", "GITHUB_TOKEN": "two"}, None) == "two"
-    assert find_token({"PATH": path}, None) == "from-gh"
+    assert revealed(find_token(both, None)) == "one"
+    assert revealed(find_token({"PATH": path, "GH_TOKEN": "", "GITHUB_TOKEN": "two"}, None)) == "two"
+    assert revealed(find_token({"PATH": path}, None)) == "from-gh"
 
 
 def test_a_token_does_not_show_itself() -> None:
     token = find_token({"GH_TOKEN": "ghp_secret"}, None)
 
-    assert token == "ghp_secret"
+    assert revealed(token) == "ghp_secret"
     assert "secret" not in repr(token)
     assert "secret" not in repr({"token": token})
 
@@ -188,10 +194,10 @@ def test_a_gh_that_has_no_token_is_no_token(
 def test_gh_is_asked_for_the_token_of_that_server_only(tmp_path: Path) -> None:
     path = program(tmp_path / "bin", "gh", 'echo "$HOME$*" | tr " " "_"')
 
-    assert find_token({"PATH": f"{path}:/usr/bin:/bin", "HOME": "me"}, None) == "meauth_token"
+    assert revealed(find_token({"PATH": f"{path}:/usr/bin:/bin", "HOME": "me"}, None)) == "meauth_token"
     other = {
         "PATH": f"{path}:/usr/bin:/bin",
         "HOME": "me",
         "GITHUB_API_URL": "https://ghe.example.com/api/v3",
     }
-    assert find_token(other, None) == "meauth_token_--hostname_ghe.example.com"
+    assert revealed(find_token(other, None)) == "meauth_token_--hostname_ghe.example.com"

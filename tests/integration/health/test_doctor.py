@@ -23,6 +23,7 @@ from agentos.health.access import Key
 from agentos.health.live import Called, judge
 from agentos.llm.http import incomplete
 from agentos.llm.provider import ErrorClass, ProviderError, Reply
+from agentos.secret import Secret
 
 SECRET = "very-secret-value-1234"
 MODELS = 'drafter = "openai:gpt-5"\nreviewer = "anthropic:claude-sonnet-4-5"\n'
@@ -321,7 +322,9 @@ def test_a_key_that_cannot_be_found_is_a_problem_where_it_is_needed(place: Place
     assert one(checks, "keys", "key-3").state is State.WARNING
     assert exit_code(checks) == Exit.NO_KEY
     file.write_text(f"{SECRET}\n{SECRET}\n")
-    assert "characters that no key has" in one(place.examine(), "keys", "key-2").text
+    assert (
+        f"character {len(SECRET) + 1} is a blank, a line break" in one(place.examine(), "keys", "key-2").text
+    )
     file.write_text(f"{SECRET}\n")
     file.chmod(0o644)
     assert one(place.examine(), "keys", "key-2").fix == f"chmod 600 {file}"
@@ -384,7 +387,7 @@ def test_github_is_looked_for_without_asking_it(place: Place) -> None:
 
 
 def called(number: int, provider: str = "openai", **more: Any) -> Called:
-    made = Key(id=f"key-{number}", provider=provider, secret=SECRET, renew="export K=...")
+    made = Key(id=f"key-{number}", provider=provider, secret=Secret("key-1", SECRET), renew="export K=...")
     return Called(key=made, model=f"{provider}:m", seconds=1.25, **more)
 
 

@@ -19,6 +19,7 @@ from agentos.llm.command import COMMANDS, CommandProvider
 from agentos.llm.command_reply import Finished, read_claude, read_gemini
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
 from agentos.llm.providers import check_provider
+from agentos.secret import Secret
 from harness.processes import wait_until
 
 NOW = 1_800_000_000.0
@@ -77,7 +78,7 @@ def install(programs: Path, name: str, body: str) -> None:
 
 def ask(name: str, request: Request = REQUEST, cancel: Cancel | None = None, seconds: float = 30.0) -> Reply:
     provider = CommandProvider(name, call_timeout=seconds, worktree=Path(tempfile.gettempdir()) / "project")
-    return provider.call(request, secret="", cancel=cancel or Cancel())
+    return provider.call(request, secret=Secret(name, ""), cancel=cancel or Cancel())
 
 
 def check(model: str) -> None:
@@ -332,7 +333,7 @@ def config(*keys: KeyReference) -> Config:
 def test_a_command_provider_needs_no_key_and_is_known_by_its_name() -> None:
     ring = key_ring(config(), ["claude-cli", "openai"])
     assert [spec.id for spec in ring.specs] == ["openai", "claude-cli"]
-    assert ring.secrets["claude-cli"] == ""
+    assert ring.secrets["claude-cli"].reveal() == ""
     assert [spec.id for spec in key_ring(config(), ["openai"]).specs] == ["openai"]
 
 

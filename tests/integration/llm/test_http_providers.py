@@ -12,6 +12,7 @@ from agentos.llm.openai import OpenAI
 from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request
 from agentos.review.reader import read_reply
 from agentos.review.schema import review_schema
+from agentos.secret import Secret
 from agentos.simulator import SimulatorConfig, parse_fault, running_simulator
 
 SECRET = "sim-key"
@@ -44,7 +45,7 @@ def provider(request: pytest.FixtureRequest) -> Iterator[Make]:
 
 
 def ask(provider: Provider, request: Request = DRAFT, secret: str = SECRET) -> Reply:
-    return provider.call(request, secret=secret, cancel=Cancel())
+    return provider.call(request, secret=Secret("key-1", secret), cancel=Cancel())
 
 
 def fails(provider: Provider, secret: str = SECRET) -> ProviderError:

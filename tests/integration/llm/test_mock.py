@@ -10,6 +10,7 @@ import pytest
 from agentos.errors import ItemFailed
 from agentos.llm.mock import MockProvider, Script, parse_script
 from agentos.llm.provider import Cancel, Provider, Reply, Request, Role
+from agentos.secret import Secret
 from agentos.workflows.gates import Kind
 
 
@@ -21,7 +22,7 @@ def mock(script: str | Script = "", *, kind: Kind = "lld", **given: Any) -> Mock
 
 def call(provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None) -> Reply:
     request = Request(role=role, model="any", number=number, system="12345678", prompt="1234567")
-    return provider.call(request, secret="", cancel=cancel or Cancel())
+    return provider.call(request, secret=Secret("mock-1", ""), cancel=cancel or Cancel())
 
 
 def test_only_the_first_draft_of_a_process_performs(capfd: pytest.CaptureFixture[str]) -> None:
@@ -43,10 +44,11 @@ CHILD = """
 import sys
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, parse_script
 from agentos.llm.provider import Cancel, Request
+from agentos.secret import Secret
 script = parse_script(sys.stdin.read())
 provider = MockProvider(script, kind="lld", item_id="1", title="", shell_allowed=False)
 request = Request(role="drafter", model="", number=1, system="", prompt="")
-provider.call(request, secret="", cancel=Cancel())
+provider.call(request, secret=Secret("mock-1", ""), cancel=Cancel())
 """
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from agentos.store.files import write_new
 
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, seal
@@ -17,7 +18,6 @@ from agentos.store.documents import (
     put_in_place,
     without_review_log,
 )
-from agentos.store.files import write_new
 from agentos.store.lineage import Lineage
 
 NAME = Path("docs/lld/active/LLD-42.md")

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from agentos.store.files import inside, open_private, private_folder, write_all, write_atomic
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import ProjectError, StorageError, UsageError
-from agentos.store.files import inside, open_private, private_folder, write_all, write_atomic
 from agentos.store.home import Home, checkpoint_files, locate_home
 
 NOBODY = 65_534

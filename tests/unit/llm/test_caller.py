@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -18,6 +18,7 @@ from agentos.llm.caller import (
     estimate_tokens,
 )
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.secret import Secret
 from agentos.wire import Leased, Settled
 
 REQUEST = Request(role="drafter", model="gpt-5", number=1, system="s" * 40, prompt="p" * 360)
@@ -66,7 +67,12 @@ class Desk:
         number = len(self.wanted)
         if self.keys is not None and number > self.keys:
             raise NoUsableKey("no key is left")
-        return Leased(number=number, lease=100 + number, key=f"key-{number}", secret=f"secret-{number}")
+        return Leased(
+            number=number,
+            lease=100 + number,
+            key=f"key-{number}",
+            secret=Secret(f"key-{number}", f"secret-{number}"),
+        )
 
     def settle(self, settled: Settled) -> None:
         self.seen.append("settle")
@@ -76,10 +82,10 @@ class Desk:
         self.seen.append("wait")
         self.waits.append((seconds, reason))
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         assert request == REQUEST
         self.seen.append("call")
-        self.secrets.append(secret)
+        self.secrets.append(secret.reveal())
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
@@ -256,7 +262,7 @@ class Hanging:
         self.began = threading.Event()
         self.calls = 0
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         self.calls += 1
         self.began.set()
         self.let.wait(60)
@@ -320,9 +326,39 @@ def test_a_workflow_that_fails_inside_its_provider_fails_without_another_try() -
     assert desk.settled[0].error == "given_up"
 
 
-def test_an_unexpected_error_of_a_provider_comes_through_with_its_own_name() -> None:
-    with pytest.raises(ZeroDivisionError):
-        call(Desk([ZeroDivisionError(), REPLY]))
+def test_an_unexpected_error_of_a_provider_fails_the_item_by_its_name_and_without_its_arguments() -> None:
+    desk = Desk([UnicodeEncodeError("ascii", "Bearer secret-1", 0, 1, "odd"), REPLY])
+    with pytest.raises(ItemFailed, match="openai: unexpected UnicodeEncodeError") as raised:
+        call(desk)
+    assert "secret-1" not in repr(raised.value)
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+    assert [one.error for one in desk.settled] == ["given_up"]
+
+
+ECHOES = {
+    "text": replace(REPLY, text="the key is secret-1, is it not?"),
+    "model": replace(REPLY, model="gpt-secret-1"),
+    "header": replace(REPLY, headers={"x-ratelimit-remaining": "secret-1"}),
+}
+
+
+@pytest.mark.parametrize("where", ECHOES)
+def test_a_reply_with_the_key_in_it_is_refused_paid_for_and_not_asked_for_again(where: str) -> None:
+    desk = Desk([ECHOES[where], REPLY])
+    with pytest.raises(ItemFailed, match="answer contains the key key-1; it was refused") as raised:
+        call(desk)
+    assert desk.seen == ["lease", "call", "settle"]
+    (settled,) = desk.settled
+    assert (settled.tokens_in, settled.tokens_out) == (10, 20)
+    assert "secret-1" not in settled.model_dump_json() + repr(raised.value)
+
+
+def test_an_error_is_told_without_the_key() -> None:
+    desk = Desk([error(ErrorClass.BAD_REQUEST, "you sent secret-1"), REPLY])
+    with pytest.raises(ItemFailed, match=r"you sent \[secret: key-1\]"):
+        call(desk)
+    assert desk.settled[0].message == "you sent [secret: key-1]"
 
 
 # The stop itself.

@@ -14,6 +14,7 @@ from agentos.errors import ItemFailed, StopRequested
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, Script, parse_script
 from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request, Role
 from agentos.review import read_reply
+from agentos.secret import Secret
 from agentos.workflows.gates import REQUIRED, Kind, check_draft
 
 KINDS: tuple[Kind, ...] = ("issue", "lld")
@@ -27,7 +28,7 @@ def mock(script: str | Script = "", *, kind: Kind = "lld", **given: Any) -> Mock
 
 def call(provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None) -> Reply:
     request = Request(role=role, model="any", number=number, system="12345678", prompt="1234567")
-    return provider.call(request, secret="", cancel=cancel or Cancel())
+    return provider.call(request, secret=Secret("mock-1", ""), cancel=cancel or Cancel())
 
 
 def draft(script: str = "", number: int = 1, **given: Any) -> str:
@@ -377,8 +378,8 @@ def test_the_refused_key_is_refused_and_no_other() -> None:
     request = Request(role="reviewer", model="any", number=1, system="", prompt="")
     provider = mock()
     with pytest.raises(ProviderError):
-        provider.call(request, secret=REFUSED_SECRET, cancel=Cancel())
-    assert provider.call(request, secret="mock", cancel=Cancel()).text
+        provider.call(request, secret=Secret("mock-1", REFUSED_SECRET), cancel=Cancel())
+    assert provider.call(request, secret=Secret("mock-1", "mock"), cancel=Cancel()).text
 
 
 def test_a_refused_call_does_nothing_else() -> None:

@@ -8,6 +8,7 @@ from agentos.errors import ItemFailed
 from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, Reply, Request, Role
 from agentos.llm.served import same_model
+from agentos.secret import Secret
 from agentos.wire import Leased, Settled
 
 
@@ -79,7 +80,7 @@ class Desk:
     def lease(
         self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
     ) -> Leased:
-        return Leased(number=1, lease=7, key="key-1", secret="s")
+        return Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "s"))
 
     def settle(self, settled: Settled) -> None:
         self.settled.append(settled)
@@ -87,7 +88,7 @@ class Desk:
     def waiting(self, seconds: float, reason: str) -> None:
         raise AssertionError
 
-    def call(self, request: Request, *, secret: str, cancel: Cancel) -> Reply:
+    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         self.calls += 1
         return self.reply
 

@@ -1,0 +1,249 @@
+"""Finds the secrets that this process knows in a text, however they are written, and takes them out.
+
+Known by value, never by what a key usually looks like. Looked for in a text as it is and as it reads once
+escapes are undone: percent, JSON, Python and HTML ones, also some characters only, also inside each other.
+Blanks, line breaks, terminal sequences and everything else that is not printable ASCII is skipped, so that
+nothing invisible can split a secret. Any WINDOW characters in a row count as the secret, plain, as base64 at
+any alignment, and as hexadecimal digits. A secret shorter than that counts as a whole, and one shorter than
+SHORTEST not at all: it stands in many texts by chance.
+"""
+
+import base64
+import re
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+WINDOW = 16  # characters
+SHORTEST = 8  # characters
+_ROUNDS = 3  # how deep escapes may stand inside each other
+_SKIPPED = bytes(sorted(set(range(256)) - set(range(0x21, 0x7F))))
+_TERMINAL = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]"
+_INVISIBLE = re.compile(rf"{_TERMINAL}|[^\x21-\x7e]+")
+_SEQUENCE = re.compile(_TERMINAL)
+# Each alternative begins with a plain character, for then the search skips to it.
+_ESCAPE = re.compile(
+    r"%([0-9A-Fa-f]{2})|\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}"
+    r"|([nrtbfv0])|([!-~]))|&(?:#[xX]([0-9A-Fa-f]{1,6})|#([0-9]{1,7})|(amp|lt|gt|quot|apos));"
+)
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+class _Pattern(NamedTuple):
+    """One way to write one secret: so many characters of it in a row are too many."""
+
+    name: str
+    text: bytes
+    window: int
+
+
+class _Match(NamedTuple):
+    start: int
+    end: int
+    name: str
+
+
+class _Index(NamedTuple):
+    """Every short piece of every pattern, as a number, so that texts are looked through in C."""
+
+    numbers: frozenset[int]
+    pieces: dict[bytes, list[tuple[_Pattern, int]]]
+    length: int
+    kind: Literal["I", "Q"]  # of number, as memoryview calls it
+
+
+class Redactor:
+    """Knows some secrets, and takes them out of texts."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}  # by value
+        self._index: _Index | None = None
+        self._learning = threading.Lock()
+
+    def learn(self, name: str, value: str) -> None:
+        """Look for this secret from now on; the name is what is shown in its place."""
+        looked_for = _INVISIBLE.sub("", value)
+        header, dot, rest = looked_for.partition(".")
+        if header.startswith("eyJ") and "." in rest and dot:
+            looked_for = rest  # of a signed token the first part says how it is signed, as in all others
+        if len(looked_for) < SHORTEST:
+            return
+        with self._learning:
+            self._names = self._names | {looked_for: re.sub(r"[^\w.-]", "?", name)}
+            self._index = None
+
+    def find(self, text: str) -> str | None:
+        """Name a secret that is in the text, if one is."""
+        return next((found.name for read in self._readings(text) for found in self._matches(read)), None)
+
+    def redact(self, text: str) -> str:
+        """Put the names of secrets in their place; most texts hold none and come back as they are."""
+        if self.find(text) is None:
+            return text
+        spans: list[_Match] = []
+        places = [(at, at + 1) for at in range(len(text))]
+        read = text
+        for _ in range(_ROUNDS + 1):
+            packed, where = _replaced(_INVISIBLE, lambda _found: "", read, places)
+            spans += (
+                _Match(where[found.start][0], where[found.end - 1][1], found.name)
+                for found in self._matches(packed.encode("ascii"))
+            )
+            read, places = _replaced(_ESCAPE, _meant, read, places)
+        return _cut(text, spans)
+
+    def redact_bytes(self, data: bytes) -> bytes:
+        """The same for text that is encoded already; bytes that are no text stay as they are."""
+        text = data.decode("utf-8", errors="surrogateescape")
+        return data if self.find(text) is None else self.redact(text).encode("utf-8", "surrogateescape")
+
+    def clean(self, value: Any) -> Any:
+        """The same for all texts inside a value; what is neither text nor a container stays as it is."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, bytes):
+            return self.redact_bytes(value)
+        if isinstance(value, dict):
+            return {self.clean(key): self.clean(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.clean(one) for one in value]
+        return value
+
+    def _readings(self, text: str) -> Iterator[bytes]:
+        """Give the text without what is invisible, as it is and with its escapes undone."""
+        if not self._names:
+            return
+        for _ in range(_ROUNDS + 1):
+            visible = _SEQUENCE.sub("", text) if "\x1b" in text else text
+            yield visible.encode("ascii", "ignore").translate(None, _SKIPPED)
+            if "%" not in text and "\\" not in text and "&" not in text:
+                return
+            undone = _ESCAPE.sub(_meant, text)
+            if undone == text:
+                return
+            text = undone
+
+    def _matches(self, packed: bytes) -> Iterator[_Match]:
+        """Find what is long enough; a window holds a whole piece at a multiple of the pieces' length."""
+        index = self._index or self._build()
+        length = index.length
+        whole = _whole(packed, length)
+        if index.numbers.isdisjoint(memoryview(whole).cast(index.kind)):
+            return
+        if not index.pieces:
+            for pattern in self._patterns():
+                for offset, piece in _pieces(pattern.text, length):
+                    index.pieces.setdefault(piece, []).append((pattern, offset))
+        done = 0
+        for at in range(0, len(whole), length):
+            known = index.pieces.get(packed[at : at + length])
+            if known is None or at < done:
+                continue
+            longest = max((_grown(packed, at, pattern, offset) for pattern, offset in known), key=_length)
+            if longest.name:
+                done = longest.end
+                yield longest
+
+    def _patterns(self) -> Iterator[_Pattern]:
+        for value, name in self._names.items():
+            yield from _patterns(name, value)
+
+    def _build(self) -> _Index:
+        patterns = list(self._patterns())
+        small = min((pattern.window for pattern in patterns), default=WINDOW) < WINDOW - 1
+        kind: Literal["I", "Q"] = "I" if small else "Q"
+        length = struct.calcsize(kind)
+        numbers = frozenset(
+            number
+            for pattern in patterns
+            for start in range(length)
+            for number in memoryview(_whole(pattern.text[start:], length)).cast(kind)
+        )
+        self._index = index = _Index(numbers, {}, length, kind)
+        return index
+
+
+def _whole(text: bytes, length: int) -> bytes:
+    return text[: len(text) - len(text) % length]
+
+
+def _pieces(text: bytes, length: int) -> Iterator[tuple[int, bytes]]:
+    return ((offset, text[offset : offset + length]) for offset in range(len(text) - length + 1))
+
+
+def _patterns(name: str, value: str) -> Iterator[_Pattern]:
+    plain = value.encode("ascii")
+    yield _Pattern(name, plain, min(WINDOW, len(plain)))
+    for digits in {plain.hex(), plain.hex().upper()}:
+        yield _Pattern(name, digits.encode(), min(2 * WINDOW, len(digits)))
+    for before in range(3):
+        # Only the characters that are made of the secret's bits alone, whatever stands around it.
+        encoded = base64.b64encode(bytes(before) + plain)
+        core = encoded[-(-8 * before // 6) : 8 * (before + len(plain)) // 6]
+        for text in {core, core.translate(_URL_SAFE)}:
+            yield _Pattern(name, text, min((8 * WINDOW - 5) // 6, len(core)))
+
+
+def _grown(packed: bytes, at: int, pattern: _Pattern, offset: int) -> _Match:
+    """Grow a piece as far as text and pattern agree; without a name if that is not far enough."""
+    start, first = at, offset
+    while start and first and packed[start - 1] == pattern.text[first - 1]:
+        start, first = start - 1, first - 1
+    end, last = at, offset
+    while end < len(packed) and last < len(pattern.text) and packed[end] == pattern.text[last]:
+        end, last = end + 1, last + 1
+    return _Match(start, end, pattern.name if end - start >= pattern.window else "")
+
+
+def _length(match: _Match) -> tuple[bool, int]:
+    return bool(match.name), match.end - match.start
+
+
+def _meant(found: re.Match[str]) -> str:
+    """The character that an escape stands for; nothing for a line break or a tab."""
+    which = found.lastindex or 0
+    text: str = found[which]
+    if which == 6:
+        return ""
+    if which in {7, 10}:
+        return _NAMED.get(text, text)
+    code = int(text, 10 if which == 9 else 16)
+    return chr(code) if code <= 0x10FFFF else ""
+
+
+def _replaced(
+    what: re.Pattern[str], by: Callable[[re.Match[str]], str], text: str, places: list[tuple[int, int]]
+) -> tuple[str, list[tuple[int, int]]]:
+    """Replace, and keep track of which characters of the first text each one now stands for."""
+    parts: list[str] = []
+    kept: list[tuple[int, int]] = []
+    at = 0
+    for found in what.finditer(text):
+        start, end = found.span()
+        char = by(found)
+        parts += text[at:start], char
+        kept += places[at:start]
+        if char:
+            kept.append((places[start][0], places[end - 1][1]))
+        at = end
+    return "".join((*parts, text[at:])), kept + places[at:]
+
+
+def _cut(text: str, spans: list[_Match]) -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end, name in sorted(spans):
+        if start >= at:
+            parts += text[at:start], f"[secret: {name}]"
+        at = max(at, end)
+    return "".join((*parts, text[at:]))
+
+
+KNOWN = Redactor()  # the secrets of this process
+learn = KNOWN.learn
+find = KNOWN.find
+redact = KNOWN.redact
+redact_bytes = KNOWN.redact_bytes
+clean = KNOWN.clean
