@@ -8,6 +8,7 @@ import click
 
 from agentos.cli.project import Project
 from agentos.config import Origin
+from agentos.console.visible import one_line
 from agentos.errors import ConfigError, UsageError
 from agentos.llm.providers import check_provider
 from agentos.model import Item, check_distinct
@@ -143,7 +144,7 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
     if repository is not None and token is not None:
         from agentos.github.client import GitHub  # noqa: PLC0415 - half a second
 
-        return GitHub(repository, token, tell=lambda line: click.echo(f"agentos: {line}", err=True)), None
+        return GitHub(repository, token, tell=_tell), None
     why = "--source github" if wanted else "--file"
     if repository is None:
         if wanted or asked_to_file:
@@ -157,6 +158,10 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
             f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'{instead}."
         )
     return None, str(repository)
+
+
+def _tell(line: str) -> None:
+    click.echo(f"agentos: {one_line(line)}", err=True)
 
 
 def models_of(settings: Settings) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from agentos.config import Config, load_config
+from agentos.console.visible import one_line
 from agentos.project import find_worktree
 from agentos.store.home import Home, locate_home
 
@@ -42,7 +43,7 @@ def open_project(flags: Mapping[str, Any] | None = None) -> Project:
     worktree = find_worktree(Path.cwd())
     config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
     for warning in config.warnings:
-        click.echo(f"agentos: warning: {warning}", err=True)
+        click.echo(f"agentos: warning: {one_line(warning)}", err=True)
     return Project(worktree=worktree, config=config, home=_home(worktree, config.environment))
 
 

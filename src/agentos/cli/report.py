@@ -1,10 +1,11 @@
 """`agentos report`: the page of a run, written, opened, or as data."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
+
+from agentos.console.screen import json_text
 
 _SHOWN_RUNS = 5
 
@@ -28,7 +29,7 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
         history=history_of(run),
     )
     if as_json:
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        click.echo(json_text(data))
         return
     write_report(run, data)
     path = run / REPORT

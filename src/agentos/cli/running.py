@@ -1,7 +1,6 @@
 """From flags to a finished run: settings, items, plan, coordinator, summary, exit code."""
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -127,6 +126,7 @@ def _supervised_run(
     from agentos.cli.ending import show_summary  # noqa: PLC0415
     from agentos.console.console import Console  # noqa: PLC0415
     from agentos.console.outlet import Outlet  # noqa: PLC0415
+    from agentos.console.screen import json_text  # noqa: PLC0415
     from agentos.coordinator.accounts import Accounts  # noqa: PLC0415
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
@@ -220,7 +220,7 @@ def _supervised_run(
         trace.close(exit_code=summary.exit_code, totals=summary.totals)
         _write_report(folder.path, project, console)
     if settings.json:
-        Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
+        Outlet(sys.stdout).write(json_text(summary.as_dict()) + "\n")
     show_summary(summary, project, console, ids=order.ids)
     return summary.exit_code
 
