@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from agentos.cli.app import agentos
