@@ -1,7 +1,8 @@
 """What a workflow command asks for, checked: settings, where items come from, models, budget."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -68,7 +69,7 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
     """Check what was asked for and list its items."""
     settings = _checked(project, ids)
     flow = workflow(name)
-    context = read_context(project.worktree, settings.context)
+    context = _context(project, settings)
     github, untokened = _github(project, flow, settings)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
@@ -90,6 +91,32 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
             err=True,
         )
     return order
+
+
+def _context(project: Project, settings: Settings) -> Mapping[str, str]:
+    """Read the files for the drafter; those that the repo names itself only where git tracks them."""
+    source = project.config.sources["context"]
+    if source.origin is not Origin.REPO or not settings.context:
+        return read_context(project.worktree, settings.context)
+    from agentos.tracked import tracked  # noqa: PLC0415
+
+    known = tracked(project.worktree, settings.context, project.config.environment)
+    if known is None:
+        _warn(f"{source.name} is ignored: git cannot say which files it tracks. Use --context to name files.")
+        return {}
+    paths = [path for path in settings.context if _covers(path, known)]
+    for path in settings.context:
+        if path not in paths:
+            _warn(f"{source.name} names {path}, which git does not track; ignored.")
+    return read_context(project.worktree, paths, only=known)
+
+
+def _covers(path: Path, known: Iterable[str]) -> bool:
+    return any(Path(one).is_relative_to(path) for one in known)
+
+
+def _warn(line: str) -> None:
+    click.echo(f"agentos: warning: {one_line(line)}", err=True)
 
 
 def _checked(project: Project, ids: tuple[str, ...]) -> Settings:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from agentos.config import Config, load_config
+from agentos.config import Config, check_folders, load_config
 from agentos.console.visible import one_line
 from agentos.project import find_worktree
 from agentos.store.home import Home, locate_home
@@ -44,7 +44,9 @@ def open_project(flags: Mapping[str, Any] | None = None) -> Project:
     config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
     for warning in config.warnings:
         click.echo(f"agentos: warning: {one_line(warning)}", err=True)
-    return Project(worktree=worktree, config=config, home=_home(worktree, config.environment))
+    home = _home(worktree, config.environment)
+    check_folders(config, worktree, home.path)
+    return Project(worktree=worktree, config=config, home=home)
 
 
 def open_home() -> Home:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
 from agentos.cli.project import Project, open_project
 from agentos.config import Origin
@@ -141,6 +143,7 @@ def _supervised_run(
     refuse_known(order.context, ring.secrets.values())
     refuse_every = _refuse_every(environment)
     home = project.home.create()
+    _name_repo_settings(project)
     with ExitStack() as stack:
         records = stack.enter_context(Records(home.records, mock=order.mock))
         folder = create_run(home)
@@ -223,6 +226,16 @@ def _supervised_run(
         Outlet(sys.stdout).write(json_text(summary.as_dict()) + "\n")
     show_summary(summary, project, console, ids=order.ids)
     return summary.exit_code
+
+
+def _name_repo_settings(project: Project) -> None:
+    """Say what the repo's own files set, once for each content of theirs."""
+    from agentos.store.notices import first_time  # noqa: PLC0415
+
+    files = project.config.repo
+    if files and first_time(project.home, (file.digest for file in files)):
+        for file in files:
+            click.echo(f"agentos: {file}; 'agentos config' shows the values.", err=True)
 
 
 def _check_keys(ring: "KeyRing", models: Mapping[str, str]) -> None:

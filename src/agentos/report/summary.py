@@ -174,9 +174,9 @@ def as_markdown(summary: Summary) -> str:
     for row in summary.items:
         told = row.output or row.error or row.reason or ""
         lines.append(
-            f"| {row.label} | {row.status.value} | {_cell(row.verdict or '-')} | {row.reviews} | {row.seconds:.1f} "
-            f"| {row.waited_seconds:.1f} | {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} "
-            f"| {_cell(told)} |"
+            f"| {row.label} | {row.status.value} | {_cell(row.verdict or '-')} | {row.reviews} "
+            f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
+            f"| {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} | {_cell(told)} |"
         )
     if summary.overlaps:
         lines += ["", "## Overlaps", "", "Designs that change the same files; decide which goes first.", ""]

@@ -7,7 +7,7 @@ A file that looks like a secret is refused in either case: passed by in silence,
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -72,12 +72,20 @@ class _Found:
     named: bool  # by the user, and not found in a folder
 
 
-def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
-    """Read the files and folders named, in that order; anything that cannot be given is a UsageError."""
+def read_context(
+    worktree: Path, paths: Sequence[Path], *, only: Container[str] | None = None
+) -> dict[str, str]:
+    """Read the files and folders named, in that order; anything that cannot be given is a UsageError.
+
+    `only` are the files that may be given at all, by their place in the worktree; None is any.
+    """
+    root = os.path.realpath(worktree)
     texts: dict[str, str] = {}
     for path in paths:
         empty = True
         for found in _files(worktree, path):
+            if only is not None and found.real.relative_to(root).as_posix() not in only:
+                continue
             if found.name not in texts:
                 text = _text(found)
                 if text is None:
@@ -85,7 +93,7 @@ def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
                 texts[found.name] = text
                 _refuse_too_much(texts)
             empty = False
-        if empty:
+        if empty and only is None:
             raise UsageError(f"--context {_shown(path)}: there is no text file in this folder.")
     return texts
 
