@@ -4,21 +4,32 @@ The only reader of the environment. A repo's file is not trusted: what it may se
 anything else in it is ignored with a warning.
 """
 
+import hashlib
+import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agentos import settings
+from agentos.console.visible import one_line
 from agentos.errors import ConfigError
 from agentos.money import Price
-from agentos.settings import OutsideRepo, Rejected, Settings
+from agentos.settings import NotForRepo, OutsideRepo, Rejected, Settings
 from agentos.store.tree import TooLarge, Tree, read_named, worktree_tree
 
 MAX_FILE_BYTES = 1_000_000
+MAX_SHOWN = 80  # characters of a wrong value
+MAX_LIMIT = 1e12  # of a key, by anybody's count
+MAX_PRICE = 1e9  # USD for a million tokens
+FOLDERS = (
+    *("briefs_folder", "issues_folder", "lld_folder", "lineage_folder", "issue_template", "lld_template"),
+    "context",
+)
 USER_TABLES = frozenset({"keys", "providers", "prices"})
 
 
@@ -57,12 +68,26 @@ class KeyReference:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RepoFile:
+    """What a file of the repo sets, of all that it may."""
+
+    name: str  # "agentos.toml"
+    names: tuple[str, ...]  # of the settings
+    digest: str  # changes with any value
+
+    def __str__(self) -> str:
+        *most, last = self.names
+        return f"{self.name} of this repository sets {', '.join(most)}{' and ' if most else ''}{last}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """The settings of this command, each with its source, and what was ignored."""
 
     settings: Settings
     sources: Mapping[str, Source]
     warnings: tuple[str, ...] = ()
+    repo: tuple[RepoFile, ...] = ()
     keys: tuple[KeyReference, ...] = ()
     base_urls: Mapping[str, str] = field(default_factory=dict)
     prices: Mapping[str, Price] = field(default_factory=dict)  # the user's own, by provider:model
@@ -84,49 +109,82 @@ def load_config(
 ) -> Config:
     """Merge all layers; any wrong value is a ConfigError that says where it stands."""
     env = dict(os.environ if environment is None else environment)
-    values: dict[str, Any] = dict(settings.DEFAULTS)
-    sources = {name: Source(origin=Origin.DEFAULT, name="") for name in values}
-    warnings: list[str] = []
-
-    def take(layer: Mapping[str, Any], origin: Origin, name_of: Any) -> None:
-        for name, raw in layer.items():
-            try:
-                values[name] = settings.about(name).parse(raw)
-            except OutsideRepo as exc:
-                if origin is not Origin.REPO:
-                    raise ConfigError(f"{name_of(name)} is {raw!r}: {exc}.") from exc
-                warnings.append(f"{name_of(name)} is {raw!r}, which leads outside the repo; ignored.")
-                continue
-            except Rejected as exc:
-                raise ConfigError(f"{name_of(name)} is {raw!r}: {exc}.") from exc
-            sources[name] = Source(origin=origin, name=name_of(name))
-
-    if worktree is not None:
-        for repo_path, table in _repo_tables(worktree):
-            allowed = _allowed_of_repo(table, repo_path, warnings)
-            take(allowed, Origin.REPO, lambda name, path=repo_path: f"{name} in {path}")
+    merged = _Merged()
+    of_repo: list[RepoFile] = []
+    for repo_path, table in [] if worktree is None else _repo_tables(worktree):
+        allowed = _allowed_of_repo(table, repo_path, merged.warnings)
+        merged.take(allowed, Origin.REPO, partial(_place, repo_path))
+        if allowed:
+            of_repo.append(_repo_file(repo_path, allowed))
     user_path = _user_path(user_file, env)
     user_table = {} if user_path is None else _read_toml(user_path)
     tables = {name: user_table.pop(name) for name in USER_TABLES & user_table.keys()}
     _refuse_unknown(user_table, str(user_path))
-    take(user_table, Origin.USER, lambda name: f"{name} in {user_path}")
+    merged.take(user_table, Origin.USER, partial(_place, user_path))
     variables = {
-        name: env[settings.variable_of(name)] for name in values if settings.variable_of(name) in env
+        name: env[settings.variable_of(name)] for name in settings.NAMES if settings.variable_of(name) in env
     }
-    take(variables, Origin.ENVIRONMENT, settings.variable_of)
-    take({name: raw for name, raw in flags.items() if raw is not None}, Origin.FLAG, settings.flag_of)
+    merged.take(variables, Origin.ENVIRONMENT, settings.variable_of)
+    given = {name: raw for name, raw in flags.items() if raw is not None}
+    merged.take(given, Origin.FLAG, settings.flag_of)
 
-    _cap_repo_parallel(values, sources, warnings)
+    _cap_repo_parallel(merged.values, merged.sources, merged.warnings)
     return Config(
-        settings=Settings(**values),
-        sources=sources,
-        warnings=tuple(warnings),
+        settings=Settings(**merged.values),
+        sources=merged.sources,
+        warnings=tuple(merged.warnings),
+        repo=tuple(of_repo),
         keys=_read_keys(tables.get("keys", []), str(user_path)),
         base_urls=_read_providers(tables.get("providers", {}), str(user_path)),
         prices=_read_prices(tables.get("prices", {}), str(user_path)),
         environment=env,
         worktree=worktree,
     )
+
+
+class _Merged:
+    """The values so far, each with who set it."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = dict(settings.DEFAULTS)
+        self.sources = {name: Source(origin=Origin.DEFAULT, name="") for name in self.values}
+        self.warnings: list[str] = []
+
+    def take(self, layer: Mapping[str, Any], origin: Origin, name_of: Callable[[str], str]) -> None:
+        """Lay another layer over them."""
+        for name, raw in layer.items():
+            where = name_of(name)
+            try:
+                value = settings.about(name).parse(raw)
+                if origin is Origin.REPO:
+                    value = self._of_repo(name, raw, value, where)
+            except NotForRepo as exc:
+                self.warnings.append(f"{where} is {_shown(raw)}, {exc}; a repo may not, so it is ignored.")
+                continue
+            except Rejected as exc:
+                if origin is not Origin.REPO or not isinstance(exc, OutsideRepo):
+                    raise ConfigError(f"{where} is {_shown(raw)}: {exc}.") from exc
+                self.warnings.append(f"{where} is {_shown(raw)}: {exc}; ignored.")
+                continue
+            self.values[name] = value
+            self.sources[name] = Source(origin=origin, name=where)
+
+    def _of_repo(self, name: str, raw: Any, value: Any, where: str) -> Any:
+        """What is taken of a value that a repo gives."""
+        for one in raw if isinstance(raw, list) else [raw]:
+            if isinstance(one, str) and one_line(one) != one:
+                raise Rejected("a text without characters that cannot be seen is needed")
+        rule = settings.about(name).repo
+        taken = value if rule is None else rule(value)
+        if taken != value:
+            self.warnings.append(
+                f"{where} is {_shown(raw)}; a repo may set at most {taken}. Set more in your own file."
+            )
+        return taken
+
+
+def _place(path: Path | None, name: str) -> str:
+    return f"{name} in {path}"
 
 
 def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
@@ -152,11 +210,7 @@ def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) ->
     mine = {name: raw for name, raw in table.items() if name not in USER_TABLES}
     _refuse_unknown(mine, str(where))
     for name, raw in table.items():
-        if name in {"drafter", "reviewer"} and settings.runs_command(raw):
-            warnings.append(
-                f"{where} sets {name} to {raw!r}, which runs a command; a repo may not, so it is ignored."
-            )
-        elif name in mine and settings.about(name).repo:
+        if name in mine and settings.about(name).repo is not None:
             allowed[name] = raw
         else:
             warnings.append(
@@ -165,10 +219,36 @@ def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) ->
     return allowed
 
 
+def _repo_file(path: Path, table: Mapping[str, Any]) -> RepoFile:
+    content = json.dumps({str(name): repr(raw) for name, raw in table.items()}, sort_keys=True)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return RepoFile(name=path.name, names=tuple(table), digest=digest)
+
+
+def _shown(raw: Any) -> str:
+    """A wrong value as it may stand in a message."""
+    told = repr(raw)
+    return told if len(told) <= MAX_SHOWN else f"{told[:MAX_SHOWN]}... ({len(told):,} characters)"
+
+
+def check_folders(config: Config, worktree: Path, home: Path) -> None:
+    """Refuse settings that lead into the home, wherever that is."""
+    for name in FOLDERS:
+        value = getattr(config.settings, name)
+        for one in value if isinstance(value, tuple) else [value]:
+            if one is not None and _real(worktree / one).is_relative_to(_real(home)):
+                where = config.sources[name].name or name
+                raise ConfigError(f"{where} is {_shown(str(one))}, which is in the home {home}. Use another.")
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
 def _refuse_unknown(table: Mapping[str, Any], where: str) -> None:
     for name in table:
         if name not in settings.NAMES:
-            raise ConfigError(f"Unknown key {name!r} in {where}; 'agentos config' lists every setting.")
+            raise ConfigError(f"Unknown key {_shown(name)} in {where}; 'agentos config' lists every setting.")
 
 
 def _cap_repo_parallel(values: dict[str, Any], sources: Mapping[str, Source], warnings: list[str]) -> None:
@@ -229,12 +309,14 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
         if name in _NUMBERS:
             whole = _NUMBERS[name] is int
             fits = isinstance(raw, int if whole else int | float) and not isinstance(raw, bool)
-            if not fits or not 0 < raw < float("inf"):
+            if not fits or not 0 < raw <= MAX_LIMIT:
                 kind = "whole number" if whole else "number"
-                raise ConfigError(f"{name} of {place} is {raw!r}: a {kind} above zero is needed.")
+                raise ConfigError(f"{name} of {place} is {_shown(raw)}: a {kind} above zero is needed.")
         elif name in {"id", "provider", "env", "file", "quota_group"}:
-            if not isinstance(raw, str) or not raw:
-                raise ConfigError(f"{name} of {place} is not a text.")
+            try:
+                settings.text(raw)
+            except Rejected as exc:
+                raise ConfigError(f"{name} of {place}: {exc}.") from exc
         else:
             raise ConfigError(f"Unknown key {name!r} in {place}.")
     for needed in ("id", "provider"):
@@ -272,8 +354,8 @@ def _read_prices(tables: Any, where: str) -> dict[str, Price]:
         if not isinstance(table, dict) or set(table) != {"input", "output"}:
             raise ConfigError(f"{place} needs input and output: USD for a million tokens each.")
         for name, raw in table.items():
-            if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw < float("inf"):
-                raise ConfigError(f"{name} of {place} is {raw!r}: USD for a million tokens are needed.")
+            if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_PRICE:
+                raise ConfigError(f"{name} of {place} is {_shown(raw)}: USD for a million tokens are needed.")
         try:
             settings.model(model)
         except Rejected as exc:

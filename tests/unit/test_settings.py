@@ -13,6 +13,8 @@ from agentos.settings import (
     DEFAULTS,
     NAMES,
     PARALLEL_CAP,
+    NotForRepo,
+    OutsideRepo,
     Parser,
     Rejected,
     Settings,
@@ -25,7 +27,9 @@ from agentos.settings import (
     one_of,
     path,
     paths,
+    private_part,
     repo_folder,
+    repo_path,
     text,
     variable_of,
     whole,
@@ -217,3 +221,45 @@ def test_a_repo_may_set_models_templates_folders_context_parallelism_and_iterati
 def test_a_parser_takes_a_value_or_rejects_it_and_never_fails_otherwise(name: str, raw: Any) -> None:
     with contextlib.suppress(Rejected):
         about(name).parse(raw)
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        *(".git", ".GIT", "a/.Git/b", ".agentos", "x/.AGENTOS", ".git.", ".git ", ".git::$INDEX_ALLOCATION"),
+        *("git~1", "GIT~2", "AGENTO~1", ".g\u200cit", "\uff0egit", ".gi\u200bt/x"),
+    ],
+)
+def test_what_is_gits_or_ours_is_known_however_it_is_spelt(spelt: str) -> None:
+    assert private_part(Path(spelt)) in {".git", ".agentos"}
+    for parse in (repo_folder, repo_path, paths):
+        with pytest.raises(OutsideRepo):
+            parse(spelt if parse is not paths else [spelt])
+
+
+@pytest.mark.parametrize(
+    "spelt", ["git", ".github", ".gitignore", "docs/git", "agentos", "agentos.toml", "a.git"]
+)
+def test_names_that_are_only_alike_are_not(spelt: str) -> None:
+    assert private_part(Path(spelt)) is None
+
+
+@pytest.mark.parametrize("model_name", ["mock:x", "claude-cli:opus", "any-cli:x"])
+def test_the_rule_for_a_repos_models_takes_no_mock_and_no_command(model_name: str) -> None:
+    rule = about("reviewer").repo
+    assert rule is not None
+    with pytest.raises(NotForRepo):
+        rule(model_name)
+    assert rule("openai:gpt-5") == "openai:gpt-5"
+
+
+def test_a_repo_may_ask_for_ten_reviews_at_most() -> None:
+    rule = about("max_iterations").repo
+    assert rule is not None
+    assert [rule(number) for number in (1, 10, 11, 10**6)] == [1, 10, 10, 10]
+
+
+@pytest.mark.parametrize("refused", ["x" * 1001, "a\x1bb", "a\x00", "a\x9b", "a\nb"])
+def test_a_text_is_short_and_holds_no_control_character(refused: str) -> None:
+    with pytest.raises(Rejected):
+        text(refused)

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import os
 import sys
 import traceback
@@ -15,6 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from agentos import __version__
+from agentos.console.screen import json_text, open_screens
+from agentos.console.visible import one_line
 from agentos.errors import AgentosError, Exit
 from agentos.redact import redact
 from agentos.settings import Rejected, variable_of, yes_no
@@ -74,7 +75,9 @@ class LazyGroup(click.Group):
 
 
 @click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup,
+    # Our streams show escape sequences; click would drop some of them unseen.
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "color": True},
 )
 @click.option(
     "--home",
@@ -96,9 +99,7 @@ def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> 
 
 def run(arguments: list[str]) -> int:
     """Carry out a command; every error ends here, as one line and an exit code, and as JSON if asked for."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    open_screens(os.environ)
     code: int = Exit.OK
     error: str | None = None
     try:
@@ -111,15 +112,15 @@ def run(arguments: list[str]) -> int:
         code, error = Exit.USAGE, exc.format_message()
     except AgentosError as exc:
         code, error = exc.exit_code, redact(str(exc))
-        click.echo(f"agentos: {error}", err=True)
+        _complain(error)
     except (click.Abort, KeyboardInterrupt):
         code, error = Exit.INTERRUPTED, "interrupted"
-        click.echo(f"agentos: {error}", err=True)
+        _complain(error)
     except BrokenPipeError:
         _silence_output()
     except Exception as exc:  # noqa: BLE001 - the boundary
         code, error = Exit.FAILED, _unexpected(exc)
-        click.echo(f"agentos: {error}", err=True)
+        _complain(error)
     if error is not None and _wants_json(arguments, os.environ):
         _print_error(error, code)
     return code
@@ -138,10 +139,14 @@ def _wants_json(arguments: Sequence[str], environment: Mapping[str, str]) -> boo
     return False
 
 
+def _complain(message: str) -> None:
+    click.echo(f"agentos: {one_line(message)}", err=True, color=True)
+
+
 def _print_error(message: str, code: int) -> None:
     told = {"error": {"message": message, "exit_code": int(code)}}
     try:
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        click.echo(json_text(told))
     except BrokenPipeError:
         _silence_output()
 
@@ -166,5 +171,5 @@ def _unexpected(exc: Exception) -> str:
         home.tree.write(path, text, mode=PRIVATE_FILE)
         where = str(path)
     except (AgentosError, OSError):
-        click.echo(text, err=True)
+        click.echo(text, err=True, color=True)
     return f"unexpected {type(exc).__name__}: {redact(str(exc))}. This is a bug; details are in {where}."

@@ -1,9 +1,11 @@
 """`agentos config`: every setting with its value and who set it."""
 
-import json
 from dataclasses import asdict
 
 import click
+
+from agentos.console.screen import json_text
+from agentos.console.visible import one_line
 
 
 @click.command("config")
@@ -21,16 +23,16 @@ def config(*, as_json: bool) -> None:
             name: {"value": value, "origin": sources[name].origin.value, "where": sources[name].name or None}
             for name, value in values.items()
         }
-        click.echo(json.dumps(data, indent=2, default=str))
+        click.echo(json_text(data))
         return
     width = max(map(len, values))
     for name, value in values.items():
         source = sources[name]
         where = f"{source.origin.value}: {source.name}" if source.name else source.origin.value
-        click.echo(f"{name:<{width}}  {'-' if value is None else value!s:<20}  {where}")
+        click.echo(one_line(f"{name:<{width}}  {'-' if value is None else value!s:<20}  {where}"))
     click.echo()
     click.echo(f"project  {project.worktree}")
     click.echo(f"home     {project.home.path}")
     for key in project.config.keys:
-        click.echo(f"key      {key.id} ({key.provider}, from {key.env or key.file})")
+        click.echo(one_line(f"key      {key.id} ({key.provider}, from {key.env or key.file})"))
     click.echo(f"Each setting is also a variable, such as {variable_of('max_iterations')}.")

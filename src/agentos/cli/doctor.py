@@ -1,6 +1,5 @@
 """`agentos doctor`: what is set up, what is missing, and what to type next."""
 
-import json
 import os
 import shutil
 import textwrap
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from agentos.console.screen import Line, Paint, json_text, show
 
 if TYPE_CHECKING:
     from agentos.health import Check
@@ -42,12 +43,12 @@ def doctor(*, live: bool, as_json: bool) -> int:
     code = exit_code(checks)
     if as_json:
         told = [_as_dict(check) for check in checks]
-        click.echo(json.dumps({"exit_code": int(code), "checks": told}, indent=2, ensure_ascii=False))
+        click.echo(json_text({"exit_code": int(code), "checks": told}))
         return code
     # Colour where the stream is a terminal, unless a variable says otherwise.
     colour = False if environment.get("NO_COLOR") else True if environment.get("FORCE_COLOR") else None
     for line in _lines(checks, min(shutil.get_terminal_size().columns, MAX_WIDTH)):
-        click.echo(line, color=colour)
+        show(*line, colour=colour)
     _say_next(checks, live=live)
     return code
 
@@ -62,27 +63,27 @@ def _as_dict(check: "Check") -> dict[str, str | None]:
     }
 
 
-def _lines(checks: Sequence["Check"], width: int) -> list[str]:
+def _lines(checks: Sequence["Check"], width: int) -> list[Line]:
     from agentos.console.prefixer import one_line  # noqa: PLC0415
 
-    lines: list[str] = []
+    lines: list[Line] = []
     section = ""
     for check in checks:
         if check.section != section:
             section = check.section
-            lines += [*([""] if lines else []), click.style(section, bold=True)]
+            lines += [*([("",)] if lines else []), (Paint(section, bold=True),)]
         state = check.state.value
-        mark = click.style(f"{WORDS[state]:<7}", fg=COLOURS[state])
+        mark = Paint(f"{WORDS[state]:<7}", fg=COLOURS[state])
         name = f"{one_line(check.name):<{NAME_WIDTH}}"
         indent = " " * (NAME_WIDTH + 12)
         first, *rest = textwrap.wrap(
             one_line(check.text), max(20, width - len(indent)), break_long_words=False, break_on_hyphens=False
         ) or [""]
-        lines.append(f"  {mark}  {name} {first}".rstrip())
-        lines += [f"{indent}{line}" for line in rest]
+        lines.append(("  ", mark, f"  {name} {first}".rstrip()))
+        lines += [(f"{indent}{line}",) for line in rest]
         # What to type is never broken, so that it can be copied.
         lines += [
-            f"{indent}{'-> ' if not at else '   '}{one_line(line)}"
+            (f"{indent}{'-> ' if not at else '   '}{one_line(line)}",)
             for at, line in enumerate(check.fix.splitlines())
         ]
     return lines

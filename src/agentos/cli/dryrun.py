@@ -1,6 +1,5 @@
 """`--dry-run`: shows what a run would do. No call, no write, no LangGraph."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -8,6 +7,8 @@ import click
 
 from agentos.cli.order import MOCK_MODELS
 from agentos.cli.project import Project
+from agentos.console.screen import json_text
+from agentos.console.visible import one_line
 from agentos.coordinator.estimate import Estimate, estimate
 from agentos.coordinator.plan import Entry, Step
 from agentos.errors import Exit
@@ -59,17 +60,18 @@ def show_plan(
             "cost_basis": cost.basis,
             "cost_based_on": cost.based_on,
         }
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        click.echo(json_text(data))
         return Exit.OK
-    click.echo(source)
+    click.echo(one_line(source))
     if moved is not None:
-        click.echo(moved)
+        click.echo(one_line(moved))
     if not entries:
         click.echo("Nothing pending.")
         return Exit.OK
     width = max(len(entry.item.label) for entry in entries)
     for entry in entries:
-        click.echo(f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}")
+        told = f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}"
+        click.echo(one_line(told))
     counts = Counter(entry.step for entry in entries)
     told = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
     click.echo(f"\n{counted(len(entries), 'item')}: {told}; {settings.parallel} at once.")

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
-import click
-
 from agentos.cli.project import Project, program
 from agentos.config import Config, Origin
 from agentos.console.console import Console
 from agentos.console.fitting import columns, cut, cut_middle, cut_start, label_room, listed, padded
-from agentos.console.prefixer import one_line
+from agentos.console.screen import Line, Paint
+from agentos.console.visible import one_line
 from agentos.errors import Exit
 from agentos.model import Status, counted
 from agentos.money import shown
@@ -53,15 +52,15 @@ def show_summary(summary: Summary, project: Project, console: Console, *, ids: t
     """Print the end of a run; `ids` are the items that were named for it."""
     width = console.width
 
-    def line(text: str = "") -> None:
-        console.print(text if console.colour else click.unstyle(text))
+    def line(*parts: str | Paint) -> None:
+        console.print(*parts)
 
     line()
     line(f"Run {summary.run_id}: {summary.wall_seconds:.1f} s{_cost(summary)}")
     line(summary.told() or "nothing pending")
     rows = _shown(summary)
-    for text in row_lines(rows, width=width):
-        line(text)
+    for parts in row_lines(rows, width=width):
+        line(*parts)
     hidden = len(summary.items) - len(rows)
     if hidden > 0:
         line(f"  and {hidden} more in summary.md")
@@ -85,7 +84,7 @@ def show_summary(summary: Summary, project: Project, console: Console, *, ids: t
             line(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {exc.strerror}")
 
 
-def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[str]:
+def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[Line]:
     """A line an item, in columns; where room is short, label and result are shortened, never the rest."""
     told = [
         (
@@ -100,14 +99,13 @@ def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[str]:
     )
     others = 2 + 2 + status_room + 2 + reviews_room + 2 + time_room + 2
     for_label = label_room((row.label for row in rows), width=width, others=others + _RESULT)
-    lines: list[str] = []
+    lines: list[Line] = []
     for row, (status, reviews, seconds) in zip(rows, told, strict=True):
-        coloured = click.style(f"{status:<{status_room}}", fg=COLOURS.get(row.status))
+        coloured = Paint(f"{status:<{status_room}}", fg=COLOURS.get(row.status))
         label = padded(cut_middle(row.label, for_label), for_label)
-        head = f"  {label}  {coloured}  {reviews:<{reviews_room}}  {seconds:>{time_room}}"
-        lines.append(
-            f"{head}  {_result(row, None if width is None else width - others - for_label)}".rstrip()
-        )
+        result = _result(row, None if width is None else width - others - for_label)
+        rest = f"  {reviews:<{reviews_room}}  {seconds:>{time_room}}  {result}".rstrip()
+        lines.append((f"  {label}  ", coloured, rest))
     return lines
 
 

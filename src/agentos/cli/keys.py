@@ -1,11 +1,13 @@
 """`agentos keys`: the pool of keys by their ids, their limits and their health."""
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import click
+
+from agentos.console.screen import json_text
+from agentos.console.visible import one_line
 
 
 @click.group("keys", invoke_without_command=True)
@@ -41,7 +43,7 @@ def _show(*, as_json: bool) -> None:
 
     rows = _rows(open_project())
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        click.echo(json_text(rows))
         return
     if not rows:
         click.echo("No keys. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or add [[keys]].")
@@ -53,7 +55,7 @@ def _show(*, as_json: bool) -> None:
         state = row["state"] + (f" for {row['seconds_left']:.0f} s" if row["seconds_left"] else "")
         told = f" ({row['reason']})" if row["reason"] else ""
         named = f"{row['id']:<{width}}  {row['provider']:<10}"
-        click.echo(f"{named} {state}{told}; {limits}{group}; from {row['source']}")
+        click.echo(one_line(f"{named} {state}{told}; {limits}{group}; from {row['source']}"))
 
 
 def _problem(reference: Any, environment: Mapping[str, str]) -> str | None:

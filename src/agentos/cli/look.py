@@ -1,6 +1,5 @@
 """`agentos status` and `agentos logs`: look at runs, also from another terminal while one is going on."""
 
-import json
 import os
 import time
 from collections.abc import Container, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentos.cli import completion
+from agentos.console.screen import json_text
 
 if TYPE_CHECKING:
     from agentos.store.records import Progress, Records
@@ -70,7 +70,7 @@ def status(*, as_json: bool) -> None:
             "notes": notes,
             "unfiled": unfiled,
         }
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        click.echo(json_text(data))
         return
     if latest is None and not progress and not unfiled and not notes:
         click.echo("Nothing was run here yet. Try 'agentos lld --all --mock --dry-run'.")
@@ -81,7 +81,7 @@ def status(*, as_json: bool) -> None:
     width = max([16, *(len(one["label"]) for one in items.values())])
     for one in items.values():
         told = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
-        click.echo(told.rstrip())
+        click.echo(one_line(told.rstrip()))
     for path in live:
         if path != latest:
             click.echo(f"Also at work: {path.name}")
@@ -107,7 +107,7 @@ def _show_open(
         told = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
         told += f"; {one_line(row.error)}" if row.error else ""
         told += " (mock)" if mock else ""
-        click.echo(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}")
+        click.echo(one_line(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {told}"))
     if unfiled:
         click.echo("Not filed:")
     for one in unfiled:

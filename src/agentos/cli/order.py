@@ -1,14 +1,16 @@
 """What a workflow command asks for, checked: settings, where items come from, models, budget."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from agentos.cli.project import Project
 from agentos.config import Config, Origin
+from agentos.console.visible import one_line
 from agentos.errors import ConfigError, UsageError
 from agentos.llm.providers import check_provider
 from agentos.model import Item, check_distinct
@@ -68,7 +70,7 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
     """Check what was asked for and list its items."""
     settings = _checked(project, ids)
     flow = workflow(name)
-    context = read_context(project.worktree, settings.context)
+    context = _context(project, settings)
     github, untokened = _github(project, flow, settings)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
@@ -90,6 +92,32 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
             err=True,
         )
     return order
+
+
+def _context(project: Project, settings: Settings) -> Mapping[str, str]:
+    """Read the files for the drafter; those that the repo names itself only where git tracks them."""
+    source = project.config.sources["context"]
+    if source.origin is not Origin.REPO or not settings.context:
+        return read_context(project.worktree, settings.context)
+    from agentos.tracked import tracked  # noqa: PLC0415
+
+    known = tracked(project.worktree, settings.context, project.config.environment)
+    if known is None:
+        _warn(f"{source.name} is ignored: git cannot say which files it tracks. Use --context to name files.")
+        return {}
+    paths = [path for path in settings.context if _covers(path, known)]
+    for path in settings.context:
+        if path not in paths:
+            _warn(f"{source.name} names {path}, which git does not track; ignored.")
+    return read_context(project.worktree, paths, only=known)
+
+
+def _covers(path: Path, known: Iterable[str]) -> bool:
+    return any(Path(one).is_relative_to(path) for one in known)
+
+
+def _warn(line: str) -> None:
+    click.echo(f"agentos: warning: {one_line(line)}", err=True)
 
 
 def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
@@ -145,12 +173,9 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
         from agentos.github.client import STALE_SECONDS, GitHub  # noqa: PLC0415 - an HTTP client
         from agentos.github.exchange import ANSWER_SECONDS  # noqa: PLC0415
 
-        def tell(line: str) -> None:
-            click.echo(f"agentos: {line}", err=True)
-
         within = _shortest(environment)
         limit, stale = min(ANSWER_SECONDS, within), min(STALE_SECONDS, within)
-        return GitHub(repository, token, limit=limit, stale=stale, tell=tell), None
+        return GitHub(repository, token, limit=limit, stale=stale, tell=_tell), None
     why = "--source github" if wanted else "--file"
     if repository is None:
         if wanted or asked_to_file:
@@ -173,6 +198,10 @@ def _shortest(environment: Mapping[str, str]) -> float:
         return duration(text) if text else math.inf
     except Rejected as exc:
         raise ConfigError(f"AGENTOS_GITHUB_SECONDS is {text!r}: {exc}.") from None
+
+
+def _tell(line: str) -> None:
+    click.echo(f"agentos: {one_line(line)}", err=True)
 
 
 def models_of(settings: Settings, config: Config) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from agentos.config import Config, load_config
+from agentos.config import Config, check_folders, load_config
+from agentos.console.visible import one_line
 from agentos.process import hide_memory
 from agentos.project import check_owner, find_worktree
 from agentos.secret import know
@@ -54,9 +55,10 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> tuple[Path, Config,
     hide_memory()
     know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
     for warning in config.warnings:
-        click.echo(f"agentos: warning: {warning}", err=True)
+        click.echo(f"agentos: warning: {one_line(warning)}", err=True)
     home = find_home(worktree, config.environment)
     check_owner(worktree, home.path, safe=config.settings.safe_directories, environment=config.environment)
+    check_folders(config, worktree, home.path)
     return worktree, config, home
 
 

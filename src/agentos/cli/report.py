@@ -1,11 +1,12 @@
 """`agentos report`: the page of a run, written, opened, or as data."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from agentos.console.screen import json_text
 
 if TYPE_CHECKING:
     from agentos.config import Config
@@ -33,7 +34,7 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
         history=history_of(run),
     )
     if as_json:
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        click.echo(json_text(data))
         return
     project.home.create()
     write_report(run, data)

@@ -1,7 +1,6 @@
 """From flags to a finished run: settings, items, plan, coordinator, summary, exit code."""
 
 import contextlib
-import json
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -130,6 +129,7 @@ def _supervised_run(
     from agentos.cli.ending import show_summary  # noqa: PLC0415
     from agentos.console.console import Console  # noqa: PLC0415
     from agentos.console.outlet import Outlet  # noqa: PLC0415
+    from agentos.console.screen import json_text  # noqa: PLC0415
     from agentos.coordinator.accounts import Accounts  # noqa: PLC0415
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
@@ -141,11 +141,10 @@ def _supervised_run(
     config = _run_config(order, models, order.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
     _check_keys(ring, models)
-    for sentence in ring.unusable:
-        click.echo(f"agentos: warning: {sentence} It is left out.", err=True)
     refuse_known(order.context)
     refuse_every = _refuse_every(environment)
     home = project.home.create()
+    _name_repo_settings(project)
     with ExitStack() as stack:
         records = stack.enter_context(Records(home.records, mock=order.mock))
         folder = create_run(home)
@@ -233,9 +232,19 @@ def _supervised_run(
         trace.close(exit_code=summary.exit_code, totals=summary.totals)
         _write_report(folder.path, project, console)
     if settings.json:
-        Outlet(sys.stdout).write(json.dumps(summary.as_dict(), indent=2, ensure_ascii=False) + "\n")
+        Outlet(sys.stdout).write(json_text(summary.as_dict()) + "\n")
     show_summary(summary, project, console, ids=order.ids)
     return summary.exit_code
+
+
+def _name_repo_settings(project: Project) -> None:
+    """Say what the repo's own files set, once for each content of theirs."""
+    from agentos.store.notices import first_time  # noqa: PLC0415
+
+    files = project.config.repo
+    if files and first_time(project.home, (file.digest for file in files)):
+        for file in files:
+            click.echo(f"agentos: {file}; 'agentos config' shows the values.", err=True)
 
 
 def _check_keys(ring: "KeyRing", models: Mapping[str, str]) -> None:
@@ -248,6 +257,8 @@ def _check_keys(ring: "KeyRing", models: Mapping[str, str]) -> None:
                 f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
                 "'agentos doctor' shows what is there."
             )
+    for sentence in ring.unusable:
+        click.echo(f"agentos: warning: {sentence} It is left out.", err=True)
 
 
 def _write_report(run: Path, project: Project, console: "Console") -> None:

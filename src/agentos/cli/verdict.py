@@ -1,10 +1,11 @@
 """`agentos verdict`: reads review documents strictly and prints what they say."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from agentos.console.screen import json_text
 
 MAX_DOCUMENT_BYTES = 50_000_000
 
@@ -35,7 +36,7 @@ def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
             readings.append(Reading.unreadable(f"{path.name} is not UTF-8 text"))
     if as_json:
         found = [reading.as_dict() for reading in readings]
-        click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=2, ensure_ascii=False))
+        click.echo(json_text(found[0] if len(found) == 1 else found))
     else:
         for path, reading in zip(files, readings, strict=True):
             _show(path, reading, named=len(files) > 1)

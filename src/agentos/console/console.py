@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.console.outlet import Outlet
-from agentos.console.prefixer import one_line
+from agentos.console.outlet import Canvas, Outlet
+from agentos.console.screen import Paint, obeys_commands
+from agentos.console.visible import one_line
 from agentos.store.runfolder import run_tree
 
 if TYPE_CHECKING:
@@ -49,16 +50,17 @@ class Console:
         self, *, how: str, json: bool, environment: Mapping[str, str], interrupt: int | None = None
     ) -> None:
         self._how = how
-        self._actions = environment.get("GITHUB_ACTIONS") == "true"
-        self._main = Outlet(sys.stderr if json else sys.stdout, interrupt)
-        self._errors = self._main if json else Outlet(sys.stderr, interrupt)
+        self._actions = obeys_commands(environment)
+        main = sys.stderr if json else sys.stdout
+        self._main = Outlet(main, interrupt, commands=self._actions)
+        self._errors = self._main if json else Outlet(sys.stderr, interrupt, commands=self._actions)
         self.colour = colour_wanted(environment, terminal=self._main.isatty())
         self._footer: Footer | None = None
         plain = environment.get("TERM") == "dumb" or environment.get("CI")
         if how != "quiet" and self._main.isatty() and not plain:
             from agentos.console import footer  # noqa: PLC0415 - rich, for terminals only
 
-            self._footer = footer.Footer(self._main, colour=self.colour)
+            self._footer = footer.Footer(Canvas(main, interrupt), colour=self.colour)
 
     @property
     def live(self) -> bool:
@@ -82,14 +84,14 @@ class Console:
         except FileNotFoundError:
             return
         if self._actions:
-            self._write([f"::group::{label}"], self._main)
+            self._main.command("group", label)
         with os.fdopen(descriptor, encoding="utf-8", errors="backslashreplace") as file:
             while block := file.readlines(65_536):
                 # The log's lines start with time and stream, which the console's do not show.
                 lines = [line.rstrip("\n").split(" ", 2) for line in block]
                 self._write([f"[{label}] {text}" for _, stream, text in lines if stream != "run"], self._main)
         if self._actions:
-            self._write(["::endgroup::"], self._main)
+            self._main.command("endgroup")
 
     def say(self, line: str) -> None:
         if self._how != "quiet":
@@ -99,9 +101,9 @@ class Console:
         """Say what must be seen, however quiet it should be."""
         self._write([f"[{COORDINATOR}] {one_line(line)}"], self._errors)
 
-    def print(self, line: str) -> None:
-        """Print a line as it is, once the run is over."""
-        self._main.write(line + "\n")
+    def print(self, *line: str | Paint) -> None:
+        """Print a line without a prefix, once the run is over."""
+        self._main.paint(line, colour=self.colour)
 
     def show(self, view: View) -> None:
         if self._footer is not None:

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from agentos.console.fitting import columns, cut, cut_middle, label_room
+from agentos.console.visible import one_line
 
 if TYPE_CHECKING:
     from agentos.console.console import View
-    from agentos.console.outlet import Outlet
+    from agentos.console.outlet import Canvas
 
 LABEL_COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue")
 STATUS_COLOURS = {
@@ -46,7 +47,7 @@ def clock(seconds: float) -> str:
 class Footer:
     """Draws below the lines; the caller says when."""
 
-    def __init__(self, outlet: "Outlet", *, colour: bool) -> None:
+    def __init__(self, outlet: "Canvas", *, colour: bool) -> None:
         self._outlet = outlet
         self._widths: list[int] = []  # of the lines drawn last
         self._columns = 0  # of the terminal they were drawn on
@@ -65,7 +66,7 @@ class Footer:
     def lines(self, lines: Iterable[str]) -> None:
         text = Text()
         for number, line in enumerate(lines):
-            label, bracket, rest = line.partition("] ")
+            label, bracket, rest = one_line(line).partition("] ")
             text.append("\n" if number else "")
             text.append(label + bracket, style=label_style(label[1:]))
             text.append(rest)
@@ -118,7 +119,7 @@ def draw(view: "View", *, width: int, height: int) -> Group:
     shown = view.running[:room]
     told = [
         (
-            cut(doing.node or "starting", _NODE),
+            cut(one_line(doing.node) or "starting", _NODE),
             f"round {doing.round}" if doing.round else "",
             clock(doing.seconds),
         )
@@ -130,10 +131,10 @@ def draw(view: "View", *, width: int, height: int) -> Group:
     for_detail = max(1, width - for_label - _GAP - others)
     for doing, texts in zip(shown, told, strict=True):
         label = Text(cut_middle(doing.label, for_label), style=label_style(doing.label))
-        rows.add_row(label, *texts, Text(cut(doing.detail, for_detail), style="dim"))
+        rows.add_row(label, *texts, Text(cut(one_line(doing.detail), for_detail), style="dim"))
     parts: list[Table | Text] = [head, rows]
     if len(view.running) > room:
         parts.append(Text(f"and {len(view.running) - room} more", style="dim"))
     if view.notice:
-        parts.append(Text(view.notice, style="yellow", no_wrap=True, overflow="ellipsis"))
+        parts.append(Text(one_line(view.notice), style="yellow", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)

@@ -9,6 +9,8 @@ import select
 import stat
 from typing import TextIO
 
+from agentos.console.screen import Line, painted
+from agentos.console.visible import LineGuard, one_line
 from agentos.redact import redact
 
 PATIENCE_MS = 500  # for a reader, once a stop is asked for
@@ -20,8 +22,9 @@ class Outlet:
 
     encoding = "utf-8"
 
-    def __init__(self, stream: TextIO, interrupt: int | None = None) -> None:
+    def __init__(self, stream: TextIO, interrupt: int | None = None, *, commands: bool = False) -> None:
         self._stream = stream
+        self._guard = LineGuard(commands=commands)
         self._descriptor = stream.fileno()
         self._interrupt = interrupt  # readable when a stop is asked for
         self._plain_file = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
@@ -37,6 +40,18 @@ class Outlet:
         """Everything is written at once."""
 
     def write(self, text: str) -> int:
+        """Write a text whose control characters are shown, as on a screen."""
+        self._send(self._guard(text))
+        return len(text)
+
+    def paint(self, line: Line, *, colour: bool) -> None:
+        self._send(painted((*line, "\n"), self._guard, colour=colour))
+
+    def command(self, name: str, value: str = "") -> None:
+        """Give GitHub Actions a command of ours."""
+        self._send(f"::{name}::{one_line(value).replace('%', '%25')}\n")
+
+    def _send(self, text: str) -> None:
         view = memoryview(redact(text).encode("utf-8", errors="backslashreplace"))
         while view and self._ready():
             try:
@@ -46,7 +61,6 @@ class Outlet:
             except OSError:
                 self._give_up()
                 break
-        return len(text)
 
     def _ready(self) -> bool:
         if self._plain_file:
@@ -69,3 +83,11 @@ class Outlet:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._descriptor)
         os.close(null)
+
+
+class Canvas(Outlet):
+    """The same for what draws: its control sequences are its own, and its texts are visible already."""
+
+    def write(self, text: str) -> int:
+        self._send(text)
+        return len(text)

@@ -1,31 +1,14 @@
 """Turns the raw bytes of a worker's stream into whole, harmless lines. Pure."""
 
-import re
 from collections.abc import Callable
+
+from agentos.console.visible import one_line, visible
+
+__all__ = ["KEPT_BACK_BYTES", "MAX_LINE_BYTES", "OutputPrefixer", "one_line", "visible"]
 
 MAX_LINE_BYTES = 16_384  # a longer line is shown in pieces
 KEPT_BACK_BYTES = 4_096  # of such a line, until more comes: no secret is longer, however it is written
 _CONTINUATION = 0b1100_0000
-
-# C0 but tab, DEL, C1, bidirectional controls, invisible separators: shown, never obeyed.
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
-)
-
-
-def visible(text: str) -> str:
-    """Make control characters readable instead of effective."""
-    return _CONTROL.sub(_shown, text)
-
-
-def one_line(text: str) -> str:
-    """The same for a text that must stay one line, such as an error from anywhere."""
-    return visible("\\n".join(text.splitlines()))
-
-
-def _shown(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class OutputPrefixer:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from agentos.console.visible import visible
 from agentos.errors import Exit
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
@@ -173,9 +174,9 @@ def as_markdown(summary: Summary) -> str:
     for row in summary.items:
         told = row.output or row.error or row.reason or ""
         lines.append(
-            f"| {row.label} | {row.status.value} | {row.verdict or '-'} | {row.reviews} | {row.seconds:.1f} "
-            f"| {row.waited_seconds:.1f} | {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} "
-            f"| {_cell(told)} |"
+            f"| {row.label} | {row.status.value} | {_cell(row.verdict or '-')} | {row.reviews} "
+            f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
+            f"| {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} | {_cell(told)} |"
         )
     if summary.overlaps:
         lines += ["", "## Overlaps", "", "Designs that change the same files; decide which goes first.", ""]
@@ -191,4 +192,4 @@ def _usd(cost: float | None) -> str:
 
 def _cell(text: str) -> str:
     # Text of a model or a user must not become Markdown or HTML of the page it is shown on.
-    return _MARKUP.sub(r"\\\1", " ".join(text.split())[:300]).replace("<", "&lt;")
+    return _MARKUP.sub(r"\\\1", visible(" ".join(text.split()))[:300]).replace("<", "&lt;")

@@ -6,7 +6,7 @@ A file that looks like a secret is refused in either case: passed by in silence,
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -74,13 +74,20 @@ class _Found:
         return _shown(self.path)
 
 
-def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
-    """Read the files and folders named, in that order; anything that cannot be given is a UsageError."""
+def read_context(
+    worktree: Path, paths: Sequence[Path], *, only: Container[str] | None = None
+) -> dict[str, str]:
+    """Read the files and folders named, in that order; anything that cannot be given is a UsageError.
+
+    `only` are the files that may be given at all, by their place in the worktree; None is any.
+    """
     texts: dict[str, str] = {}
     tree = worktree_tree(worktree)
     for path in paths:
         empty = True
         for found in _files(tree, path):
+            if only is not None and found.path.as_posix() not in only:
+                continue
             if found.name not in texts:
                 text = _text(tree, found)
                 if text is None:
@@ -88,7 +95,7 @@ def read_context(worktree: Path, paths: Sequence[Path]) -> dict[str, str]:
                 texts[found.name] = text
                 _refuse_too_much(texts)
             empty = False
-        if empty:
+        if empty and only is None:
             raise UsageError(f"--context {_shown(path)}: there is no text file in this folder.")
     return texts
 

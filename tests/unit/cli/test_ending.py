@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from agentos.cli.app import agentos
@@ -203,7 +202,7 @@ def test_rows_with_long_labels_show_status_reviews_time_and_some_of_the_result(w
         row(2, Status.NEEDS_REVISION, reviews=5, seconds=1234.5, error="the review asks for the same again"),
         row(3, Status.SKIPPED, label="ISSUE-" + "x" * 62, reason="approved before"),
     ]
-    lines = [click.unstyle(line) for line in row_lines(rows, width=width)]
+    lines = ["".join(map(str, line)) for line in row_lines(rows, width=width)]
     assert max(map(len, lines)) <= width
     assert len(lines[0].split()[0]) <= width // 3
     assert "approved        2 reviews    12.3 s  …" in lines[0]
@@ -216,7 +215,7 @@ def test_rows_are_whole_where_nothing_limits_them() -> None:
     rows = [row(1, Status.APPROVED, label=LONG, reviews=1, seconds=1.0, output=f"issues/active/{LONG}.md")]
     for width in (None, 200):
         [line] = row_lines(rows, width=width)
-        assert click.unstyle(line) == f"  {LONG}  approved  1 review  1.0 s  issues/active/{LONG}.md"
+        assert "".join(map(str, line)) == f"  {LONG}  approved  1 review  1.0 s  issues/active/{LONG}.md"
     assert row_lines([], width=80) == []
 
 

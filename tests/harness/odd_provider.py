@@ -1,0 +1,103 @@
+"""A provider over HTTP whose answers a test makes odd: usage, headers, fields, errors, as raw as it likes."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from agentos.simulator.responder import DefaultResponder, review
+from harness.project import Project, Result
+
+SECRET = "odd-provider-secret"
+
+
+@dataclass(kw_only=True)
+class OddAnswer:
+    """What goes out; the body may be anything, also what is no JSON."""
+
+    body: Any
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class OddProvider:
+    """Answers as an honest one does, then lets the test spoil it."""
+
+    url: str = ""
+    spoil: Callable[[str, OddAnswer], None] | None = None  # gets the prompt and the answer to change
+    calls: int = 0
+    _default: DefaultResponder = field(default_factory=DefaultResponder)
+
+    def answer(self, asked: dict[str, Any]) -> OddAnswer:
+        self.calls += 1
+        system, prompt = (message["content"] for message in asked["messages"])
+        structured = "response_format" in asked
+        text = (
+            json.dumps(review(asked["model"], "APPROVED", 1))
+            if structured
+            else self._default(asked["model"], system, prompt, structured)
+        )
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage: dict[str, Any] = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
+        answer = OddAnswer(body={"id": "x", "model": asked["model"], "choices": [choice], "usage": usage})
+        if self.spoil is not None:
+            self.spoil(prompt, answer)
+        return answer
+
+
+@dataclass(kw_only=True)
+class OddBench:
+    """A project whose models are the odd provider's."""
+
+    project: Project
+    provider: OddProvider
+    config: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.config = self.project.outside / "user.toml"
+        self.config.write_text(
+            'drafter = "openai:drafter"\nreviewer = "openai:reviewer"\n'
+            f'[providers.openai]\nbase_url = "{self.provider.url}/v1"\n'
+        )
+
+    def run(self, *args: str | Path, **env: str) -> Result:
+        return self.project.run("--config", self.config, *args, env={"OPENAI_API_KEY": SECRET} | env)
+
+
+@contextmanager
+def running_odd_provider() -> Iterator[OddProvider]:
+    """Serve until the block ends."""
+    provider = OddProvider()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            answer = provider.answer(asked)
+            body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            for name, value in {"content-type": "application/json", **answer.headers}.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        provider.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield provider
+        finally:
+            server.shutdown()
+            thread.join()
