@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from agentos.coordinator.supervisor import Supervisor
     from agentos.report.overlaps import Overlap
     from agentos.report.summary import ItemRow
+    from agentos.store.home import Home
 
 
 def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> int:
@@ -143,8 +144,7 @@ def _supervised_run(
     _check_keys(ring, models)
     refuse_known(order.context)
     refuse_every = _refuse_every(environment)
-    home = project.home.create()
-    _name_repo_settings(project)
+    home = _opened_home(project)
     with ExitStack() as stack:
         records = stack.enter_context(Records(home.records, mock=order.mock))
         folder = create_run(home)
@@ -237,14 +237,15 @@ def _supervised_run(
     return summary.exit_code
 
 
-def _name_repo_settings(project: Project) -> None:
-    """Say what the repo's own files set, once for each content of theirs."""
+def _opened_home(project: Project) -> "Home":
+    """Make the home, and say what the repo's own files set, once for each content of theirs."""
     from agentos.store.notices import first_time  # noqa: PLC0415
 
-    files = project.config.repo
-    if files and first_time(project.home, (file.digest for file in files)):
+    home, files = project.home.create(), project.config.repo
+    if files and first_time(home, (file.digest for file in files)):
         for file in files:
             click.echo(f"agentos: {file}; 'agentos config' shows the values.", err=True)
+    return home
 
 
 def _check_keys(ring: "KeyRing", models: Mapping[str, str]) -> None:
