@@ -15,10 +15,12 @@ from agentos.llm.provider import ErrorClass
 from agentos.llm.providers import COMMAND_PROVIDERS
 from agentos.secret import Secret, read_secret
 from agentos.store.keyhealth import HealthFile
+from agentos.store.tree import read_named
 from agentos.wire import Leased, LeaseWanted, Settled
 
 _USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
+MAX_KEY_BYTES = 100_000  # of a file that holds one
 SAVE_SECONDS = 1.0  # how long what was learnt may go unsaved
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
 
@@ -120,7 +122,7 @@ def read_key(reference: KeyReference, environment: Mapping[str, str]) -> Secret:
         return read_secret(reference.id, found, where=f"Key {reference.id!r}: the variable {reference.env}")
     assert reference.file is not None
     try:
-        found = Path(reference.file).expanduser().read_text("utf-8-sig")
+        found = read_named(Path(reference.file).expanduser(), MAX_KEY_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         # Not from the error: it holds what was read.
         raise ConfigError(f"Key {reference.id!r}: the file {reference.file} cannot be read.") from None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from agentos.errors import ItemFailed, StorageError
+from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, Stamped, split, without_stamps
 from agentos.store.lineage import Lineage
 from agentos.store.tree import Tree, unfinished, worktree_tree
@@ -51,7 +51,9 @@ def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> F
         text = tree.text(path, MAX_DOCUMENT_BYTES)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError) as exc:
+        if not tree.exists(path):
+            raise UsageError(f"{path} cannot be looked at: {getattr(exc, 'strerror', exc)}.") from exc
         return Found(path=str(path), author=Author.FOREIGN, stamp=None, text=None)
     taken = split(text)
     author = _author(taken, label, lineage)
