@@ -7,16 +7,19 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import count
+from typing import Any
 
 import pytest
 
-from agentos.errors import ListingError, UsageError
-from agentos.github import FilingRefused, FilingUncertain
+from agentos.errors import AgentosError, ListingError, UsageError
+from agentos.github import FilingRefused, FilingUncertain, client
 from agentos.github.client import Access, GitHub
 from agentos.github.repository import Repository
 from agentos.secret import Secret
 from harness import github as fakegithub
 from harness.github import FakeGitHub, refusal, running_fakegithub, secondary_limit
+from harness.processes import wait_until
 
 
 @pytest.fixture
@@ -41,15 +44,11 @@ def connect(
     *,
     token: str = fakegithub.TOKEN,
     name: str = fakegithub.REPOSITORY,
-    timeout: float = 20.0,
+    **how: Any,
 ) -> GitHub:
     repository = Repository(full_name=name, api_url=fake.url)
-    return GitHub(
-        repository,
-        Secret("github-token", token),
-        timeout=timeout,
-        sleep=(slept if slept is not None else []).append,
-    )
+    given = Secret("github-token", token)
+    return GitHub(repository, given, sleep=(slept if slept is not None else []).append, **how)
 
 
 def an_hour_ago() -> datetime:
@@ -385,6 +384,97 @@ def test_the_token_never_goes_to_another_server(
             thief.shutdown()
             thread.join()
     assert asked == []
+
+
+# An answer has an end, and so has a list.
+
+
+@pytest.mark.parametrize("fault", [fakegithub.DRIP_HEAD, fakegithub.DRIP_BODY, fakegithub.HANG])
+def test_an_answer_is_whole_in_time_or_none(fake: FakeGitHub, fault: fakegithub.Fault) -> None:
+    fake.next_posts(fault)
+
+    with pytest.raises(FilingUncertain, match=r"within 0\.3 s"):
+        connect(fake, limit=0.3).create("t", "b", ())
+
+    # Nothing of it is left that could still send something.
+    wait_until(lambda: "github" not in {one.name for one in threading.enumerate()}, "the end of its thread")
+
+
+def test_an_error_holds_words_of_ours_alone(fake: FakeGitHub) -> None:
+    fake.next_lists(*[fakegithub.REFUSE_CLOSE] * 3, fakegithub.refusal(422, "no"), fakegithub.HANG)
+    fake.next_posts(fakegithub.CREATE_CLOSE, fakegithub.CREATE_GARBLED, fakegithub.refusal(422, "no"))
+    github = connect(fake, timeout=0.2)
+
+    for _time in range(3):
+        for call in (github.open_issues, lambda: github.create("t", "private words", ())):
+            error: BaseException | None = None
+            try:
+                call()
+            except AgentosError as exc:
+                error = exc
+            while error is not None:
+                assert type(error).__module__.startswith(("agentos.", "json")), error
+                assert fake.token not in repr(error) + repr(vars(error))
+                assert error.__cause__ is None
+                error = None if error.__suppress_context__ else error.__context__
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [("MAX_ROWS", 5), ("MAX_PAGES", 5), ("MAX_LISTING_BYTES", 50), ("LISTING_SECONDS", 50)],
+)
+def test_a_list_that_goes_on_and_on_is_given_up(
+    fake: FakeGitHub, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    fake.endless = lambda page: [{"number": page}]
+    monkeypatch.setattr(client, limit, value)
+    ticks = count(step=9)
+    with pytest.raises(ListingError, match="does not end"):
+        connect(fake, clock=lambda: float(next(ticks))).open_issues()
+    assert fake.count("GET") < 10
+
+
+def test_pages_without_news_are_borne_for_a_while(fake: FakeGitHub) -> None:
+    pages = {1: [{"number": 1}], 3: [{"number": 1}, {"number": 2}]}
+    fake.endless = lambda page: pages.get(page, [])
+    ticks = count(step=3)
+    with pytest.raises(ListingError, match="has brought nothing new for 10 s"):
+        connect(fake, clock=lambda: float(next(ticks))).open_issues()
+    assert fake.count("GET") == 7  # page 3 had news; pages 4 to 7 took 12 s
+
+
+@pytest.mark.parametrize(
+    "link",
+    ['<>; rel="next"', "<http://[x>; rel=next", "next", '<//x/issues>; rel="next"', '<?page=2>; rel="next"'],
+)
+def test_a_link_that_is_none_leads_nowhere(fake: FakeGitHub, github: GitHub, link: str) -> None:
+    fake.next_lists(fakegithub.Fault(status=200, body='[{"number": 1}]', headers={"link": link}))
+
+    if link == "next":
+        assert [one.number for one in github.open_issues()] == [1]
+    else:
+        with pytest.raises(ListingError, match="leads to another server"):
+            github.open_issues()
+    assert fake.count("GET") == 1
+
+
+@pytest.mark.parametrize(
+    ("api", "page", "taken"),
+    [
+        ("https://api.github.com", "https://github.com/acme/widgets/issues/7", True),
+        ("https://api.github.com", "https://github.com.evil.test/acme/widgets/issues/7", False),
+        ("https://api.github.com", "https://github.com@evil.test/acme/widgets/issues/7", False),
+        ("https://ghe.corp.test/api/v3", "https://ghe.corp.test/acme/widgets/issues/7", True),
+        ("https://ghe.corp.test/api/v3", "https://github.com/acme/widgets/issues/7", False),
+        ("https://ghe.corp.test/api/v3", f"https://ghe.corp.test/{'x' * 600}", False),
+    ],
+)
+def test_the_page_of_an_issue_is_on_its_own_server(api: str, page: str, taken: bool) -> None:
+    read = client._read({"number": 7, "html_url": page}, Repository(full_name="acme/widgets", api_url=api))
+
+    assert read is not None
+    assert (read.url == page) is taken
+    assert read.url.endswith("/acme/widgets/issues/7")
 
 
 # One issue.

@@ -104,8 +104,18 @@ def test_a_hook_of_another_repository_does_not_lead_astray(tmp_path: Path) -> No
     assert found.full_name == "acme/here"
 
 
-@pytest.mark.parametrize("api", ["http://127.0.0.1:8000", "https://ghe.example.com/api/v3/"])
-def test_with_another_server_any_remote_with_owner_and_name_counts(tmp_path: Path, api: str) -> None:
+@pytest.mark.parametrize(
+    "api",
+    [
+        *("http://127.0.0.1:8000", "http://localhost:8000/api/v3", "http://[::1]:8000"),
+        *(
+            "https://ghe.example.com/api/v3/",
+            "https://api.ghe.example.com",
+            "https://GHE.example.com./api/v3",
+        ),
+    ],
+)
+def test_the_server_is_on_this_machine_or_that_of_the_remote(tmp_path: Path, api: str) -> None:
     environment = GIT | {"GITHUB_API_URL": api}
 
     found = find_repository(worktree(tmp_path / "a", "git@ghe.example.com:acme/widgets.git"), environment)
@@ -113,6 +123,26 @@ def test_with_another_server_any_remote_with_owner_and_name_counts(tmp_path: Pat
     assert found == Repository(full_name="acme/widgets", api_url=api.rstrip("/"))
     for number, local in enumerate(("/srv/acme/widgets", "file:///acme/widgets", "../acme/widgets")):
         assert find_repository(worktree(tmp_path / str(number), local), environment) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://github.com/acme/widgets", "github.com"),
+        ("git@gitlab.com:acme/widgets.git", "gitlab.com"),
+        ("https://ghe.example.com.evil.test/acme/widgets", "ghe.example.com.evil.test"),
+        ("https://ghe.example.com@evil.test/acme/widgets", "evil.test"),
+        ("https://evilghe.example.com/acme/widgets", "evilghe.example.com"),
+        ("https://api.ssh.ghe.example.com/acme/widgets", "api.ssh.ghe.example.com"),
+    ],
+)
+def test_a_remote_on_another_server_is_an_error_that_names_both(tmp_path: Path, url: str, host: str) -> None:
+    environment = GIT | {"GITHUB_API_URL": "https://ghe.example.com/api/v3"}
+
+    with pytest.raises(ConfigError) as raised:
+        find_repository(worktree(tmp_path, url), environment)
+
+    assert f"origin is on {host}, but GITHUB_API_URL is on ghe.example.com:" in str(raised.value)
 
 
 @pytest.mark.parametrize("api", ["", "https://api.github.com", "https://api.github.com/"])
