@@ -27,8 +27,7 @@ class Connection(H11Protocol):
         # Tell us from the first byte that is not taken, not from 64 KiB on.
         transport.set_write_buffer_limits(high=0)
         self._expect_request()
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -69,10 +68,12 @@ class Connection(H11Protocol):
         self._request = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
     def _make_room(self) -> None:
-        """End the oldest connection that owes a request, so that nobody keeps the others out."""
-        all_of_them = cast("set[Connection]", self.connections)
-        owing = [one for one in all_of_them if one._owes_request]  # noqa: SLF001 - our own kind
-        min(owing, key=lambda one: one._number).transport.abort()  # noqa: SLF001
+        """Where there are too many, end the oldest that owes a request, so that nobody keeps others out."""
+        known = cast("set[Connection]", self.connections)
+        there = [one for one in known if not one.transport.is_closing()]
+        if len(there) > MAX_CONNECTIONS:
+            owing = [one for one in there if one._owes_request]  # noqa: SLF001 - our own kind
+            min(owing, key=lambda one: one._number).transport.abort()  # noqa: SLF001
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
