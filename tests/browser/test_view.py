@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser.made_runs import HOSTILE, make_run
+from harness.processes import wait_until
 
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/\?token=\S+")
 FOREIGN = (
@@ -155,6 +156,54 @@ def test_an_answer_given_by_keyboard_makes_the_next_run_go_on(
     assert "Stop at once." in project.read("docs/lld/active/LLD-43.md")
     expect(page.locator("#side-list li")).to_have_count(1, timeout=PATIENCE)
     clean(shown, address)
+
+
+def test_an_answer_that_comes_second_is_refused_and_the_page_says_so(
+    project: Any, view: View, page_at: Callable[..., Any]
+) -> None:
+    project.issue(43, mock="verdicts=DISCUSS")
+    assert project.lld("43").code == 3
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address, "#/inbox/LLD-43")
+    page.locator("#note").fill("My own words.")
+
+    def somebody_is_first(route: Any) -> None:
+        assert project.run("decide", "43", "--revise", "--note", "Stop at once.").code == 0
+        route.continue_()
+
+    page.route("**/api/inbox/LLD-43", somebody_is_first, times=1)
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#problem")).to_contain_text("LLD-43 is already answered: revise")
+    expect(page.locator("#problem")).to_contain_text("Your answer was not taken")
+    expect(page.locator("#decided-title")).to_have_text("Decided: revise; the next run goes on")
+    expect(page.locator(".v-decided blockquote")).to_have_text("Stop at once.")
+    # Now that it was seen, it can be changed.
+    page.get_by_role("button", name="Change the answer").click()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#decided-title")).to_have_text("Decided: approve; the next run goes on")
+
+
+def test_the_page_that_the_browser_is_started_with_leads_in(
+    project: Any, page_at: Callable[..., Any]
+) -> None:
+    script = project.outside / "browser"
+    script.write_text(
+        '#!/bin/sh\nprintf %s "$1" > "${0%/*}/part"\nmv "${0%/*}/part" "${0%/*}/opened"\n', "utf-8"
+    )
+    script.chmod(0o700)
+    process = project.start("view", "--open", env={"BROWSER": str(script)})
+    opened = project.outside / "opened"
+    wait_until(opened.exists, "the browser")
+    page = page_at().page
+    page.goto(opened.read_text("utf-8"))
+    expect(page.locator("#connection")).to_have_text("live")
+    assert "token" not in page.url
+    assert list(project.tmp.glob("agentos-view-*")) == []
+    page.goto("about:blank")
+    process.signal(signal.SIGINT)
+    result = project.finish(process, timeout=20)
+    assert (result.code, result.err) == (0, "")
 
 
 def test_hostile_text_is_text_everywhere(project: Any, view: View, page_at: Callable[..., Any]) -> None:

@@ -8,7 +8,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_SECONDS = 5.0  # for the first byte of a request, and from then on for the rest of it
-ANSWER_SECONDS = 5.0  # for an answer to be taken
+ANSWER_SECONDS = 5.0  # in which something of an answer must be taken
+MAX_PARTS = 12  # so often; a busy machine may need a minute for a large answer, but not longer
 MAX_CONNECTIONS = 64  # a browser opens six at most
 
 _NUMBERS = itertools.count()
@@ -27,8 +28,7 @@ class Connection(H11Protocol):
         # Tell us from the first byte that is not taken, not from 64 KiB on.
         transport.set_write_buffer_limits(high=0)
         self._expect_request()
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -47,8 +47,7 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        _cancel(self._answer)
-        self._answer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+        self._expect_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -68,11 +67,26 @@ class Connection(H11Protocol):
         _cancel(self._request)
         self._request = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
+    def _expect_reading(self, parts: int = 0) -> None:
+        """Give the other side time to take a part of what is left of an answer."""
+        left = self.transport.get_write_buffer_size()
+
+        def look() -> None:
+            if parts < MAX_PARTS and self.transport.get_write_buffer_size() < left:
+                self._expect_reading(parts + 1)
+            else:
+                self.transport.abort()
+
+        _cancel(self._answer)
+        self._answer = self.loop.call_later(ANSWER_SECONDS, look)
+
     def _make_room(self) -> None:
-        """End the oldest connection that owes a request, so that nobody keeps the others out."""
-        all_of_them = cast("set[Connection]", self.connections)
-        owing = [one for one in all_of_them if one._owes_request]  # noqa: SLF001 - our own kind
-        min(owing, key=lambda one: one._number).transport.abort()  # noqa: SLF001
+        """Where there are too many, end the oldest that owes a request, so that nobody keeps others out."""
+        known = cast("set[Connection]", self.connections)
+        there = [one for one in known if not one.transport.is_closing()]
+        if len(there) > MAX_CONNECTIONS:
+            owing = [one for one in there if one._owes_request]  # noqa: SLF001 - our own kind
+            min(owing, key=lambda one: one._number).transport.abort()  # noqa: SLF001
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

@@ -17,7 +17,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -189,10 +189,13 @@ def _refused(_request: Request, exc: HTTPException) -> Response:
 
 async def _body(request: Request) -> Any:
     data = b""
-    async for block in request.stream():
-        data += block
-        if len(data) > MAX_BODY:
-            raise HTTPException(413, f"At most {MAX_BODY:,} bytes are taken.")
+    try:
+        async for block in request.stream():
+            data += block
+            if len(data) > MAX_BODY:
+                raise HTTPException(413, f"At most {MAX_BODY:,} bytes are taken.")
+    except ClientDisconnect as exc:
+        raise HTTPException(400, "The request is not whole.") from exc
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as exc:
