@@ -271,9 +271,13 @@ def test_a_user_who_wrote_a_key_into_an_issue_gets_it_back_nowhere(lab: Lab) -> 
     result = lab.run("lld", "1", "-v")
     assert result.code == Exit.OK, result
     assert all(KEY not in prompt and TOKEN not in prompt for prompt in lab.echo.prompts)
+    noted = lab.run("revise", "1", "--note", f"Do not use {KEY}.")
+    assert noted.code == Exit.OK, noted
+    revised = lab.run("lld", "1", "-v")
+    assert "Do not use [secret: OPENAI_API_KEY]." in lab.echo.prompts[-1]
     (lab.project.root / "issues/active/1.md").unlink()
     lab.secrets = (KEY, TOKEN)
-    lab.assert_nothing_written(result)
+    lab.assert_nothing_written(result, noted, revised)
 
 
 # Programs that a workflow starts, and what processes show.
