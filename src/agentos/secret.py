@@ -3,7 +3,6 @@
 Making one teaches the process's redactor its value, so that nothing which leaves the process can hold it.
 """
 
-import hmac
 import re
 from collections.abc import Mapping
 from typing import Never
@@ -45,11 +44,7 @@ class Secret:
         raise TypeError(f"The secret {self.name} cannot be copied or stored.")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Secret):
-            return NotImplemented
-        return hmac.compare_digest(
-            self._value.encode("utf-8", "surrogatepass"), other._value.encode("utf-8", "surrogatepass")
-        )
+        return isinstance(other, Secret) and self._value == other._value
 
     def __hash__(self) -> int:
         return hash(self._value)

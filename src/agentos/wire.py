@@ -121,6 +121,14 @@ class LeaseRefused(Message):
     reason: str
 
 
+class Vetted(Message):
+    """Which secret of any worker the texts hold, by its name; none if they hold none."""
+
+    type: Literal["vetted"] = "vetted"
+    number: int
+    secret: str | None = None
+
+
 class Drain(Message):
     """Stop at the next chance; a call in flight is given up."""
 
@@ -158,6 +166,14 @@ class LeaseWanted(Message):
     tokens: int
     prompt_tokens: int = 0  # the part of them that is sent
     role: str = ""
+
+
+class Vet(Message):
+    """Texts of a server, before anything is done with them; a worker knows its own keys alone."""
+
+    type: Literal["vet"] = "vet"
+    number: int
+    texts: tuple[str, ...]
 
 
 class Settled(Message):
@@ -217,9 +233,19 @@ class Ended(Message):
     noted: int | None = None  # the latest of a person's notes that the models were told; None is all
 
 
-ToWorker = Annotated[Job | Leased | LeaseRefused | Drain, Field(discriminator="type")]
+ToWorker = Annotated[Job | Leased | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
 ToCoordinator = Annotated[
-    Hello | NodeStarted | NodeEnded | LeaseWanted | Settled | Waiting | Beat | Audit | PaidBefore | Ended,
+    Hello
+    | NodeStarted
+    | NodeEnded
+    | LeaseWanted
+    | Vet
+    | Settled
+    | Waiting
+    | Beat
+    | Audit
+    | PaidBefore
+    | Ended,
     Field(discriminator="type"),
 ]
 _TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)
@@ -245,8 +271,10 @@ def read_for_worker(frame: bytes) -> ToWorker:
 
 
 def read_for_coordinator(frame: bytes) -> ToCoordinator:
+    message = _validate(_TO_COORDINATOR, frame)
     # Again, for the coordinator knows the secrets of all workers.
-    return _validate(_TO_COORDINATOR, _without_secrets(frame))
+    cleaned = frame if isinstance(message, Vet) else _without_secrets(frame)
+    return message if cleaned is frame else _validate(_TO_COORDINATOR, cleaned)
 
 
 def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
@@ -256,8 +284,8 @@ def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
     try:
         told = json.loads(frame)
         cleaned = redact.clean(told)
-    except (ValueError, RecursionError):
-        return b""  # not a message anyway
+    except RecursionError:
+        raise ProtocolError("not a message: nested too deeply") from None
     return json.dumps(cleaned if but is None else cleaned | {but: told[but]}).encode()
 
 

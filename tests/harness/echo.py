@@ -62,8 +62,7 @@ def pieces(secret: str, length: int = PIECE, step: int = 1) -> frozenset[bytes]:
 
 def leaked(secret: str, data: bytes) -> bytes | None:
     """Some 16 characters of the secret that stand in the data, if any do."""
-    half = PIECE // 2
-    # Every sixteen characters hold eight of these; there are few of them to look for.
-    if not any(piece in data for piece in pieces(secret, half, half - 2)):
+    # Any sixteen characters hold eight that begin at a multiple of six; there are few of those.
+    if not any(piece in data for piece in pieces(secret, 8, 6)):
         return None
     return next((piece for piece in pieces(secret) if piece in data), None)

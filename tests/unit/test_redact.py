@@ -18,7 +18,7 @@ from agentos.wire import Job, Leased, Waiting, encode, read_for_coordinator
 from harness.echo import FORMS, pieces
 
 KEY = "sk-proj-Zq3vXw81LmNbTrQ-7hJkYpDs_Fg5cVaE"
-ALPHABET = string.ascii_letters + string.digits + string.punctuation
+ALPHABET = string.ascii_letters + string.digits + "-_.+/=~:@!$"  # what keys are made of
 
 
 def knowing(**secrets: str) -> Redactor:

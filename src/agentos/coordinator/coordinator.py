@@ -29,7 +29,7 @@ from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
-from agentos.redact import redact
+from agentos.redact import find, redact
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
@@ -329,6 +329,9 @@ class ParallelCoordinator:
                 running.waiting_since, running.until = now, None
                 self._scheduler.waiting(running.label, now)
                 self._ask(running, message, now)
+            case wire.Vet(number=number, texts=texts):
+                secret = next((name for text in texts if (name := find(text)) is not None), None)
+                self._send(running, wire.Vetted(number=number, secret=secret))
             case wire.Settled():
                 tally.tokens_in += message.tokens_in
                 tally.tokens_out += message.tokens_out

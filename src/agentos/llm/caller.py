@@ -4,7 +4,7 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,6 +27,8 @@ class Leases(Protocol):
     def lease(
         self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
     ) -> Leased: ...
+
+    def vet(self, texts: Sequence[str]) -> str | None: ...
 
     def settle(self, settled: Settled) -> None: ...
 
@@ -148,17 +150,25 @@ class Caller:
         if isinstance(result, BaseException):
             raise self._harmless(result) from None
         # Texts that came in parts have been put together by now.
-        for text in (result.text, result.model, *(" ".join(one) for one in result.headers.items())):
-            if (echoed := redact.find(text)) is not None:
-                raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
+        echoed = self._echoed(result.text, result.model, *map(" ".join, result.headers.items()))
+        if echoed is not None:
+            raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
         # Half of a surrogate pair cannot be written to any file of ours.
         return replace(result, text=result.text.encode("utf-8", errors="replace").decode())
+
+    def _echoed(self, *texts: str) -> str | None:
+        """Name a secret in the texts: one of this worker's, or one that only the coordinator knows."""
+        known = (found for text in texts if (found := redact.find(text)) is not None)
+        return next(known, None) or (self._leases.vet(texts) if any(texts) else None)
 
     def _harmless(self, exc: BaseException) -> BaseException:
         """An error that a graph, and with it the checkpoint, may see: without arguments or a history."""
         exc.__cause__ = exc.__context__ = None
         if isinstance(exc, AgentosError):
-            exc.args = tuple(redact.clean(exc.args))
+            headers = exc.headers if isinstance(exc, ProviderError) else {}
+            if (echoed := self._echoed(str(exc), *map(" ".join, headers.items()))) is not None:
+                exc.args = (f"an error whose text contains the key {echoed}; not shown",)
+                headers.clear()
         elif isinstance(exc, Exception):
             # The way it came goes to the item's log, through the coordinator; it may hold the request.
             traceback.print_exception(exc)

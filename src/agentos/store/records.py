@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from agentos import redact
 from agentos.errors import StorageError
 from agentos.model import Item, Status
 from agentos.store.home import Home, checkpoint_files
@@ -158,6 +159,13 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+class _Connection(sqlite3.Connection):
+    """Stores no secret, whoever wrote it: a server, or a person in a note."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        return super().execute(sql, redact.clean(parameters))
+
+
 class Records:
     """Reads and writes the records of one home, either the real ones or the mock's."""
 
@@ -165,12 +173,15 @@ class Records:
         self._path = path
         self._mock = int(mock)
         self._lock: int | None = None
+        self._db: sqlite3.Connection
         try:
             if write:
                 self._lock = self.home.open(path.with_suffix(".lock"))
                 os.close(self.home.open(path))
                 self.home.tree.check_database(path)
-                self._db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+                self._db = sqlite3.connect(
+                    path, timeout=_BUSY_SECONDS, isolation_level=None, factory=_Connection
+                )
                 self._db.execute("PRAGMA trusted_schema=OFF")
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=NORMAL")

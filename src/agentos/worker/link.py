@@ -3,6 +3,7 @@
 import select
 import socket
 import threading
+from collections.abc import Sequence
 
 from agentos.errors import NoUsableKey
 from agentos.llm.provider import Cancel
@@ -18,6 +19,8 @@ from agentos.wire import (
     ProtocolError,
     Settled,
     ToWorker,
+    Vet,
+    Vetted,
     Waiting,
     encode,
     read_for_worker,
@@ -37,6 +40,8 @@ class Link:
         self._sending = threading.Lock()
         self._reader = FrameReader()
         self._answers: dict[int, Leased | LeaseRefused] = {}
+        self._vetted: dict[int, Vetted] = {}
+        self._vetting = threading.Condition()
         self._number = 0
 
     def receive_job(self) -> Job:
@@ -80,6 +85,15 @@ class Link:
             raise NoUsableKey(answer.reason)
         return answer
 
+    def vet(self, texts: Sequence[str]) -> str | None:
+        """Ask for the name of a secret in the texts; the answer is quick, so that a stop waits for it."""
+        self._number += 1
+        number = self._number
+        self.send(Vet(number=number, texts=tuple(texts)))
+        with self._vetting:
+            self._vetting.wait_for(lambda: number in self._vetted)
+            return self._vetted.pop(number).secret
+
     def settle(self, settled: Settled) -> None:
         self.send(settled)
 
@@ -96,6 +110,10 @@ class Link:
     def _take(self, message: ToWorker) -> None:
         if isinstance(message, Drain):
             self._cancel.set()
+        elif isinstance(message, Vetted):
+            with self._vetting:
+                self._vetted[message.number] = message
+                self._vetting.notify_all()
         elif isinstance(message, Leased | LeaseRefused):
             self._answers[message.number] = message
             self._cancel.wake()

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import pytest
 
+import agentos
 from agentos.errors import Exit
 from agentos.simulator.responder import DefaultResponder
 from harness.echo import FORMS, leaked
@@ -38,6 +39,7 @@ class Echo:
 
     url: str = ""
     places: dict[str, tuple[str, str]] = field(default_factory=dict)  # by item: place and form
+    echoed: str = ""  # this and not the key that was sent
     once: bool = False  # an error comes first, and then all is well
     hang: str = ""  # a role whose calls get no answer
     during: Callable[[str], None] | None = None  # done in a call, with its role
@@ -57,7 +59,7 @@ class Echo:
         if self.during is not None:
             self.during(role)
         place, form = self.places.get(item, ("", "plain"))
-        echo = FORMS[form](key)
+        echo = FORMS[form](self.echoed or key)
         if self.once and self.calls[item, role] == 1:
             headers = {"retry-after-ms": "1", "x-request-id": key}
             return 500, headers, {"error": {"message": f"You sent {echo}", "code": key}}
@@ -199,6 +201,24 @@ def test_an_answer_with_the_key_in_it_is_refused_and_nothing_of_it_kept(lab: Lab
     lab.assert_nothing_written(result, report, lab.run("status"), lab.run("logs", "1"))
 
 
+def test_a_key_that_the_worker_was_never_given_is_refused_too(lab: Lab) -> None:
+    other = KEY[::-1]
+    lab.config.write_text(
+        lab.config.read_text()
+        + '[[keys]]\nid = "one"\nprovider = "openai"\nenv = "OPENAI_API_KEY"\nmax_in_flight = 1\n'
+        + '[[keys]]\nid = "two"\nprovider = "gemini"\nenv = "OTHER"\n'
+    )
+    lab.env["OTHER"] = lab.echo.echoed = other
+    lab.secrets = (KEY, other)
+    lab.items([(place, form) for place in PLACES for form in ("base64-2",)])
+    result = lab.run("lld", "--all", "-j4", "-v")
+    assert result.code == Exit.FAILED, result
+    failed = [row["error"] for row in lab.project.summary()["items"] if row["status"] == "failed"]
+    assert len(failed) >= len(PLACES) - 2, "but for a header, of which nothing is kept"
+    assert all("contains the key OTHER" in error for error in failed)
+    lab.assert_nothing_written(result)
+
+
 def test_errors_with_the_key_in_them_cost_a_try_and_the_item_is_approved(lab: Lab) -> None:
     lab.echo.once = True
     lab.items([("", form) for form in list(FORMS)[::4]])
@@ -251,9 +271,13 @@ def test_a_user_who_wrote_a_key_into_an_issue_gets_it_back_nowhere(lab: Lab) -> 
     result = lab.run("lld", "1", "-v")
     assert result.code == Exit.OK, result
     assert all(KEY not in prompt and TOKEN not in prompt for prompt in lab.echo.prompts)
+    noted = lab.run("revise", "1", "--note", f"Do not use {KEY}.")
+    assert noted.code == Exit.OK, noted
+    revised = lab.run("lld", "1", "-v")
+    assert "Do not use [secret: OPENAI_API_KEY]." in lab.echo.prompts[-1]
     (lab.project.root / "issues/active/1.md").unlink()
     lab.secrets = (KEY, TOKEN)
-    lab.assert_nothing_written(result)
+    lab.assert_nothing_written(result, noted, revised)
 
 
 # Programs that a workflow starts, and what processes show.
@@ -414,3 +438,19 @@ def test_github_errors_are_told_without_the_token(lab: Lab, github: FakeGitHub, 
     listed = lab.run("lld", "--all", "--source", "github")
     assert listed.code == Exit.FAILED, listed
     lab.assert_nothing_written(result, listed)
+
+
+# The code itself.
+
+
+def test_a_secret_is_revealed_in_three_places_only() -> None:
+    source = Path(agentos.__file__).parent
+    places = {
+        str(path.relative_to(source)): len(re.findall(r"\breveal\b(?!\(self\))", path.read_text("utf-8")))
+        for path in source.rglob("*.py")
+    }
+    assert {path: count for path, count in places.items() if count} == {
+        "github/client.py": 1,  # the header of a call
+        "llm/http.py": 1,  # the same
+        "wire.py": 1,  # the lease that brings it to a worker
+    }

@@ -18,9 +18,11 @@ from langgraph.graph import END, START, StateGraph
 
 from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
+from agentos.secret import Secret
 from agentos.store.home import checkpoint_files
 from agentos.worker import checkpoint
 from agentos.worker.checkpoint import Checkpoint, open_checkpoint
+from harness.echo import leaked
 
 CONFIG: Any = {"configurable": {"thread_id": "LLD-42"}}
 
@@ -297,3 +299,35 @@ def test_an_edited_database_does_not_run_code(
             with suppress(Exception):  # it may refuse as it likes, as long as nothing runs
                 read()
     assert not made.exists()
+
+
+# Secrets.
+
+KEY = "sk-proj-Zq3vXw81LmNbTrQ-7hJkYpDs_Fg5cVaE"
+
+
+class Holding(TypedDict):
+    texts: list[str]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_neither_state_nor_error_brings_a_secret_into_the_database(database: Path, fails: bool) -> None:
+    Secret("key-1", KEY)
+
+    def step(state: Holding) -> Holding:
+        if fails:
+            raise UnicodeEncodeError("ascii", f"Bearer {KEY}", 0, 1, "odd")
+        return {"texts": ["kept", f"it is {KEY}"]}
+
+    graph = StateGraph(Holding)
+    graph.add_node("step", step)
+    graph.add_edge(START, "step")
+    with open_checkpoint(database) as saved:
+        compiled = graph.compile(checkpointer=saved.saver)
+        with suppress(UnicodeEncodeError):
+            compiled.invoke({"texts": []}, CONFIG, durability="sync")
+        if not fails:
+            assert compiled.get_state(CONFIG).values["texts"] == ["kept", "it is [secret: key-1]"]
+        held = b"".join(path.read_bytes() for path in checkpoint_files(database) if path.exists())
+    assert b"[secret: key-1]" in held
+    assert leaked(KEY, held) is None

@@ -1,5 +1,6 @@
 """Whether the model served is the model asked for, and what a call makes of it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,9 @@ class Desk:
         self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
     ) -> Leased:
         return Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "s"))
+
+    def vet(self, texts: Sequence[str]) -> str | None:
+        return None
 
     def settle(self, settled: Settled) -> None:
         self.settled.append(settled)
