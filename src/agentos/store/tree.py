@@ -77,7 +77,7 @@ class Tree:
             try:
                 descriptor = os.open(name, flags | _FILE, mode, dir_fd=folder)
             except OSError as exc:
-                raise _explained(exc, folder, name, path) from None
+                raise _explained(exc, folder, name, path, shown="it") from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise Refused("it is not a regular file", path)
@@ -234,23 +234,26 @@ class Tree:
         inner = self.relative(path)
         if not inner.name:
             raise Refused("it is the root itself", path)
-        with self._inner(inner.parent, make=0o777 if make else None) as folder:
+        with self._inner(inner.parent, make=0o777 if make else None, asked=path) as folder:
             yield folder, inner.name
 
     @contextlib.contextmanager
-    def _inner(self, path: PurePath, *, make: int | None = None) -> Iterator[int]:
-        """Open a folder; with a mode, make those that are missing."""
+    def _inner(
+        self, path: PurePath, *, make: int | None = None, asked: PurePath | None = None
+    ) -> Iterator[int]:
+        """Open a folder; with a mode, make those that are missing. `asked` is what it is opened for."""
         inner = self.relative(path)
         descriptor = os.open(self.root, _FOLDER)
         try:
-            for part in inner.parts:
+            for number, part in enumerate(inner.parts, start=1):
                 if make is not None:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(part, make, dir_fd=descriptor)
                 try:
                     below = os.open(part, _FOLDER, dir_fd=descriptor)
                 except OSError as exc:
-                    raise _explained(exc, descriptor, part, path) from None
+                    shown = part if asked is not None or number < len(inner.parts) else "it"
+                    raise _explained(exc, descriptor, part, asked or path, shown=shown) from None
                 os.close(descriptor)
                 descriptor = below
             yield descriptor
@@ -296,12 +299,11 @@ def _entry(found: "os.DirEntry[str]") -> Entry:
     )
 
 
-def _explained(exc: OSError, folder: int, name: str, path: PurePath) -> OSError:
+def _explained(exc: OSError, folder: int, name: str, path: PurePath, *, shown: str) -> OSError:
     """Say that it is a link, where it is one: the kernel says `too many links`, or `not a directory`."""
     with contextlib.suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            where = "it" if name == path.name else name
-            return Refused(f"{where} is a symbolic link, and links are not followed", path)
+            return Refused(f"{shown} is a symbolic link, and links are not followed", path)
     if exc.errno == errno.ENXIO:
         return Refused("it is not a regular file", path)  # a pipe or socket without another end
     return type(exc)(exc.errno, exc.strerror, str(path))

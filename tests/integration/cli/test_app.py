@@ -21,10 +21,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def broken(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Have `agentos status` end with an error."""
 
-    def fail(_project: object) -> None:
+    def fail(_home: object) -> None:
         raise error
 
-    monkeypatch.setattr("agentos.cli.look._runs", fail)
+    monkeypatch.setattr("agentos.store.runfolder.list_runs", fail)
 
 
 @pytest.mark.usefixtures("project")

@@ -275,22 +275,22 @@ def test_no_text_makes_the_listing_hang(fill: Fill, text: str) -> None:
 # Links, folders and what cannot be listed.
 
 
-def test_a_link_inside_the_worktree_is_followed(fill: Fill) -> None:
-    worktree = fill({"notes.txt": "text"})
-    (worktree / FOLDER / "42.md").symlink_to("notes.txt")
-    assert only(listed(worktree)).text == "text"
-
-
-@pytest.mark.parametrize("target", ["secret.txt", "repo-neighbour/secret.txt", "missing.txt"])
-def test_a_link_out_of_the_worktree_is_not_read(fill: Fill, tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize(
+    "target",
+    ["secret.txt", "repo-neighbour/secret.txt", "missing.txt", "repo/.env", "repo/.git/config", "repo/notes"],
+)
+def test_a_link_is_not_read_wherever_it_leads(fill: Fill, tmp_path: Path, target: str) -> None:
     worktree = fill()
+    (worktree / ".git").mkdir()
+    for name in (".env", ".git/config", "notes"):
+        (worktree / name).write_text("the secret")
     (tmp_path / "repo-neighbour").mkdir()
     for name in ("secret.txt", "repo-neighbour/secret.txt"):
         (tmp_path / name).write_text("the secret")
     (worktree / FOLDER / "42.md").symlink_to(tmp_path / target)
     item = only(listed(worktree))
     assert item.problem is not None
-    assert "outside the worktree" in item.problem
+    assert "it is a symbolic link, and links are not followed" in item.problem
     assert item.text == ""
 
 
@@ -304,7 +304,8 @@ def test_what_is_no_regular_file_is_an_item_that_says_so(fill: Fill, kind: str) 
         os.mkfifo(path)
     else:
         path.symlink_to("42.md" if kind == "loop" else "gone.md")
-    assert "not a regular file" in str(only(listed(worktree)).problem)
+    told = "not a regular file" if kind in {"folder", "pipe"} else "a symbolic link, and links are not followed"
+    assert f"42.md cannot be read: it is {told}" in str(only(listed(worktree)).problem)
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
@@ -346,12 +347,14 @@ def test_a_folder_that_is_something_else_is_an_error(tmp_path: Path, kind: str) 
         listed(tmp_path)
 
 
-def test_a_folder_that_is_a_link_out_of_the_worktree_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
+@pytest.mark.parametrize("place", [FOLDER, "issues"])
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "outside" / "active").mkdir(parents=True)
     (tmp_path / "outside" / "42.md").write_text("secret")
-    (tmp_path / "repo" / "issues").mkdir(parents=True)
-    (tmp_path / "repo" / FOLDER).symlink_to(tmp_path / "outside")
-    with pytest.raises(UsageError, match="leads outside"):
+    (tmp_path / "outside" / "active" / "42.md").write_text("secret")
+    (tmp_path / "repo" / place).parent.mkdir(parents=True)
+    (tmp_path / "repo" / place).symlink_to(tmp_path / "outside")
+    with pytest.raises(ListingError, match="is a symbolic link, and links are not followed"):
         listed(tmp_path / "repo")
 
 
@@ -441,14 +444,16 @@ def test_a_file_that_is_no_item_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("target", ["notes.txt", "../notes.md"])
-def test_an_item_whose_file_is_a_link_may_be_named_by_it(
+def test_an_item_whose_file_is_a_link_may_be_named_by_it_and_says_why_it_is_not_read(
     fill: Fill, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     worktree = fill()
     (worktree / FOLDER / target).write_text("text")
     (worktree / FOLDER / "42-login.md").symlink_to(target)
     monkeypatch.chdir(worktree)
-    assert ids(LLD.discover(worktree, Settings(), [f"{FOLDER}/42-login.md"])) == ["42"]
+    item = only(LLD.discover(worktree, Settings(), [f"{FOLDER}/42-login.md"]))
+    assert (item.id, item.text) == ("42", "")
+    assert "links are not followed" in str(item.problem)
 
 
 def test_briefs_are_found_in_their_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from agentos.health.live import Called, judge
 from agentos.llm.http import incomplete
 from agentos.llm.provider import ErrorClass, ProviderError, Reply
 from agentos.secret import Secret
+from agentos.store.home import Home
+from agentos.store.known import register_of
 
 SECRET = "very-secret-value-1234"
 MODELS = 'drafter = "openai:gpt-5"\nreviewer = "anthropic:claude-sonnet-4-5"\n'
@@ -37,7 +39,11 @@ class Place:
         self.root.mkdir()
         self.user_file = root / "user/agentos/config.toml"
         self.user_file.parent.mkdir(parents=True)
-        self.environment: dict[str, str] = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(root / "user")}
+        self.environment: dict[str, str] = {
+            "PATH": os.environ["PATH"],
+            "XDG_CONFIG_HOME": str(root / "user"),
+            "XDG_STATE_HOME": str(root / "state"),
+        }
         self.put("agentos.toml", "")
         for folder in ("issues/active", "ideas/active"):
             (self.root / folder).mkdir(parents=True)
@@ -47,6 +53,9 @@ class Place:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return path
+
+    def make_home(self) -> None:
+        Home(path=self.root / ".agentos", register=register_of(self.environment)).create()
 
     def examine(self, start: Path | None = None, **more: Any) -> tuple[Check, ...]:
         given: dict[str, Any] = {"user_file": self.user_file, "named_file": None, "home": None, "live": False}
@@ -342,6 +351,7 @@ def test_health_from_earlier_runs_is_told(place: Place) -> None:
     set_up(place)
     place.environment["OPENAI_API_KEY_2"] = SECRET + "2"
     resting = {"resting": {"until": time.time() + 5400, "state": "quota_exhausted"}}
+    place.make_home()
     place.put(
         ".agentos/keys.json", json.dumps({"keys": {"openai": {"disabled": "401"}, "anthropic": resting}})
     )

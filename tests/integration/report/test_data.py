@@ -83,7 +83,7 @@ def write(tmp_path: Path) -> Write:
         summary: Any = None,
         tail: str = "",
     ) -> Path:
-        run = tmp_path / "runs" / name
+        run = tmp_path / "logs" / "parallel" / name
         run.mkdir(parents=True, exist_ok=True)
         lines = "".join(json.dumps(one) + "\n" for one in events)
         (run / "events.jsonl").write_text(lines + tail, "utf-8")
@@ -100,7 +100,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def read(run: Path, **how: Any) -> dict[str, Any]:
-    found = run_data(run, **({"worktree": run.parent.parent} | how))
+    found = run_data(run, **({"worktree": run.parents[2]} | how))
     json.dumps(found, allow_nan=False)  # always plain JSON
     return found
 
@@ -317,7 +317,7 @@ def test_a_live_run_goes_up_to_now(write: Write) -> None:
 
 
 def test_an_empty_or_missing_folder_gives_an_empty_page(tmp_path: Path) -> None:
-    found = read(tmp_path / "a" / "runs" / "none")
+    found = read(tmp_path / "a" / "logs" / "parallel" / "none")
     assert (found["items"], found["keys"], found["trend"], found["overlaps"]) == ([], [], [], [])
     assert found["run"]["totals"] == {}
 

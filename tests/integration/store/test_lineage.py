@@ -1,15 +1,15 @@
 """Lineage: the numbered trail, and that every step may be repeated after a crash."""
 
-import contextlib
 import hashlib
 import re
 from pathlib import Path
 
 import pytest
 
-from agentos.errors import UsageError
+from agentos.errors import StorageError
 from agentos.stamp import Stamp
 from agentos.store.lineage import Lineage, receipts
+from agentos.store.tree import Refused
 
 
 def trail(worktree: Path, name: str = "42-lld") -> Lineage:
@@ -43,7 +43,7 @@ def test_a_trail_is_the_same_however_often_each_step_is_done(tmp_path: Path, tim
     for _ in range(times):
         lineage.write(3, "verdict", "verdict")
     done = {lineage.finish(DONE, 4, "final") for _ in range(times)}
-    assert done == {tmp_path / "docs" / "lineage" / "done" / DONE}
+    assert done == {Path("docs", "lineage", "done", DONE)}
     assert tree(tmp_path) == WHOLE
     assert list((tmp_path / "docs" / "lineage" / "active").iterdir()) == []
 
@@ -130,7 +130,10 @@ def test_a_name_that_is_taken_is_given_to_no_other_trail(tmp_path: Path) -> None
 
 
 def test_two_branches_of_a_repository_never_use_the_same_folder(tmp_path: Path) -> None:
-    names = {trail(tmp_path / side).begin("issue", "text", f"run-{side}") for side in ("ours", "theirs")}
+    names = set()
+    for side in ("ours", "theirs"):
+        (tmp_path / side).mkdir()
+        names.add(trail(tmp_path / side).begin("issue", "text", f"run-{side}"))
     assert len(names) == 2
 
 
@@ -162,7 +165,7 @@ def test_the_final_document_comes_after_all_that_is_there_and_only_once(tmp_path
     name = lineage.begin("issue", "the issue", "run-1")
     lineage.keep("edited", "mine")
     lineage.write(3, "final", "cut off here")
-    done = lineage.finish(name, 2, "final")
+    done = tmp_path / lineage.finish(name, 2, "final")
     assert sorted(path.name for path in done.iterdir()) == ["001-issue.md", "002-edited.md", "003-final.md"]
     assert (done / "003-final.md").read_text() == "final"
 
@@ -228,28 +231,33 @@ def test_what_is_no_receipt_is_not_read_as_one(tmp_path: Path, text: str) -> Non
 # Links.
 
 
+@pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("place", ["docs", "docs/lineage", "docs/lineage/active"])
-def test_a_folder_that_is_a_link_out_of_the_worktree_is_refused(tmp_path: Path, place: str) -> None:
-    worktree, outside = tmp_path / "repo", tmp_path / "outside"
-    outside.mkdir()
-    (worktree / place).parent.mkdir(parents=True)
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path, place: str, inside: bool) -> None:
+    worktree = tmp_path / "repo"
+    outside = worktree / "elsewhere" if inside else tmp_path / "outside"
+    outside.mkdir(parents=True)
+    (worktree / place).parent.mkdir(parents=True, exist_ok=True)
     (worktree / place).symlink_to(outside)
-    with pytest.raises(UsageError, match="leads outside"):
+    with pytest.raises(StorageError, match=f"{Path(place).name} is a symbolic link, and links are not"):
         trail(worktree).begin("issue", "the issue", "run-1")
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["outside", "repo/elsewhere", "repo/.git"])
 @pytest.mark.parametrize("there", [[], ["001-issue.md"], ["001-issue.md", "002-draft.md"]])
-def test_a_trail_that_is_a_link_out_of_the_worktree_is_not_written_through(
-    tmp_path: Path, there: list[str]
+def test_a_trail_that_is_a_link_is_neither_written_through_nor_moved(
+    tmp_path: Path, there: list[str], place: str
 ) -> None:
-    worktree, outside = tmp_path / "repo", tmp_path / "outside"
-    outside.mkdir()
+    worktree, outside = tmp_path / "repo", tmp_path / place
+    outside.mkdir(parents=True)
     for name in there:
         (outside / name).write_text("not ours")
     active = worktree / "docs" / "lineage" / "active"
     active.mkdir(parents=True)
     (active / "42-lld").symlink_to(outside)
-    with contextlib.suppress(UsageError):
+    with pytest.raises(Refused, match="it is a symbolic link, and links are not followed"):
         trail(worktree).begin("issue", "the issue", "run-1")
+    assert (active / "42-lld").is_symlink()
+    assert not (worktree / "docs/lineage/done").exists()
     assert {path.name: path.read_text() for path in outside.iterdir()} == dict.fromkeys(there, "not ours")

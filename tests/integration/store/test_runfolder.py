@@ -163,7 +163,7 @@ def test_the_audits_of_an_item_are_found_in_all_runs(home: Home) -> None:
         one.audit("42", {"number": number})
         one.audit("43", {"number": -1})
         one.close()
-    assert sorted(str(record["number"]) for record in read_audits(home.runs, "42")) == ["0", "1", "2"]
+    assert sorted(str(record["number"]) for record in read_audits(home, "42")) == ["0", "1", "2"]
 
 
 def reviewed(home: Home, *records: dict[str, object]) -> None:
@@ -174,15 +174,15 @@ def reviewed(home: Home, *records: dict[str, object]) -> None:
 
 
 def test_the_open_findings_are_those_of_the_latest_review_that_could_be_read(home: Home) -> None:
-    assert last_findings(home.runs, "lld", "42") == ()
+    assert last_findings(home, "lld", "42") == ()
     reviewed(home, {"findings": [{"title": "first"}]}, {"findings": [{"title": "second"}]})
-    assert last_findings(home.runs, "lld", "42") == ({"title": "second"},)
+    assert last_findings(home, "lld", "42") == ({"title": "second"},)
     reviewed(home, {"kind": "call"}, {"verdict": "UNREADABLE", "findings": []})
     reviewed(home, {"workflow": "issue", "findings": [{"title": "of a brief"}]})
-    assert last_findings(home.runs, "lld", "42") == ({"title": "second"},)
-    assert last_findings(home.runs, "lld", "43") == ()
+    assert last_findings(home, "lld", "42") == ({"title": "second"},)
+    assert last_findings(home, "lld", "43") == ()
     reviewed(home, {"verdict": "APPROVED", "findings": []})
-    assert last_findings(home.runs, "lld", "42") == ()
+    assert last_findings(home, "lld", "42") == ()
 
 
 @pytest.mark.parametrize(

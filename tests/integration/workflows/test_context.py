@@ -106,12 +106,6 @@ def test_a_hidden_file_is_given_when_it_is_named(repo: Path) -> None:
     assert list(read(repo, ".editorconfig", ".github")) == [".editorconfig", ".github/workflows/ci.yml"]
 
 
-def test_a_link_inside_the_repo_is_followed(repo: Path) -> None:
-    put(repo, "docs/a.md", "here")
-    (repo / "a.md").symlink_to("docs/a.md")
-    assert read(repo, "a.md") == {"a.md": "here"}
-
-
 def test_a_strange_name_stays_one_line_of_valid_text(repo: Path) -> None:
     (repo / "d").mkdir()
     put(repo, "d/a\nb\x1b.md")
@@ -128,21 +122,32 @@ def test_a_path_that_is_not_in_the_repo_is_refused(repo: Path, name: str) -> Non
     assert name in refused(repo, name)
 
 
-def test_a_link_that_leads_outside_is_refused(repo: Path) -> None:
-    put(repo.parent, "outside/a.md")
-    (repo / "file.md").symlink_to(repo.parent / "outside/a.md")
-    (repo / "folder").symlink_to(repo.parent / "outside")
-    for name in ("file.md", "folder", "folder/a.md"):
-        assert "outside the repo" in refused(repo, name)
-        assert name in refused(repo, name)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_link_is_refused_wherever_it_leads(repo: Path, inside: bool) -> None:
+    place = repo if inside else repo.parent
+    put(place, "elsewhere/a.md")
+    (repo / "file.md").symlink_to(place / "elsewhere/a.md")
+    (repo / "folder").symlink_to(place / "elsewhere")
+    for name in ("file.md", "folder"):
+        assert f"{name} cannot be read: it is a symbolic link, and links are not" in refused(repo, name)
+    assert "folder/a.md" in refused(repo, "folder/a.md")
 
 
-@pytest.mark.parametrize("name", [".git/config", ".agentos/records.db", ".GIT/config", "link"])
+@pytest.mark.parametrize("name", [".git/config", ".agentos/records.db", ".GIT/config", "src/.git/config"])
 def test_what_git_and_we_keep_is_never_given(repo: Path, name: str) -> None:
     put(repo, ".git/config")
     put(repo, ".agentos/records.db")
-    (repo / "link").symlink_to(".git")
+    put(repo, "src/.git/config")
     assert "never given" in refused(repo, name)
+
+
+@pytest.mark.parametrize("target", [".git", ".agentos", ".git/config"])
+def test_a_link_does_not_lead_into_what_git_and_we_keep(repo: Path, target: str) -> None:
+    put(repo, ".git/config")
+    put(repo, ".agentos/records.db")
+    (repo / "link").symlink_to(target)
+    assert "link cannot be read: it is a symbolic link" in refused(repo, "link")
+    assert "link/config" in refused(repo, "link/config")
 
 
 def test_a_named_file_must_be_text(repo: Path) -> None:
@@ -152,7 +157,7 @@ def test_a_named_file_must_be_text(repo: Path) -> None:
     (repo / "empty").mkdir()
     assert "a.bin is a binary file" in refused(repo, "a.bin")
     assert "latin.txt is not UTF-8 text (byte 0)" in refused(repo, "latin.txt")
-    assert "pipe is neither a file nor a folder" in refused(repo, "pipe")
+    assert "pipe cannot be read: it is not a regular file" in refused(repo, "pipe")
     assert "no text file" in refused(repo, "empty")
 
 
@@ -179,7 +184,7 @@ def test_a_secret_is_refused_whatever_its_kind_and_its_link(repo: Path) -> None:
     put(repo, ".env", "A=1")
     (repo / "notes.txt").symlink_to(".env")
     assert "keys/store.p12 is refused" in refused(repo, "keys")
-    assert "notes.txt is refused" in refused(repo, "notes.txt")
+    assert "notes.txt cannot be read: it is a symbolic link" in refused(repo, "notes.txt")
 
 
 @pytest.mark.parametrize("name", [".env.example", "secrets.sample", "credentials.md", "keys.py", "env.py"])

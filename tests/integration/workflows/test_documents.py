@@ -1,10 +1,11 @@
 """Templates, and where documents go; what is in their place is the store's."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from agentos.errors import ConfigError, UsageError
+from agentos.errors import ConfigError
 from agentos.model import Item
 from agentos.settings import Settings
 from agentos.workflows.documents import MAX_TEMPLATE_BYTES, load_template
@@ -53,14 +54,30 @@ def test_a_template_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
         load_template(tmp_path, "lld", "t.md")
 
 
-@pytest.mark.parametrize("way", ["../t.md", "link.md", "folder/t.md"])
-def test_a_template_outside_the_worktree_is_refused(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("../t.md", "leads outside"),
+        ("link.md", "it is a symbolic link"),
+        ("inner.md", "it is a symbolic link"),
+        ("folder/t.md", "folder is a symbolic link"),
+        (".git/t.md", "nothing in .git is read"),
+        (".agentos/t.md", "nothing in .agentos is read"),
+    ],
+)
+def test_a_template_outside_the_worktree_or_behind_a_link_is_refused(
+    tmp_path: Path, way: str, told: str
+) -> None:
     (tmp_path / "t.md").write_text(shipped_template("lld"))
     repo = tmp_path / "repo"
     repo.mkdir()
+    for name in ("own.md", ".git/t.md", ".agentos/t.md"):
+        (repo / name).parent.mkdir(exist_ok=True)
+        (repo / name).write_text(shipped_template("lld"))
+    (repo / "inner.md").symlink_to("own.md")
     (repo / "link.md").symlink_to(tmp_path / "t.md")
     (repo / "folder").symlink_to(tmp_path)
-    with pytest.raises(UsageError, match="outside"):
+    with pytest.raises(ConfigError, match=rf"lld_template '{re.escape(way)}' cannot be read: .*{told}"):
         load_template(repo, "lld", way)
 
 
