@@ -347,7 +347,7 @@ class _Raw(NonCompletableGithubObject):
 
 
 class _Issue(BaseModel):
-    number: int = Field(gt=0, strict=True)
+    number: int = Field(gt=0, le=2**53, strict=True)  # what a database has a place for
     title: str | None = None
     body: str | None = None
     html_url: str | None = None

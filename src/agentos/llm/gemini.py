@@ -42,7 +42,14 @@ def _reply(answer: Answer) -> Reply:
         tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     except (KeyError, IndexError, TypeError, AttributeError) as exc:
         raise incomplete("no candidate in it") from exc
-    if finish in {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"}:
+    if isinstance(finish, str) and finish in {
+        "SAFETY",
+        "RECITATION",
+        "PROHIBITED_CONTENT",
+        "BLOCKLIST",
+        "SPII",
+        "LANGUAGE",
+    }:
         raise declined(str(finish), (tokens_in, tokens_out))
     if finish != "STOP":
         raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))

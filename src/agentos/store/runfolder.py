@@ -120,7 +120,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict):
                 yield record
