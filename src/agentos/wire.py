@@ -1,6 +1,7 @@
 """The messages between coordinator and worker: small JSON objects of a closed schema, each behind its length.
 
-No pickle, no code: what does not fit the schema ends the connection.
+No pickle, no code: what does not fit the schema ends the connection. What a worker sends is typed and bounded
+here, once: a worker runs other people's graphs and hears other people's servers.
 """
 
 import json
@@ -8,7 +9,9 @@ import struct
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -17,10 +20,15 @@ from pydantic import (
     ValidationError,
 )
 
+from agentos import record as records
 from agentos import redact
+from agentos.record import Count, Name, Seconds, Text, Tokens, first_error
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
+MAX_WORKER_BYTES = 8_000_000  # of one message of a worker
+MESSAGES_MOST = 100_000  # of one worker, in its life
+WORKER_BYTES_MOST = 200_000_000  # of them all
 T = TypeVar("T")
 _LENGTH = struct.Struct(">I")
 
@@ -30,7 +38,7 @@ class ProtocolError(Exception):
 
 
 class Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 # From the coordinator to a worker.
@@ -139,40 +147,55 @@ class Drain(Message):
 # From a worker to the coordinator.
 
 
+def _few(headers: Any) -> Any:
+    """Keep of a server's headers what can be of use; it may have sent any number."""
+    if not isinstance(headers, dict) or not all(isinstance(one, str) for one in headers.values()):
+        return headers
+    return {
+        name[: records.NAME]: value[: records.NAME] for name, value in list(headers.items())[:HEADERS_MOST]
+    }
+
+
+HEADERS_MOST = 50
+Headers = Annotated[dict[str, str], BeforeValidator(_few)]
+AuditRecord = Annotated[dict[str, Any], AfterValidator(records.checked)]
+PaidRecord = Annotated[dict[str, Any], AfterValidator(records.checked_call)]
+
+
 class Hello(Message):
     type: Literal["hello"] = "hello"
-    pid: int
+    pid: Count
     resumed: bool
     warm: bool = False  # its imports were done before it was forked
 
 
 class NodeStarted(Message):
     type: Literal["node_started"] = "node_started"
-    node: str
-    reviews: int = 0
+    node: Name
+    reviews: Count = 0
 
 
 class NodeEnded(Message):
     type: Literal["node_ended"] = "node_ended"
-    node: str
-    seconds: float
+    node: Name
+    seconds: Seconds
 
 
 class LeaseWanted(Message):
     type: Literal["lease_wanted"] = "lease_wanted"
-    number: int
-    provider: str
-    model: str
-    tokens: int
-    prompt_tokens: int = 0  # the part of them that is sent
-    role: str = ""
+    number: Count
+    provider: Name
+    model: Text  # as the settings name it
+    tokens: Tokens
+    prompt_tokens: Tokens = 0  # the part of them that is sent
+    role: Name = ""
 
 
 class Vet(Message):
     """Texts of a server, before anything is done with them; a worker knows its own keys alone."""
 
     type: Literal["vet"] = "vet"
-    number: int
+    number: Count
     texts: tuple[str, ...]
 
 
@@ -180,25 +203,25 @@ class Settled(Message):
     """What came of a leased call."""
 
     type: Literal["settled"] = "settled"
-    lease: int
-    seconds: float
-    tokens_in: int = 0
-    tokens_out: int = 0
-    served: str = ""  # the model, by its own word
+    lease: Count
+    seconds: Seconds
+    tokens_in: Tokens = 0
+    tokens_out: Tokens = 0
+    served: Name = ""  # the model, by its own word
     kept: bool = True  # False: answered and paid for, but not taken as a result
-    error: str | None = None
-    message: str = ""
-    retry_after: float | None = None
-    quota_reset: float | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
+    error: Name | None = None
+    message: Text = ""
+    retry_after: Seconds | None = None
+    quota_reset: Seconds | None = None
+    headers: Headers = Field(default_factory=dict)
 
 
 class Waiting(Message):
     """The worker waits before it tries a failed call again."""
 
     type: Literal["waiting"] = "waiting"
-    seconds: float
-    reason: str
+    seconds: Seconds
+    reason: Text
 
 
 class Beat(Message):
@@ -211,14 +234,14 @@ class Audit(Message):
     """One record of the item's audit trail."""
 
     type: Literal["audit"] = "audit"
-    record: dict[str, Any]
+    record: AuditRecord
 
 
 class PaidBefore(Message):
     """The audit record of a call made by an earlier process; it may have been heard, or not."""
 
     type: Literal["paid_before"] = "paid_before"
-    record: dict[str, Any]
+    record: PaidRecord
 
 
 class Ended(Message):
@@ -226,11 +249,11 @@ class Ended(Message):
 
     type: Literal["ended"] = "ended"
     status: Literal["approved", "needs_revision", "discuss", "failed", "interrupted"]
-    verdict: str | None = None
-    reviews: int = 0
-    output: str | None = None
-    error: str | None = None
-    noted: int | None = None  # the latest of a person's notes that the models were told; None is all
+    verdict: Name | None = None
+    reviews: Count = 0
+    output: Text | None = None
+    error: Text | None = None
+    noted: Count | None = None  # the latest of a person's notes that the models were told; None is all
 
 
 ToWorker = Annotated[Job | Leased | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
@@ -294,8 +317,7 @@ def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:
         return adapter.validate_json(frame)
     except ValidationError as exc:
         # Says what is wrong, not what was sent: a malformed lease would show its secret.
-        first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
-        raise ProtocolError(f"not a message: {first['loc']}: {first['msg']}"[:200]) from None
+        raise ProtocolError(f"not a message: {first_error(exc)}"[:300]) from None
     except RecursionError as exc:
         raise ProtocolError("not a message: nested too deeply") from exc
 
@@ -303,7 +325,8 @@ def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:
 class FrameReader:
     """Cuts a stream of bytes into frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
+        self._most = most  # bytes of one frame
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -311,7 +334,7 @@ class FrameReader:
         frames: list[bytes] = []
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
-            if length > MAX_MESSAGE_BYTES:
+            if length > self._most:
                 raise ProtocolError(f"a frame of {length:,} bytes is too large")
             end = _LENGTH.size + length
             if len(self._buffer) < end:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentos.record import plain_fields
 from agentos.secret import Secret
 from agentos.wire import (
     MAX_MESSAGE_BYTES,
+    MAX_WORKER_BYTES,
     Audit,
     Beat,
     Decision,
@@ -56,6 +59,15 @@ JOB = Job(
     call_timeout=600.0,
     decision=Decision(reviews=2, answer="revise", note="less"),
 )
+CALL = {
+    "kind": "call",
+    "role": "drafter",
+    "number": 1,
+    "model": "openai:x",
+    "tokens_in": 5,
+    "tokens_out": 6,
+    "life": "a",
+}
 TO_WORKER: list[Message] = [
     JOB,
     Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678")),
@@ -70,8 +82,8 @@ TO_COORDINATOR: list[Message] = [
     Settled(lease=7, seconds=1.0, error="rate_limited", retry_after=2.5, headers={"a": "b"}),
     Waiting(seconds=10.0, reason="transient"),
     Beat(),
-    Audit(record={"kind": "call", "nested": {"list": [1, 2.5, None, True, "x"]}}),
-    PaidBefore(record={"kind": "call", "tokens_in": 5}),
+    Audit(record={"kind": "own", "fields": {"nested": {"list": [1, 2.5, None, True, "x"]}}}),
+    PaidBefore(record=CALL),
     Ended(status="approved", verdict="APPROVED", reviews=1, output="docs/x.md"),
 ]
 WAYS = [(read_for_worker, one) for one in TO_WORKER] + [(read_for_coordinator, one) for one in TO_COORDINATOR]
@@ -245,4 +257,133 @@ def test_text_that_utf8_cannot_hold_is_sent_all_the_same(text: str) -> None:
     assert isinstance(message, Ended)
     assert message.error is not None
     assert message.error.startswith(text[:-1])
-    assert frames(encode(Audit(record={"text": text})))
+    assert frames(encode(Audit(record={"kind": "own", "fields": plain_fields({"text": text})})))
+
+
+# Numbers and texts from outside.
+
+NONSENSE: dict[str, dict[str, Any]] = {
+    "usage beyond any database": {"type": "settled", "lease": 1, "seconds": 1.0, "tokens_in": 10**19},
+    "usage below nothing": {"type": "settled", "lease": 1, "seconds": 1.0, "tokens_out": -1},
+    "usage of a part": {"type": "settled", "lease": 1, "seconds": 1.0, "tokens_out": 1.5},
+    "usage as text": {"type": "settled", "lease": 1, "seconds": 1.0, "tokens_out": "12"},
+    "usage as a truth": {"type": "settled", "lease": 1, "seconds": 1.0, "tokens_out": True},
+    "no number of seconds": {"type": "settled", "lease": 1, "seconds": float("nan")},
+    "endless seconds": {"type": "node_ended", "node": "x", "seconds": float("inf")},
+    "seconds below nothing": {"type": "waiting", "seconds": -1.0, "reason": "x"},
+    "a delay beyond all": {"type": "settled", "lease": 1, "seconds": 1.0, "retry_after": 1e30},
+    "too many reviews": {"type": "node_started", "node": "x", "reviews": 10**30},
+    "reviews of an ending": {"type": "ended", "status": "approved", "reviews": 10**30},
+    "a record that is none": {"type": "audit", "record": {"a": 1}},
+    "a record of the coordinator's own": {"type": "audit", "record": {"kind": "failed_call"}},
+    "a call without its fields": {"type": "audit", "record": {"kind": "call"}},
+    "a call of 10**19 tokens": {"type": "paid_before", "record": CALL | {"tokens_in": 10**19}},
+    "a call of text": {"type": "paid_before", "record": CALL | {"tokens_in": "5"}},
+    "a verdict where a call is due": {
+        "type": "paid_before",
+        "record": {"kind": "verdict", "review": 1, "verdict": "REVISE"},
+    },
+    "a verdict of nonsense": {"type": "audit", "record": {"kind": "verdict", "review": [], "verdict": 1}},
+    "a record that takes the place of another": {
+        "type": "audit",
+        "record": {"kind": "own", "run_id": "other", "item": "99"},
+    },
+    "a number in a record beyond any database": {
+        "type": "audit",
+        "record": {"kind": "own", "fields": {"a": 10**30}},
+    },
+    "a record without end": {"type": "audit", "record": {"kind": "own", "fields": {"a": "x" * 1_000_000}}},
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_of_a_worker_is_a_protocol_error_that_repeats_nothing(name: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        read_for_coordinator(json.dumps(NONSENSE[name]).encode())
+    assert len(str(caught.value)) < 400
+    assert str(10**19) not in str(caught.value)
+
+
+def test_texts_that_are_too_long_are_cut() -> None:
+    long = "x" * 1_000_000
+    ended = Ended(status="failed", error=long, verdict=long, output=long)
+    assert len(encode(ended)) < 10_000
+    settled = Settled(
+        lease=1, seconds=1.0, served=long, message=long, headers={str(n): long for n in range(999)}
+    )
+    assert len(encode(settled)) < 20_000
+
+
+SIXTY_FOUR = 2**63 - 1
+
+
+def bounded(value: Any) -> bool:
+    """Whether a database and JSON have a place for all of it."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and bounded(one) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(bounded, value))
+    if isinstance(value, bool | str) or value is None:
+        return True
+    if isinstance(value, int):
+        return -SIXTY_FOUR <= value <= SIXTY_FOUR
+    return isinstance(value, float) and math.isfinite(value)
+
+
+NUMBERS = st.integers() | st.floats() | st.sampled_from([10**19, -(10**19), 2**63, 10**400, float("nan")])
+ODD = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+WELL = {type(one): json.loads(encode(one)[4:]) for one in TO_COORDINATOR}
+
+
+@STEADY
+@given(data=st.data(), well=st.sampled_from(list(WELL.values())))
+def test_what_comes_through_fits_whatever_is_put_in(data: st.DataObject, well: dict[str, Any]) -> None:
+    spoilt = dict(well)
+    for name in data.draw(st.lists(st.sampled_from(sorted(well)), max_size=3)):
+        inner = spoilt[name]
+        if isinstance(inner, dict) and inner and data.draw(st.booleans()):
+            spoilt[name] = inner | {data.draw(st.sampled_from(sorted(inner))): data.draw(ODD)}
+        else:
+            spoilt[name] = data.draw(ODD)
+    with contextlib.suppress(ProtocolError):
+        message = read_for_coordinator(json.dumps(spoilt).encode())
+        assert bounded(message.model_dump())
+        assert len(encode(message)) < MAX_WORKER_BYTES
+
+
+class Odd:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@STEADY
+@given(
+    st.dictionaries(
+        st.text(max_size=5) | st.integers(),
+        st.recursive(
+            ODD | st.binary(max_size=9) | st.builds(Odd) | st.sets(st.integers(), max_size=3),
+            lambda inner: st.lists(inner, max_size=3) | st.tuples(inner),
+            max_leaves=8,
+        ),
+        max_size=5,
+    )
+)
+def test_a_graphs_own_fields_become_json_of_bounded_size(fields: dict[Any, Any]) -> None:
+    plain = plain_fields(fields)
+    assert bounded(plain)
+    assert plain_fields(plain) == plain
+    record = {"kind": "own", "fields": plain}
+    (frame_,) = frames(encode(Audit(record=record)))
+    assert read_for_coordinator(frame_) == Audit(record=record)
+
+
+def test_fields_without_end_are_cut() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    plain = plain_fields({"a": endless, "b": "x" * 10**6, "c": list(range(10**6)), "d": "\U0001f600" * 10**6})
+    assert len(json.dumps(plain, ensure_ascii=False).encode()) < 300_000
+    assert plain_fields(plain) == plain

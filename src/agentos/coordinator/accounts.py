@@ -33,7 +33,10 @@ class Accounts:
     def settled(self, entry: Entry, tally: Tally, settled: wire.Settled) -> float | None:
         """A call is back: the purse knows its true cost at once, before another call is let out."""
         label = entry.item.label
-        granted = self._granted.pop(settled.lease, None)
+        granted = self._granted.get(settled.lease)
+        if granted is not None and granted.item != label:
+            return None  # another item's lease: the pool refuses it, too
+        self._granted.pop(settled.lease, None)
         wanted = None if granted is None else self._wanted.pop((label, granted.number), None)
         if granted is None or wanted is None:
             return None

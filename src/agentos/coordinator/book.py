@@ -284,6 +284,12 @@ class RunBook:
         self._console.item_done(item.label, log)
         self._close_row(entry, row)
 
+    def lost(self, entry: Entry, error: str) -> None:
+        """Make the row of an item whose end could not be recorded in order."""
+        item = entry.item
+        self.rows[item.label] = ItemRow(id=item.id, label=item.label, status=Status.FAILED, error=error)
+        self._close_row(entry, self.rows[item.label])
+
     def _open_findings(self, entry: Entry, status: Status) -> tuple[dict[str, Any], ...]:
         """What the last review of the item left open; one that goes on may have had it in an earlier run."""
         if status in {Status.APPROVED, Status.SKIPPED}:

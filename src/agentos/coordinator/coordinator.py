@@ -7,7 +7,8 @@ import contextlib
 import selectors
 import signal
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +61,8 @@ class Running:
     detail: str = ""  # the key in use, or what it waits for
     until: float | None = None  # when that wait ends, if somebody knows
     waiting_since: float | None = None
+    greeted: bool = False  # its worker has said hello
+    broken: str | None = None  # why its worker is not heard any more, and the item ends
     muted: bool = False  # its output goes to the log alone: what is left of it are stacks
     over_budget: str | None = None  # why it may make no more calls in this run
     tally: Tally = field(default_factory=Tally)
@@ -104,6 +107,7 @@ class ParallelCoordinator:
             run_ends=None if config.run_timeout is None else book.started + config.run_timeout,
             fail_fast=config.fail_fast,
         )
+        self._models = frozenset({config.drafter, config.reviewer})
         self._watch = PoolWatch(book, max_wait=config.max_wait)
         self._next_refresh = 0.0
         self._stop_announced = self._at_once = False
@@ -153,8 +157,10 @@ class ParallelCoordinator:
             LONGEST_SLEEP if due is None else min(LONGEST_SLEEP, max(0.0, due - now))
         ):
             handle, running, worker = key.data
-            if worker is None or not worker.closed:
+            if worker is None:
                 handle(running, worker, key.fd, mask)
+            elif not worker.closed:
+                self._contained(handle, running, worker, key.fd, mask)
         now = time.monotonic()
         self._take(self._keys.advance(now))
         if self._scheduler.stopping is None:
@@ -176,6 +182,44 @@ class ParallelCoordinator:
                     now=now,
                 )
             )
+
+    def _contained(
+        self, handle: Callable[..., None], running: Running, worker: Worker, fd: int, mask: int
+    ) -> None:
+        """Handle what came from one worker; whatever goes wrong there ends that item, never the run."""
+        try:
+            handle(running, worker, fd, mask)
+        except Exception as exc:  # noqa: BLE001 - the last line of defence
+            self._break(running, exc)
+            if not worker.closed:
+                try:
+                    self._on_death(running, worker, fd, mask)
+                except Exception as again:  # noqa: BLE001
+                    self._break(running, again)
+                    self._abandon(running, worker)
+
+    def _break(self, running: Running, exc: Exception) -> None:
+        """Hear nothing more of an item's worker; the item fails with this."""
+        if isinstance(exc, wire.ProtocolError):
+            told = f"its worker sent what makes no sense: {exc}"
+        else:
+            told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
+            for line in "".join(traceback.format_exception(exc)).splitlines():
+                self._book.log(running.label, line)
+        running.broken = running.broken or told
+
+    def _abandon(self, running: Running, worker: Worker) -> None:
+        """Let go of a worker that could not even be buried in order."""
+        for descriptor in (worker.control.fileno(), worker.process.sentinel, worker.out, worker.err):
+            with contextlib.suppress(KeyError, ValueError, OSError):
+                self._selector.unregister(descriptor)
+        with contextlib.suppress(Exception):
+            self._supervisor.bury(worker)
+        running.worker, running.streams = None, {}
+        self._held = [one for one in self._held if one[0] is not running]
+        if running.label in self._scheduler.running:
+            now = time.monotonic()
+            self._act(self._scheduler.gone(running.label, now, status=Status.FAILED, error=running.broken))
 
     def _look_at_pool(self, now: float) -> None:
         self._pool_changed = False
@@ -215,7 +259,11 @@ class ParallelCoordinator:
                         f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
                     )
                 case decisions.Finish(status=status, error=error):
-                    self._finish(running, status, error)
+                    try:
+                        self._finish(running, status, error)
+                    except Exception as exc:  # noqa: BLE001 - the actions of other items follow
+                        self._break(running, exc)
+                        self._book.lost(running.entry, running.broken or "")
                 case decisions.Drain() if worker is not None:
                     self._send(running, wire.Drain(reason=self._scheduler.stopping or "stop"))
                 case decisions.PrintStacks() if worker is not None:
@@ -238,6 +286,7 @@ class ParallelCoordinator:
             self._act(self._scheduler.gone(running.label, time.monotonic(), status=None, error=str(exc)))
             return
         running.ended, running.node, running.detail, running.until = None, "", "", None
+        running.greeted = False
         running.streams = {stream: OutputPrefixer(redact) for stream in (worker.out, worker.err)}
         self._selector.register(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
         self._selector.register(
@@ -294,11 +343,7 @@ class ParallelCoordinator:
             self._selector.modify(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
         if not mask & selectors.EVENT_READ:
             return
-        try:
-            messages = worker.receive()
-        except wire.ProtocolError as exc:
-            self._book.say(f"{running.label}: {exc}; ending its worker")
-            messages = None
+        messages = worker.receive()
         if messages is None:
             # The end of file is death, whatever is said of the process: the server may be stopped, or dead.
             self._on_death(running, worker, _fd, mask)
@@ -312,6 +357,9 @@ class ParallelCoordinator:
         self._scheduler.heard(running.label, now)
         match message:
             case wire.Hello():
+                if running.greeted:
+                    raise wire.ProtocolError("a second greeting")
+                running.greeted = True
                 self._scheduler.ready(running.label, now)
                 self._book.event(
                     "ready", item=entry.item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
@@ -329,25 +377,10 @@ class ParallelCoordinator:
                 running.waiting_since, running.until = now, None
                 self._scheduler.waiting(running.label, now)
                 self._ask(running, message, now)
-            case wire.Vet(number=number, texts=texts):
-                secret = next((name for text in texts if (name := find(text)) is not None), None)
-                self._send(running, wire.Vetted(number=number, secret=secret))
+            case wire.Vet():
+                self._vet(running, message)
             case wire.Settled():
-                tally.tokens_in += message.tokens_in
-                tally.tokens_out += message.tokens_out
-                running.detail = ""
-                usd = self._accounts.settled(entry, tally, message)
-                self._trace.call_ended(
-                    running.label,
-                    lease=message.lease,
-                    tokens_in=message.tokens_in,
-                    tokens_out=message.tokens_out,
-                    error=message.error,
-                    served=message.served,
-                    cost_usd=usd,
-                )
-                self._take(self._keys.settle(running.label, message, now))
-                self._ask_again(now)
+                self._settle(running, message, now)
             case wire.Waiting(seconds=seconds, reason=reason):
                 running.detail, running.until = f"tries again, {reason}", now + seconds
                 self._book.event("retrying", item=entry.item.id, seconds=round(seconds, 3), reason=reason)
@@ -356,6 +389,28 @@ class ParallelCoordinator:
                 self._audit(running, record, again=isinstance(message, wire.PaidBefore))
             case wire.Ended():
                 running.ended = message
+
+    def _vet(self, running: Running, message: wire.Vet) -> None:
+        secret = next((name for text in message.texts if (name := find(text)) is not None), None)
+        self._send(running, wire.Vetted(number=message.number, secret=secret))
+
+    def _settle(self, running: Running, message: wire.Settled, now: float) -> None:
+        tally = running.tally
+        tally.tokens_in += message.tokens_in
+        tally.tokens_out += message.tokens_out
+        running.detail = ""
+        usd = self._accounts.settled(running.entry, tally, message)
+        self._trace.call_ended(
+            running.label,
+            lease=message.lease,
+            tokens_in=message.tokens_in,
+            tokens_out=message.tokens_out,
+            error=message.error,
+            served=message.served,
+            cost_usd=usd,
+        )
+        self._take(self._keys.settle(running.label, message, now))
+        self._ask_again(now)
 
     def _audit(self, running: Running, record: dict[str, Any], *, again: bool) -> None:
         entry, attempt = running.entry, self._scheduler.attempts[running.label]
@@ -375,6 +430,8 @@ class ParallelCoordinator:
 
     def _ask(self, running: Running, wanted: wire.LeaseWanted, now: float) -> None:
         """Pass a call on to the key pool, if there is money for it."""
+        if f"{wanted.provider}:{wanted.model}" not in self._models:
+            raise wire.ProtocolError("a call of a model that is not the run's")
         purse = self._accounts.purse
         match self._accounts.ask(running.label, wanted):
             case Answer.YES:
@@ -454,8 +511,11 @@ class ParallelCoordinator:
     def _on_death(self, running: Running, worker: Worker, _fd: int, _mask: int) -> None:
         """A worker's process is gone: hear its last words, bury it, decide."""
         self._supervisor.end(worker)
-        for message in worker.last_words():
-            self._hear(running, message)
+        try:
+            for message in worker.last_words() if running.broken is None else ():
+                self._hear(running, message)
+        except Exception as exc:  # noqa: BLE001 - its words are done with, its end is not
+            self._break(running, exc)
         for stream, prefixer in running.streams.items():
             self._pass_on(running, worker, stream, _LAST_READS)
             self._book.output(
@@ -478,7 +538,9 @@ class ParallelCoordinator:
         ended = running.ended
         status = None if ended is None else Status(ended.status)
         error = died if ended is None else ended.error
-        if running.over_budget is not None and status is Status.INTERRUPTED:
+        if running.broken is not None:
+            status, error = Status.FAILED, running.broken
+        elif running.over_budget is not None and status is Status.INTERRUPTED:
             status, error = Status.PAUSED, running.over_budget
         self._ask_again(now)
         self._act(self._scheduler.gone(running.label, now, status=status, error=error))

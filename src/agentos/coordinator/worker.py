@@ -9,7 +9,17 @@ from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
-from agentos.wire import FrameReader, Message, ProtocolError, ToCoordinator, encode, read_for_coordinator
+from agentos.wire import (
+    MAX_WORKER_BYTES,
+    MESSAGES_MOST,
+    WORKER_BYTES_MOST,
+    FrameReader,
+    Message,
+    ProtocolError,
+    ToCoordinator,
+    encode,
+    read_for_coordinator,
+)
 
 STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
 GONE_SECONDS = 1.0  # for the last words of a dead worker
@@ -27,7 +37,9 @@ class Worker:
     control: socket.socket
     out: int
     err: int
-    frames: FrameReader = field(default_factory=FrameReader)
+    frames: FrameReader = field(default_factory=lambda: FrameReader(MAX_WORKER_BYTES))
+    bytes_left: int = WORKER_BYTES_MOST
+    messages_left: int = MESSAGES_MOST
     unsent: deque[bytes] = field(default_factory=deque)
     closed: bool = False
 
@@ -61,7 +73,12 @@ class Worker:
             return None
         if not data:
             return None
-        return [read_for_coordinator(frame) for frame in self.frames.feed(data)]
+        frames = self.frames.feed(data)
+        self.bytes_left -= len(data)
+        self.messages_left -= len(frames)
+        if self.bytes_left < 0 or self.messages_left < 0:
+            raise ProtocolError("more messages than an item can have")
+        return [read_for_coordinator(frame) for frame in frames]
 
     def last_words(self) -> list[ToCoordinator]:
         """Read everything that a dead worker still had sent."""
@@ -69,10 +86,7 @@ class Worker:
         ready = select.poll()  # select itself takes no descriptor above 1023
         ready.register(self.control, select.POLLIN)
         while ready.poll(GONE_SECONDS * 1000):
-            try:
-                more = self.receive()
-            except ProtocolError:
-                break
+            more = self.receive()
             if more is None:
                 break
             words += more

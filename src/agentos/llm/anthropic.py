@@ -49,7 +49,7 @@ def _reply(answer: Answer) -> Reply:
         raise incomplete("no content in it") from None
     if finish == "refusal":
         raise declined("refusal", (tokens_in, tokens_out))
-    if finish not in {"end_turn", "tool_use", "stop_sequence"}:
+    if not isinstance(finish, str) or finish not in {"end_turn", "tool_use", "stop_sequence"}:
         raise incomplete(f"stop reason {finish!r}", (tokens_in, tokens_out))
     return Reply(
         text=json.dumps(tools[0], ensure_ascii=False) if tools else text,

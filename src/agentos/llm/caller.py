@@ -18,6 +18,7 @@ from agentos.wire import Leased, Settled
 BACKOFF_FIRST = 10.0  # seconds before the second try, where the server says nothing
 BACKOFF_LAST = 300.0
 SAFETY_TOKENS = 64
+MODEL_LENGTH = 200  # characters of a served model's name that are kept
 OTHER_KEY_AT_ONCE = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.KEY_REJECTED})
 
 
@@ -153,8 +154,9 @@ class Caller:
         echoed = self._echoed(result.text, result.model, *map(" ".join, result.headers.items()))
         if echoed is not None:
             raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
-        # Half of a surrogate pair cannot be written to any file of ours.
-        return replace(result, text=result.text.encode("utf-8", errors="replace").decode())
+        # Half of a surrogate pair cannot be written to any file of ours; a model's name is no document.
+        text = result.text.encode("utf-8", errors="replace").decode()
+        return replace(result, text=text, model=result.model[:MODEL_LENGTH])
 
     def _echoed(self, *texts: str) -> str | None:
         """Name a secret in the texts: one of this worker's, or one that only the coordinator knows."""

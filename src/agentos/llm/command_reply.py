@@ -143,7 +143,7 @@ def _claude_reset(messages: list[dict[str, Any]], now_wall: float) -> float | No
     for message in reversed(messages):
         info = _table(message, "rate_limit_info")
         moment = info.get("resetsAt")
-        if info.get("status") == "rejected" and isinstance(moment, int | float):
+        if info.get("status") == "rejected" and isinstance(moment, int | float) and abs(moment) < 1e12:
             seconds = moment - now_wall
             return seconds if 0 < seconds <= LONGEST_RESET else None
     return None

@@ -9,6 +9,8 @@ from agentos.secret import Secret
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 
+_DECLINED = frozenset({"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"})
+
 
 class Gemini:
     """Calls `POST /v1beta/models/{model}:generateContent`."""
@@ -44,7 +46,7 @@ def _reply(answer: Answer) -> Reply:
         tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("no candidate in it") from None
-    if finish in {"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"}:
+    if isinstance(finish, str) and finish in _DECLINED:
         raise declined(str(finish), (tokens_in, tokens_out))
     if finish != "STOP":
         raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))

@@ -9,12 +9,14 @@ from typing import Any
 import httpx2
 
 from agentos import redact
+from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
 from agentos.llm.provider import ErrorClass, ProviderError, RefusedReply
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
 MAX_REPLY_BYTES = 20_000_000
+TOKENS_MOST = 10**9  # of one call, by a server's word
 _LIMIT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 
 
@@ -135,5 +137,12 @@ def declined(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
 
 
 def count(value: Any) -> int:
-    """A token count by the server's word; nonsense counts as nothing."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    """A token count by the server's word; what is no count is nothing, an absurd one ends the item."""
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        return 0
+    if value > TOKENS_MOST:
+        raise ItemFailed(
+            f"the server says that the call took about 2**{value.bit_length()} tokens, which makes no sense;"
+            " what it cost cannot be known. Check the base_url, then run it again with --retry-failed."
+        )
+    return value

@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from agentos import redact
 from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
+from agentos.record import TOKENS_MOST
 from agentos.store.home import home_of
 
 LOCK_SECONDS = 10.0  # how long a worker that should be dead is given to vanish
@@ -67,7 +68,7 @@ class Checkpoint:
             row = cursor.execute(
                 "SELECT reply FROM agentos_calls WHERE role = ? AND number = ?", (role, number)
             ).fetchone()
-        return Reply(**json.loads(row[0])) if row else None
+        return _reply(row[0]) if row else None
 
     def record(self, role: str, number: int, reply: Reply, record: dict[str, Any]) -> None:
         """Save the reply and its audit record; on return they are on the disk."""
@@ -82,7 +83,7 @@ class Checkpoint:
         """Return the audit records of all calls in the journal, in the order they were made."""
         with self.saver.cursor(transaction=False) as cursor:
             rows = cursor.execute("SELECT record FROM agentos_calls ORDER BY rowid").fetchall()
-        return [json.loads(row[0]) for row in rows]
+        return [_record(row[0]) for row in rows]
 
     def begun(self, config: Any) -> bool:
         return self.saver.get_tuple(config) is not None
@@ -93,6 +94,29 @@ def _life(cursor: sqlite3.Cursor) -> str:
     if cursor.execute("SELECT id FROM agentos_life").fetchone() is None:
         cursor.execute("INSERT INTO agentos_life VALUES (?)", (secrets.token_hex(8),))
     return str(cursor.execute("SELECT id FROM agentos_life").fetchone()[0])
+
+
+NONSENSE = "The item's journal holds a call that makes no sense. Run the item with --fresh."
+
+
+def _record(text: Any) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise StorageError(NONSENSE) from exc
+
+
+def _reply(text: Any) -> Reply:
+    try:
+        stored = dict(json.loads(text))
+        reply = Reply(**stored)
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise StorageError(NONSENSE) from exc
+    texts = all(isinstance(stored[name], str) for name in ("text", "model"))
+    counts = (stored[name] for name in ("tokens_in", "tokens_out"))
+    if not texts or not all(type(one) is int and 0 <= one <= TOKENS_MOST for one in counts):
+        raise StorageError(NONSENSE)
+    return reply
 
 
 @contextmanager

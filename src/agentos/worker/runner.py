@@ -4,20 +4,23 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
+from pydantic import ValidationError
 
-from agentos.errors import AgentosError, NoUsableKey, StopRequested
+from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageError
 from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, Reply, Request, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
+from agentos.record import MOST, RESERVED, checked, first_error, plain_fields
 from agentos.store.tree import Refused
 from agentos.wire import Audit, Ended, Hello, Job, NodeEnded, NodeStarted, PaidBefore
-from agentos.worker.checkpoint import Checkpoint, open_checkpoint
+from agentos.worker.checkpoint import NONSENSE, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
@@ -66,7 +69,10 @@ class _Runner:
         self._link.send(Hello(pid=os.getpid(), resumed=resumed, warm=WARM_MODULE in sys.modules))
         for record in self._checkpoint.paid_before():
             # The word of it may have died with the process that paid.
-            self._link.send(PaidBefore(record=record))
+            try:
+                self._link.send(PaidBefore(record=record))
+            except ValidationError as exc:
+                raise StorageError(NONSENSE) from exc
         ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
         latest = max((note.id for note in self._job.notes), default=0)
         if resumed and ended.status == "approved" and ended.noted is not None and ended.noted < latest:
@@ -86,7 +92,17 @@ class _Runner:
             self._report(task, began)
         state = graph.get_state(config)
         held = state.interrupts[0].value if state.interrupts else None
-        return flow.ending(state.values, held)
+        return self._ending(flow.ending, state.values, held)
+
+    def _ending(self, tell: Callable[[Any, Any], Any], state: Any, held: Any) -> Ended:
+        """How a workflow says that its item ended; it may be anybody's."""
+        try:
+            ended = tell(state, held)
+        except ValidationError as exc:
+            raise ItemFailed(f"the ending of the workflow does not fit: {first_error(exc)}") from exc
+        if not isinstance(ended, Ended):
+            raise ItemFailed(f"the ending of the workflow is a {type(ended).__name__}, not an Ended")
+        return ended
 
     def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:
         """Make the role's how-manieth call; one that was paid for before is not made again."""
@@ -128,7 +144,15 @@ class _Runner:
         return made.reply
 
     def audit(self, kind: str, **fields: Any) -> None:
-        self._link.send(Audit(record={"kind": kind, "node": self._node, **fields}))
+        """Add a record to the trail: one of our kinds as it is, any other with its fields under one name."""
+        if kind in {"call", "failed_call"}:
+            raise ItemFailed(f"tools.audit: {kind!r} is a kind of our own. Give the record another name.")
+        told = fields if kind in RESERVED else {"fields": plain_fields(fields)}
+        try:
+            record = checked({"kind": str(kind), "node": self._node, **told})
+        except ValueError as exc:
+            raise ItemFailed(f"tools.audit: {exc}. Give the record another name, or other fields.") from exc
+        self._link.send(Audit(record=record))
 
     def say(self, text: str) -> None:
         print(text, flush=True)  # noqa: T201 - standard output is how a worker talks to people
@@ -150,9 +174,8 @@ class _Runner:
             began[task["id"]] = time.monotonic()
             self._node = task["name"]
             reviews = task["input"].get("reviews", 0) if isinstance(task["input"], dict) else 0
-            self._link.send(
-                NodeStarted(node=task["name"], reviews=reviews if isinstance(reviews, int) else 0)
-            )
+            counted = type(reviews) is int and 0 <= reviews <= MOST
+            self._link.send(NodeStarted(node=task["name"], reviews=reviews if counted else 0))
         else:
             seconds = time.monotonic() - began.pop(task["id"], time.monotonic())
             self._link.send(NodeEnded(node=task["name"], seconds=seconds))

@@ -109,7 +109,7 @@ class World:
 
     def state(self) -> dict[str, tuple[float, ...]]:
         """Names, sizes and times; also the time of the last read, which is before all others here."""
-        found = {}
+        found: dict[str, tuple[float, ...]] = {}
         for path in [self.outside, *sorted(self._paths(self.outside))]:
             info = path.lstat()
             found[str(path)] = (info.st_mode, info.st_size, info.st_atime, info.st_mtime, info.st_nlink)

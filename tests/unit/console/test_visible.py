@@ -146,7 +146,7 @@ def offences(path: Path) -> list[str]:
             or (call.endswith("echo") and "json.dumps" in said)
         )
         if wrong:
-            found.append(f"{name}:{node.lineno}: {said[:80]}")
+            found.append(f"{name}:{getattr(node, 'lineno', 0)}: {said[:80]}")
     return found
 
 

@@ -1,0 +1,203 @@
+"""What may stand in an item's audit trail: known kinds, typed and bounded, and a graph's own kinds. Pure.
+
+A worker runs other people's graphs, so the coordinator reads every record by these models. Texts that are too
+long are cut; a number that makes no sense is refused.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+MOST = 10**9  # of anything that is counted one by one
+TOKENS_MOST = 10**12  # of one call, also where a program made several
+SECONDS_MOST = 1e9
+LARGEST = 2**63 - 1  # that a database has a place for
+NAME, TEXT = 200, 2_000  # characters
+LIST_MOST = 200
+OWN_BYTES = 64_000  # of all fields that a graph's own record has
+OWN_DEPTH = 8
+LEFT_OUT = "(left out)"
+
+
+def _cut(most: int) -> BeforeValidator:
+    return BeforeValidator(lambda value: value[:most] if isinstance(value, str | list) else value)
+
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Tokens = Annotated[int, Field(ge=0, le=TOKENS_MOST)]
+Seconds = Annotated[float, Field(ge=0, le=SECONDS_MOST)]
+Name = Annotated[str, _cut(NAME)]
+Text = Annotated[str, _cut(TEXT)]
+Texts = Annotated[list[Text], _cut(LIST_MOST)]
+
+
+class Record(BaseModel):
+    """Strict: what comes as text is no number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    node: Name = ""
+
+
+class Call(Record):
+    """A call that was answered, and so is paid for."""
+
+    # A journal may be of another version; what is not known there is of no use here.
+    model_config = ConfigDict(extra="ignore")
+
+    kind: Literal["call"]
+    role: Name
+    number: Count
+    model: Name
+    served: Name = ""
+    key: Name = ""
+    tokens_in: Tokens
+    tokens_out: Tokens
+    seconds: Seconds = 0.0
+    tries: Count = 1
+    prompt_version: Name = ""
+    life: Name
+
+
+class Gate(Record):
+    """What the mechanical checks said of a draft."""
+
+    kind: Literal["gate"]
+    draft: Count
+    missing: Texts = Field(default_factory=list)
+    notes: Texts = Field(default_factory=list)
+    lineage: Name = ""
+    file: Name = ""
+
+
+class Finding(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    tier: Count
+    category: Name = ""
+    title: Text = ""
+    text: Text = ""
+    recommendation: Text = ""
+
+
+class Verdict(Record):
+    """What a review said."""
+
+    kind: Literal["verdict"]
+    review: Count
+    verdict: Name
+    reason: Text | None = None
+    findings: Annotated[list[Finding], _cut(LIST_MOST)] = Field(default_factory=list)
+    questions: Texts = Field(default_factory=list)
+    model: Name = ""
+    lineage: Name = ""
+    file: Name = ""
+
+
+class Decision(Record):
+    """What a person decided."""
+
+    kind: Literal["decision"]
+    reviews: Count
+    answer: Name
+    note: Text = ""
+    by: Name = ""
+    at: Name = ""
+
+
+class Own(Record):
+    """A record of a graph's own kind; what it says stands under one name."""
+
+    kind: Name
+    fields: dict[str, Any] = Field(default_factory=dict)
+
+
+_KINDS: Mapping[str, type[Record]] = {"call": Call, "gate": Gate, "verdict": Verdict, "decision": Decision}
+_COORDINATORS = frozenset({"failed_call"})  # written by the coordinator alone
+RESERVED = frozenset(_KINDS) | _COORDINATORS
+
+
+def checked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record as it may be kept; ValueError says what does not fit."""
+    kind = record.get("kind")
+    if not isinstance(kind, str) or kind in _COORDINATORS:
+        raise ValueError("a record needs a kind that a worker may use")
+    model = _KINDS.get(kind, Own)
+    try:
+        kept = model.model_validate(dict(record)).model_dump(exclude_unset=True)
+    except ValidationError as exc:
+        raise ValueError(f"its record {kind[:NAME]!r} does not fit: {first_error(exc)}") from None
+    if model is Own and plain_fields(kept.get("fields", {})) != kept.get("fields", {}):
+        raise ValueError(f"its record {kind[:NAME]!r} is too large, or holds what is no JSON")
+    return kept
+
+
+def checked_call(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for what can only be a call."""
+    if record.get("kind") != "call":
+        raise ValueError("a record of a call is needed")
+    return checked(record)
+
+
+def first_error(exc: ValidationError) -> str:
+    """Say what is wrong, not what was sent: it may be a secret, or of any size."""
+    first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}"[:TEXT]
+
+
+def plain_fields(fields: Mapping[Any, Any]) -> dict[str, Any]:
+    """Make JSON of bounded size of whatever a graph wants to note."""
+    made: dict[str, Any] = _Plain().of(fields, OWN_DEPTH)
+    return made
+
+
+class _Plain:
+    """Turns a value into JSON until its room is used up."""
+
+    def __init__(self) -> None:
+        self._room = OWN_BYTES
+
+    def of(self, value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table of cases
+        self._room -= 8
+        if self._room <= 0 or depth <= 0:
+            return LEFT_OUT
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            fits = -LARGEST <= value <= LARGEST
+            return int(value) if fits else self._text(f"about 2**{value.bit_length()}")
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else self._text(str(float(value)))
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return self._table(value, depth)
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self.of(one, depth - 1) for one in list(value)[: self._room // 8]]
+        return self._text(_described(value))
+
+    def _table(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, one in value.items():
+            if self._room <= 0:
+                break
+            name = self._text(key if isinstance(key, str) else _described(key))[:NAME]
+            made[name] = self.of(one, depth - 1)
+        return made
+
+    def _text(self, text: str) -> str:
+        # Half of a surrogate pair has no place in UTF-8; a character has four bytes there at most.
+        kept = str.__str__(text)[: max(0, self._room // 4)].encode("utf-8", errors="replace").decode()
+        self._room -= len(kept.encode())
+        return kept
+
+
+def _described(value: object) -> str:
+    """What a value says of itself; it may be anybody's class."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001
+        return f"a {type(value).__name__}"
