@@ -351,7 +351,7 @@ class ParallelCoordinator:
         for message in messages:
             self._hear(running, message)
 
-    def _hear(self, running: Running, message: wire.ToCoordinator) -> None:
+    def _hear(self, running: Running, message: wire.ToCoordinator) -> None:  # noqa: C901 - a case a message
         now = time.monotonic()
         entry, tally = running.entry, running.tally
         self._scheduler.heard(running.label, now)

@@ -1,4 +1,4 @@
-"""Nonsense from servers, workers and journals ends the item it came for, with a clear error, never the run."""
+"""Nonsense from servers, workers and journals ends its item, with a clear error, and never the run."""
 
 import contextlib
 import json
