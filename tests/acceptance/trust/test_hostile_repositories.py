@@ -29,8 +29,6 @@ COMMANDS = (
     ("logs", "1"),
     ("lld", "--all", "--mock", "--dry-run"),
     ("lld", "--all", "--mock"),
-    ("report", "--json"),
-    ("status", "--json"),
 )
 RUN = "2026-01-01T00-00-00.000Z"
 PLACES = [
