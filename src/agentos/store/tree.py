@@ -10,6 +10,7 @@ before. That is no protection from somebody who can write to the home at this mo
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -125,6 +126,14 @@ class Tree:
 
     # Writing.
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one process at a time do something to the root; for a root that is the owner's alone."""
+        with self._inner(PurePath()) as folder:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+
     def make_folder(self, path: PurePath, mode: int = 0o777) -> None:
         """Make a folder and those above it."""
         with self._inner(path, make=mode):
@@ -151,7 +160,8 @@ class Tree:
                 try:
                     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 except OSError:
-                    os.unlink(temporary, dir_fd=folder)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=folder)
                     raise
                 os.fsync(folder)
         except OSError as exc:
