@@ -217,7 +217,7 @@ def test_templates_of_the_repo(project: Project) -> None:
     assert project.lld("1", "--dry-run").code == 0
     template.unlink()
     template.symlink_to("/etc/passwd")
-    refused(project, "1", told="outside")
+    refused(project, "1", told="it is a symbolic link, and links are not followed")
 
 
 def test_records_and_checkpoints_that_are_damaged(project: Project) -> None:

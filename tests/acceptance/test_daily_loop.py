@@ -244,7 +244,7 @@ def test_an_issue_edited_before_it_was_filed_is_not_filed(filing: Bench, github:
 def test_an_issue_edited_in_the_same_run_is_not_filed(filing: Bench, github: FakeGitHub) -> None:
     """The person edits the file after its approval and before it is filed, which waits for another run."""
     filing.project.brief("dark-mode")
-    filing.project.home.mkdir(mode=0o700)
+    filing.project.make_home()
     path = filing.root / "issues/active/dark-mode.md"
     with (filing.project.home / "filing.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -327,7 +327,7 @@ def test_an_unknown_filing_is_looked_up_when_its_brief_is_gone(repo: Repo) -> No
 
 def test_two_runs_file_one_after_the_other(repo: Repo) -> None:
     repo.project.brief("dark-mode")
-    repo.project.home.mkdir(mode=0o700)
+    repo.project.make_home()
     with open(repo.project.home / "filing.lock", "w") as lock:  # noqa: PTH123
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = repo.project.start(*repo.arguments("issue", "--all", "--yes"), env=repo.env)

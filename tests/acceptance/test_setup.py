@@ -245,7 +245,7 @@ def test_context_that_cannot_be_given_is_refused_before_any_call(
     for name, told in (
         ("conf/.env", "hold secrets"),
         ("../x", "inside the repo"),
-        ("nowhere", "No such file"),
+        ("nowhere", "no such file or folder"),
     ):
         result = service.run("lld", "7", "--context", name, KEY_1="secret-1")
         assert result.code == 2, result.text

@@ -107,7 +107,7 @@ def test_events_with_missing_fields_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_status_tells_what_was_cut_off_and_what_is_not_filed(project: Project) -> None:
-    killed_run(project.home, STARTED, AT_REVIEW)
+    killed_run(project.make_home(), STARTED, AT_REVIEW)
     with Records(project.home / "records.db") as records:
         for slug, state in (("a", FilingState.WANTED), ("b", FilingState.KEPT), ("c", FilingState.WANTED)):
             item = Item(workflow="issue", id=slug, label=slug, title="", text="", source="")

@@ -324,7 +324,7 @@ def many(tmp_path: Path, make_project: Callable[[str], Any]) -> Any:
     made = make_project("many")
     made.write("agentos.toml", "")
     run = make_run(tmp_path / "made", 300, parallel=10, hostile=True, earlier=6)
-    made.home.joinpath("logs").mkdir(parents=True)
+    made.make_home().joinpath("logs", "parallel").rmdir()
     run.parent.rename(made.home / "logs" / "parallel")
     return made
 

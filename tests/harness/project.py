@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from agentos.store.home import Home
+from agentos.store.known import register_of
 from harness.processes import Process, kill_all_below, processes_below, wait_until
 from harness.warm import WarmProcess, WarmServer
 
@@ -161,6 +163,11 @@ class Project:
 
     def brief(self, slug: str, text: str = "", mock: str = "") -> Path:
         return self.write(f"ideas/active/{slug}.md", _document(slug, text, mock))
+
+    def make_home(self) -> Path:
+        """Make the home that its first run would make: known as this user's, and empty."""
+        Home(path=self.home, register=register_of(self.environment)).create()
+        return self.home
 
     # What is run.
 

@@ -177,8 +177,9 @@ def _write(root: Path, contents: Mapping[str, str]) -> None:
     from agentos.errors import StorageError  # noqa: PLC0415
     from agentos.store.tree import worktree_tree  # noqa: PLC0415
 
-    tree = worktree_tree(root)
     try:
+        root.mkdir(parents=True, exist_ok=True)
+        tree = worktree_tree(root.resolve())
         for folder in FOLDERS:
             tree.make_folder(Path(folder))
     except OSError as exc:

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, Stamped, split, without_stamps
 from agentos.store.lineage import Lineage
-from agentos.store.tree import Tree, unfinished, worktree_tree
+from agentos.store.tree import Refused, Tree, unfinished, worktree_tree
 
 MAX_DOCUMENT_BYTES = 1_000_000
 REVIEW_LOG = "## Review Log"
@@ -49,11 +49,11 @@ def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> F
     tree = worktree_tree(worktree)
     try:
         text = tree.text(path, MAX_DOCUMENT_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as exc:
-        if not tree.exists(path):
-            raise UsageError(f"{path} cannot be looked at: {getattr(exc, 'strerror', exc)}.") from exc
+        if isinstance(exc, Refused) and not tree.exists(path):  # not the document: there is no way to it
+            raise UsageError(f"Cannot read {path}: {exc.strerror}.") from exc
         return Found(path=str(path), author=Author.FOREIGN, stamp=None, text=None)
     taken = split(text)
     author = _author(taken, label, lineage)

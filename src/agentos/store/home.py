@@ -59,11 +59,14 @@ class Home:
                 self.path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             else:
                 Tree(self.path.parent).make_folder(Path(self.path.name), PRIVATE_FOLDER)
-                self.register.enter(self.tree)
-            for folder in (Path(), Path("checkpoints"), Path("logs"), Path("logs/parallel")):
-                self.tree.make_private(folder)
-            if not self.tree.exists(Path(".gitignore")):
-                self.tree.write(Path(".gitignore"), IGNORE, mode=PRIVATE_FILE)
+            self.tree.make_private(Path())
+            with self.tree.alone():  # two first runs may begin at the same moment
+                if self.register is not None:
+                    self.register.enter(self.tree)
+                for folder in (Path("checkpoints"), Path("logs"), Path("logs/parallel")):
+                    self.tree.make_private(folder)
+                if not self.tree.exists(Path(".gitignore")):
+                    self.tree.write(Path(".gitignore"), IGNORE, mode=PRIVATE_FILE)
         except OSError as exc:
             place = exc.filename if isinstance(exc.filename, str) else self.path
             raise StorageError(f"Cannot make the home {self.path}: {place}: {exc.strerror or exc}.") from exc

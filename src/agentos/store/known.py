@@ -40,12 +40,11 @@ class Register:
         """Tell whether this user made the home; reads, and writes nothing."""
         if not os.path.lexists(home.root):
             return Standing.MISSING
-        mark = _id_of(home)
-        if mark is not None:
-            return Standing.KNOWN if mark in self._known() else Standing.UNKNOWN
         if not home.exists(ID_FILE) and (_as_earlier(home) or _untouched(home)):
             return Standing.EARLIER
-        return Standing.UNKNOWN
+        # Read last: a run that begins at the same moment may write it between two looks.
+        mark = _id_of(home)
+        return Standing.KNOWN if mark is not None and mark in self._known() else Standing.UNKNOWN
 
     def enter(self, home: Tree) -> None:
         """Make the home known; harmless where it is."""
@@ -65,7 +64,8 @@ class Register:
         if self.folder is None:
             return frozenset()
         try:
-            text = Tree(self.folder).read(Path("homes"), _MOST_BYTES).decode("utf-8", errors="replace")
+            tree = Tree(self.folder.resolve())  # the user's own links lead where the user wants
+            text = tree.read(Path("homes"), _MOST_BYTES).decode("utf-8", errors="replace")
         except OSError:
             return frozenset()
         return frozenset(line.partition(" ")[0] for line in text.splitlines())
@@ -111,7 +111,11 @@ def _id_of(home: Tree) -> str | None:
 
 def _untouched(home: Tree) -> bool:
     """An empty folder of the user's: a first run was killed, or somebody made it."""
-    return _is_mine(home, Path()) and not home.names(Path())
+    try:
+        names = {one.name for one in home.entries(Path())}
+    except OSError:
+        return False
+    return _is_mine(home, Path()) and names <= {f".{ID_FILE}.tmp"}  # as a killed run leaves it
 
 
 def _as_earlier(home: Tree) -> bool:

@@ -10,6 +10,7 @@ before. That is no protection from somebody who can write to the home at this mo
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -125,6 +126,14 @@ class Tree:
 
     # Writing.
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one process at a time do something to the root; for a root that is the owner's alone."""
+        with self._inner(PurePath()) as folder:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+
     def make_folder(self, path: PurePath, mode: int = 0o777) -> None:
         """Make a folder and those above it."""
         with self._inner(path, make=mode):
@@ -148,7 +157,12 @@ class Tree:
             with self._folder_of(path, make=True) as (folder, name):
                 temporary = f".{name}.tmp"
                 _write_whole(folder, temporary, text, mode)
-                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                try:
+                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                except OSError:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=folder)
+                    raise
                 os.fsync(folder)
         except OSError as exc:
             raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
@@ -166,7 +180,8 @@ class Tree:
                 except OSError:
                     _write_exclusively(folder, name, text, 0o666)  # a file system without links
                 finally:
-                    os.unlink(temporary, dir_fd=folder)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=folder)
                 os.fsync(folder)
         except FileExistsError:
             raise
@@ -210,7 +225,8 @@ class Tree:
 
     def remove_tree(self, path: PurePath) -> None:
         """Remove a folder with all that is in it; links in it go, what they lead to stays."""
-        with self._folder_of(path) as (folder, name):
+        # Opened as a folder first: rmtree follows a link before it looks, and a pipe would hold it.
+        with self._folder_of(path) as (folder, name), self._inner(path):
             shutil.rmtree(name, dir_fd=folder)
 
     # The way to a path.

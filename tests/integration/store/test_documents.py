@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from agentos.errors import ItemFailed, StorageError
+from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, seal
 from agentos.store import documents
 from agentos.store.documents import (
@@ -83,6 +83,8 @@ def test_where_nothing_is_nothing_is_found(tree: Tree) -> None:
     assert tree.find() is None
     tree.target.parent.rmdir()
     assert tree.find() is None
+    tree.target.parent.write_text("a file where a folder is needed")
+    assert tree.find() is None
 
 
 @pytest.mark.parametrize(
@@ -156,9 +158,8 @@ def test_nothing_is_read_outside_the_worktree(tree: Tree, tmp_path: Path) -> Non
     (tmp_path / "outside" / NAME.name).write_text(OURS)
     tree.target.parent.rmdir()
     tree.target.parent.symlink_to(tmp_path / "outside")
-    found = tree.find()
-    assert found is not None
-    assert (found.author, found.stamp, found.text) == (Author.FOREIGN, None, None)
+    with pytest.raises(UsageError, match="active is a symbolic link, and links are not followed"):
+        tree.find()
     with pytest.raises(StorageError, match="active is a symbolic link, and links are not followed"):
         tree.put()
     assert (tmp_path / "outside" / NAME.name).read_text() == OURS

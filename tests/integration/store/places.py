@@ -1,0 +1,90 @@
+"""What the tests of the store put in a place that should hold a file or a folder, and how they look at it."""
+
+import os
+import resource
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NOBODY = 65_534
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Root may write anywhere; be somebody who may not."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """A disk that takes no file beyond that many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def umask(value: int) -> Iterator[None]:
+    before = os.umask(value)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """Everything below a folder, without following links."""
+    found: dict[str, bytes] = {}
+    for path in sorted(folder.rglob("*")):
+        kind = path.lstat().st_mode
+        if stat.S_ISLNK(kind):
+            found[str(path.relative_to(folder))] = b"-> " + os.fsencode(path.readlink())
+        elif stat.S_ISREG(kind):
+            found[str(path.relative_to(folder))] = path.read_bytes()
+        else:
+            found[str(path.relative_to(folder))] = b""
+    return found
+
+
+def make_socket(path: Path) -> None:
+    """A socket with nobody behind it; its address may be short only, so it is made from its folder."""
+    here = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def make_loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def make_dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("gone"))
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "socket": make_socket,
+    "folder": Path.mkdir,
+    "loop": make_loop,
+    "dangling link": make_dangling,
+}
