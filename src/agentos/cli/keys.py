@@ -9,6 +9,8 @@ import click
 from agentos.console.screen import json_text
 from agentos.console.visible import one_line
 
+MAX_WALL = 1e11  # seconds since 1970; beyond any rest
+
 
 @click.group("keys", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -72,36 +74,41 @@ def _problem(reference: Any, environment: Mapping[str, str]) -> str | None:
     return None
 
 
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def _rows(project: Any) -> list[dict[str, Any]]:
     """What configuration and health file say of each key."""
     from agentos.coordinator.keys import login_keys, usual_keys  # noqa: PLC0415
+    from agentos.credentials.headers import MAX_LIMIT, number  # noqa: PLC0415
     from agentos.store.keyhealth import HealthFile  # noqa: PLC0415
 
     health = HealthFile(project.home.key_health).read().get("keys", {})
     rows: list[dict[str, Any]] = []
     keys = project.config.keys or usual_keys(project.config.environment)
     for reference in (*keys, *login_keys(project.config, known=health)):
-        entry = health.get(reference.id)
-        entry = entry if isinstance(entry, dict) else {}
+        entry = _table(health.get(reference.id))
         missing = reference.env is not None and not project.config.environment.get(reference.env, "").strip()
-        resting = entry.get("resting") or {}
-        left = max(0.0, resting.get("until", 0.0) - time.time())
+        resting = _table(entry.get("resting"))
+        left = max(0.0, (number(resting.get("until"), low=0.0, high=MAX_WALL) or 0.0) - time.time())
         state, reason = "available", None
         if missing:
             state, reason = "missing", f"the variable {reference.env} is not set"
         elif (problem := _problem(reference, project.config.environment)) is not None:
             state, reason = "unusable", problem
         elif entry.get("disabled"):
-            state, reason = "disabled", entry["disabled"]
+            state, reason = "disabled", str(entry["disabled"])[:200]
         elif left:
-            state = resting.get("state", "resting")
+            state = str(resting.get("state", "resting"))[:40]
         configured = {
             name: getattr(reference, name) for name in ("rpm", "tpm", "rpd", "burst", "max_in_flight")
         }
         learnt = {
             f"{model} {name}": value
-            for model, told in (entry.get("models") or {}).items()
-            for name, value in (told.get("limits") or {}).items()
+            for model, told in _table(entry.get("models")).items()
+            for name, raw in _table(_table(told).get("limits")).items()
+            if (value := number(raw, low=1.0, high=MAX_LIMIT)) is not None
         }
         rows.append(
             {

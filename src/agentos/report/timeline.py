@@ -31,7 +31,8 @@ def text_of(record: Record, name: str, most: int = _TEXT) -> str | None:
     value = record.get(name)
     if not isinstance(value, str) or not value:
         return None
-    return shortened(value, most)
+    # Half of a surrogate pair has no place in a file's name, nor in a page.
+    return shortened(value.encode("utf-8", errors="replace").decode(), most)
 
 
 def shortened(text: str, most: int) -> str:

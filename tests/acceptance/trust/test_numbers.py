@@ -181,6 +181,27 @@ def test_a_journal_of_nonsense_ends_its_item_and_fresh_helps(bench: OddBench) ->
     assert again.code == 0, again
 
 
+ENTRIES: list[Any] = [
+    {"resting": {"until": "x", "state": "\x1b[2J"}},
+    {"resting": {"until": 10**30, "state": ["x"]}, "disabled": 5},
+    {"resting": [1], "models": [1]},
+    {"models": {"x": 1, "y": {"limits": [1]}, "z": {"limits": {"rpm": "x", "tpm": 10**400, "rpd": -1}}}},
+    {"disabled": {"a": "\u202e"}},
+    "nonsense",
+    None,
+]
+
+
+def test_a_health_file_of_nonsense_is_read_as_far_as_it_makes_sense(project: Project) -> None:
+    project.home.mkdir()
+    for entry in ENTRIES:
+        project.write(".agentos/keys.json", json.dumps({"version": 1, "at": 1.0, "keys": {"openai": entry}}))
+        for words in (["keys"], ["keys", "--json"]):
+            result = project.run(*words, env={"OPENAI_API_KEY": "secret-of-mine"})
+            assert result.code == 0, (entry, result)
+            assert result.out.isascii()
+
+
 # A worker, which runs anybody's graph.
 
 GRAPH = '''
