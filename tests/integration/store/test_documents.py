@@ -53,9 +53,7 @@ class Tree:
 
     def trail(self) -> dict[str, bytes]:
         """What is kept beside the issue."""
-        return {
-            path.name: path.read_bytes() for path in self.active.iterdir() if path.name[:3] != "001"
-        }
+        return {path.name: path.read_bytes() for path in self.active.iterdir() if path.name[:3] != "001"}
 
     @property
     def active(self) -> Path:

@@ -5,8 +5,8 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from agentos.store.home import Home
 from agentos.store.known import Register, Standing, register_of
 from agentos.store.tree import Tree
 from integration.store.places import make_socket, mode, snapshot, without_privileges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ID = "0123456789abcdef" * 2
 pytestmark = pytest.mark.timeout(60)
@@ -302,7 +305,7 @@ def test_the_state_folder_is_where_xdg_has_it(environment: dict[str, str], folde
 
 def test_without_a_state_folder_a_home_must_be_named(home: Path) -> None:
     register = register_of({})
-    with pytest.raises(ProjectError, match="HOME.*--home PATH, or AGENTOS_HOME=PATH"):
+    with pytest.raises(ProjectError, match=r"HOME.*--home PATH, or AGENTOS_HOME=PATH"):
         register.enter(Tree(home))
     with pytest.raises(ProjectError, match="--home PATH"):
         Home(path=home, register=register).create()
@@ -312,7 +315,9 @@ def test_without_a_state_folder_a_home_must_be_named(home: Path) -> None:
     assert register.standing(Tree(home)) is Standing.UNKNOWN
 
 
-@pytest.mark.parametrize("kind", ["file above", "file", "homes is a folder", "homes is a link", "homes is a pipe"])
+@pytest.mark.parametrize(
+    "kind", ["file above", "file", "homes is a folder", "homes is a link", "homes is a pipe"]
+)
 def test_a_state_folder_that_cannot_be_written_is_told_with_what_to_type(
     home: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -342,7 +347,7 @@ def test_a_state_folder_that_is_not_the_users_is_told_too(home: Path, tmp_path: 
         path.chmod(path.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
     (tmp_path / "state").mkdir(mode=0o555)
     home.chmod(0o755)
-    with without_privileges(), pytest.raises(ProjectError, match="Permission denied.*--home PATH"):
+    with without_privileges(), pytest.raises(ProjectError, match=r"Permission denied.*--home PATH"):
         Register(tmp_path / "state" / "agentos").enter(Tree(home))
 
 
