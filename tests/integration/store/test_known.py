@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentos.errors import ProjectError
+from agentos.errors import ProjectError, StorageError
 from agentos.store.home import Home
 from agentos.store.known import Register, Standing, register_of
 from agentos.store.tree import Tree
@@ -119,9 +119,15 @@ def test_a_home_that_is_a_link_is_unknown(home: Path, register: Register, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_what_is_no_folder_is_unknown(tmp_path: Path, register: Register, kind: str) -> None:
+def test_what_is_no_folder_holds_nothing_to_believe_and_never_becomes_a_home(
+    tmp_path: Path, register: Register, kind: str
+) -> None:
     (os.mkfifo if kind == "pipe" else Path.touch)(tmp_path / "home")
-    assert register.standing(Tree(tmp_path / "home")) is Standing.UNKNOWN
+    assert register.standing(Tree(tmp_path / "home")) is Standing.EARLIER
+    with pytest.raises(StorageError, match=r"Cannot make the home .*Not a directory"):
+        Home(path=tmp_path / "home", register=register).create()
+    assert register.folder is not None
+    assert not register.folder.exists()
 
 
 # Homes of earlier versions, which had no id.
