@@ -111,11 +111,7 @@ def _id_of(home: Tree) -> str | None:
 
 def _untouched(home: Tree) -> bool:
     """An empty folder of the user's: a first run was killed, or somebody made it."""
-    try:
-        names = {one.name for one in home.entries(Path())}
-    except OSError:
-        return False
-    return _is_mine(home, Path()) and names <= {f".{ID_FILE}.tmp"}  # as a killed run leaves it
+    return _is_mine(home, Path()) and set(home.names(Path())) <= {f".{ID_FILE}.tmp"}
 
 
 def _as_earlier(home: Tree) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from agentos.cli.desk import MAX_DOCUMENT_BYTES, Desk, read_document
+from agentos.cli.desk import Desk, read_document
 from agentos.coordinator.plan import Entry, Step
 from agentos.coordinator.scheduler import Stop
 from agentos.coordinator.signals import StopSignals
@@ -21,6 +21,7 @@ from agentos.model import Item, Status
 from agentos.report.summary import ItemRow
 from agentos.secret import Secret
 from agentos.stamp import seal
+from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.lineage import receipts
 from agentos.store.records import FilingState, Records
 from harness.github import FakeGitHub, running_fakegithub

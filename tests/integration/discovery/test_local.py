@@ -304,9 +304,7 @@ def test_what_is_no_regular_file_is_an_item_that_says_so(fill: Fill, kind: str) 
         os.mkfifo(path)
     else:
         path.symlink_to("42.md" if kind == "loop" else "gone.md")
-    told = (
-        "not a regular file" if kind in {"folder", "pipe"} else "a symbolic link, and links are not followed"
-    )
+    told = "not a regular file" if kind in {"folder", "pipe"} else "a symbolic link, and links are not"
     assert f"42.md cannot be read: it is {told}" in str(only(listed(worktree)).problem)
 
 

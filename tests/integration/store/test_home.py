@@ -114,7 +114,7 @@ def test_a_home_that_becomes_a_link_after_it_was_looked_at_is_not_made(
     home = locate_home(worktree, None, register)
     (tmp_path / "elsewhere").mkdir()
     (worktree / ".agentos").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match="Cannot make the home .* is a symbolic link"):
+    with pytest.raises(StorageError, match=r"Cannot make the home .* is a symbolic link"):
         home.create()
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -177,7 +177,7 @@ def test_a_home_that_nobody_here_made_is_refused_and_stays_as_it_is(
     (worktree / ".agentos/records.db").write_text("forged")
     before = snapshot(worktree)
     home = locate_home(worktree, None, register)
-    with pytest.raises(ProjectError, match="was not made by you on this machine.*'agentos home adopt'"):
+    with pytest.raises(ProjectError, match=r"was not made by you on this machine.*'agentos home adopt'"):
         check_home(home, worktree, {})
     assert snapshot(worktree) == before
     check_home(locate_home(worktree, worktree / ".agentos", register), worktree, {})  # named by the user

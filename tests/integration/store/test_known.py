@@ -5,16 +5,19 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from agentos.errors import ProjectError
+from agentos.errors import ProjectError, StorageError
 from agentos.store.home import Home
 from agentos.store.known import Register, Standing, register_of
 from agentos.store.tree import Tree
 from integration.store.places import make_socket, mode, snapshot, without_privileges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ID = "0123456789abcdef" * 2
 pytestmark = pytest.mark.timeout(60)
@@ -116,9 +119,15 @@ def test_a_home_that_is_a_link_is_unknown(home: Path, register: Register, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_what_is_no_folder_is_unknown(tmp_path: Path, register: Register, kind: str) -> None:
+def test_what_is_no_folder_holds_nothing_to_believe_and_never_becomes_a_home(
+    tmp_path: Path, register: Register, kind: str
+) -> None:
     (os.mkfifo if kind == "pipe" else Path.touch)(tmp_path / "home")
-    assert register.standing(Tree(tmp_path / "home")) is Standing.UNKNOWN
+    assert register.standing(Tree(tmp_path / "home")) is Standing.EARLIER
+    with pytest.raises(StorageError, match=r"Cannot make the home .*Not a directory"):
+        Home(path=tmp_path / "home", register=register).create()
+    assert register.folder is not None
+    assert not register.folder.exists()
 
 
 # Homes of earlier versions, which had no id.
@@ -302,7 +311,7 @@ def test_the_state_folder_is_where_xdg_has_it(environment: dict[str, str], folde
 
 def test_without_a_state_folder_a_home_must_be_named(home: Path) -> None:
     register = register_of({})
-    with pytest.raises(ProjectError, match="HOME.*--home PATH, or AGENTOS_HOME=PATH"):
+    with pytest.raises(ProjectError, match=r"HOME.*--home PATH, or AGENTOS_HOME=PATH"):
         register.enter(Tree(home))
     with pytest.raises(ProjectError, match="--home PATH"):
         Home(path=home, register=register).create()
@@ -312,7 +321,9 @@ def test_without_a_state_folder_a_home_must_be_named(home: Path) -> None:
     assert register.standing(Tree(home)) is Standing.UNKNOWN
 
 
-@pytest.mark.parametrize("kind", ["file above", "file", "homes is a folder", "homes is a link", "homes is a pipe"])
+@pytest.mark.parametrize(
+    "kind", ["file above", "file", "homes is a folder", "homes is a link", "homes is a pipe"]
+)
 def test_a_state_folder_that_cannot_be_written_is_told_with_what_to_type(
     home: Path, tmp_path: Path, kind: str
 ) -> None:
@@ -342,7 +353,7 @@ def test_a_state_folder_that_is_not_the_users_is_told_too(home: Path, tmp_path: 
         path.chmod(path.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
     (tmp_path / "state").mkdir(mode=0o555)
     home.chmod(0o755)
-    with without_privileges(), pytest.raises(ProjectError, match="Permission denied.*--home PATH"):
+    with without_privileges(), pytest.raises(ProjectError, match=r"Permission denied.*--home PATH"):
         Register(tmp_path / "state" / "agentos").enter(Tree(home))
 
 

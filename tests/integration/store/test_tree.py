@@ -16,17 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import StorageError
-from agentos.store import tree as tree_module
 from agentos.store.tree import Refused, TooLarge, Tree, read_named, unfinished, worktree_tree, write_all
-from integration.store.places import (
-    ODD,
-    make_socket,
-    mode,
-    room_for,
-    snapshot,
-    umask,
-    without_privileges,
-)
+from integration.store.places import ODD, make_socket, mode, room_for, snapshot, umask, without_privileges
 
 STEADY = settings(
     derandomize=True,
@@ -153,7 +144,7 @@ def test_where_nothing_is_nothing_is_found(tree: Tree) -> None:
 
 def test_an_error_names_the_path_that_was_asked_for(tree: Tree) -> None:
     for path in ("gone", "gone/deep/a", "docs/a.md/b"):
-        with pytest.raises(OSError, match="(No such file|Not a directory)") as caught:
+        with pytest.raises(OSError, match=r"(No such file|Not a directory)") as caught:
             tree.read(Path(path), 100)
         assert caught.value.filename == path
 
@@ -279,7 +270,7 @@ def test_a_device_is_refused(tree: Tree, root: Path) -> None:
         os.mknod(root / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
     except PermissionError:
         return  # nobody but root makes one, so no repository brings one
-    with pytest.raises(OSError, match="not a regular file|denied|No such device"):
+    with pytest.raises(OSError, match=r"not a regular file|denied|No such device"):
         tree.read(Path("zero"), 100)
 
 
@@ -294,7 +285,7 @@ def test_a_path_that_is_not_below_the_root_is_refused(
     (root / "spare").write_text("spare")
     before = snapshot(root)
     given = Path(f"{root}-neighbour/a") if path == "neighbour" else Path(path)
-    with pytest.raises((Refused, StorageError), match="not below|leads outside"):
+    with pytest.raises((Refused, StorageError), match=r"not below|leads outside"):
         attempts(tree)[way](given)
     assert not tree.exists(given)
     assert snapshot(root) == before
@@ -332,7 +323,7 @@ def test_a_worktree_has_no_way_into_git_or_a_home(root: Path, path: str, way: st
     (root / given).write_text("kept")
     (root / "spare").write_text("spare")
     before = snapshot(root)
-    with pytest.raises((Refused, StorageError), match="(?i)nothing in .(git|agentos) is read or written"):
+    with pytest.raises((Refused, StorageError), match=r"(?i)nothing in .(git|agentos) is read or written"):
         attempts(worktree_tree(root))[way](given)
     assert snapshot(root) == before
     assert not worktree_tree(root).exists(given)
@@ -361,9 +352,7 @@ def test_line_ends_are_written_as_they_are(tree: Tree, root: Path) -> None:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_the_mode_is_the_one_asked_for_else_what_the_user_has_set(
-    tree: Tree, root: Path, mask: int
-) -> None:
+def test_the_mode_is_the_one_asked_for_else_what_the_user_has_set(tree: Tree, root: Path, mask: int) -> None:
     with umask(mask):
         tree.write(Path("private"), "text", mode=0o600)
         tree.write(Path("new/written"), "text")
@@ -381,12 +370,14 @@ def test_a_private_file_that_was_not_is_private_after_it_is_written(tree: Tree, 
     assert mode(root / "a") == 0o600
 
 
-@pytest.mark.parametrize("name", ["a\nb", "\x1b[31m", "\udcff.md", "-rf", " ", "ä", "a\\b", ".a.tmp", "x" * 200])
+@pytest.mark.parametrize(
+    "name", ["a\nb", "\x1b[31m", "\udcff.md", "-rf", " ", "ä", "a\\b", ".a.tmp", "x" * 200]
+)
 def test_any_name_is_taken_as_it_is(tree: Tree, root: Path, name: str) -> None:
     path = Path("new", name, name)
     tree.write(path, "one")
     assert tree.text(path, 100) == "one"
-    assert tree.names(path.parent) == [name] == os.listdir(root / "new" / name)
+    assert tree.names(path.parent) == [name] == [one.name for one in (root / "new" / name).iterdir()]
     assert tree.is_file(path)
     tree.move(path, Path(name))
     tree.create(path, "two")
@@ -527,7 +518,7 @@ def no_links(*_arguments: object, **_more: object) -> None:
 def test_where_there_are_no_hard_links_a_new_file_takes_the_place_of_nothing_too(
     tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree_module.os, "link", no_links)
+    monkeypatch.setattr(os, "link", no_links)
     tree.create(Path("a"), "one")
     with pytest.raises(FileExistsError):
         tree.create(Path("a"), "two")
@@ -572,7 +563,7 @@ def test_of_two_processes_that_make_a_file_at_once_neither_takes_the_others_plac
     assert not set(made[0]) & set(made[1]), "one of them was told that the other was first"
     for number in range(50):
         assert (root / str(number) / "a").read_text() in {text * 1000 for text in texts}
-        assert os.listdir(root / str(number)) == ["a"]
+        assert [one.name for one in (root / str(number)).iterdir()] == ["a"]
 
 
 # Moving, linking, removing.
@@ -586,9 +577,7 @@ def test_a_file_or_a_folder_moves_to_a_free_name(tree: Tree, root: Path) -> None
 
 @pytest.mark.parametrize("kind", [*ODD, "file", "empty folder", "link out"])
 @pytest.mark.parametrize("source", ["file", "folder"])
-def test_nothing_moves_over_anything(
-    tree: Tree, root: Path, untouched: Path, source: str, kind: str
-) -> None:
+def test_nothing_moves_over_anything(tree: Tree, root: Path, untouched: Path, source: str, kind: str) -> None:
     if kind == "file":
         (root / "b").write_text("kept")
     elif kind == "link out":
@@ -617,7 +606,7 @@ def test_between_two_file_systems_the_copy_is_whole_before_the_file_goes(
     def elsewhere(*_arguments: object, **_more: object) -> None:
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-    monkeypatch.setattr(tree_module.os, "rename", elsewhere)
+    monkeypatch.setattr(os, "rename", elsewhere)
     tree.move(Path("docs/a.md"), Path("b"))
     assert snapshot(root) == {"b": b"text", "docs": b""}
     (root / "link").symlink_to("b")
@@ -718,7 +707,7 @@ def test_a_private_folder_is_never_a_link_or_a_file(
         targets = {"link to folder": untouched, "link to file": untouched / "a.md"}
         path.symlink_to(targets.get(kind, untouched / "gone"))
     for act in (tree.make_private, tree.make_folder):
-        with pytest.raises(OSError, match="symbolic link|Not a directory"):
+        with pytest.raises(OSError, match=r"symbolic link|Not a directory"):
             act(Path("home"))
     with pytest.raises(FileExistsError):
         tree.new_folder(Path("home"), 0o700)
@@ -768,57 +757,63 @@ def test_a_database_that_is_there_or_not_is_fine(tree: Tree, root: Path) -> None
 # While somebody swaps folders for links.
 
 
-@pytest.mark.parametrize("way", ["write", "create", "open", "make", "move", "remove", "remove_tree", "read"])
+def swap(root: Path, outside: Path, stop: threading.Event) -> None:
+    """Have `docs` be a link to the outside every other moment; the other one makes and removes it, too."""
+    docs = root / "docs"
+    for number in itertools.count():
+        if stop.is_set():
+            return
+        fresh = root / f"fresh-{number}"
+        fresh.mkdir()
+        (fresh / "a.md").write_text("text")
+        with suppress(OSError):
+            docs.rename(root / f"aside-{number}")
+        with suppress(OSError):
+            docs.symlink_to(outside)
+        with suppress(OSError):
+            docs.unlink()
+        with suppress(OSError):
+            fresh.rename(docs)
+
+
+def move_there_and_back(tree: Tree) -> None:
+    tree.move(Path("docs/a.md"), Path("spare/a.md"))
+    tree.move(Path("spare/a.md"), Path("docs/a.md"))
+
+
+def create_again(tree: Tree) -> None:
+    tree.remove(Path("docs/new.md"))
+    tree.create(Path("docs/new.md"), "changed")
+
+
+def read_ours(tree: Tree) -> None:
+    assert tree.text(Path("docs/a.md"), 100) == "text"
+
+
+WHILE_SWAPPED: dict[str, Callable[[Tree], object]] = {
+    "read": read_ours,
+    "write": lambda tree: tree.write(Path("docs/a.md"), "changed"),
+    "create": create_again,
+    "open": lambda tree: os.close(tree.open(Path("docs/a.md"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
+    "make": lambda tree: tree.make_private(Path("docs/new/deep")),
+    "move": move_there_and_back,
+    "remove": lambda tree: tree.remove(Path("docs/a.md")),
+    "remove_tree": lambda tree: tree.remove_tree(Path("docs")),
+}
+
+
+@pytest.mark.parametrize("way", WHILE_SWAPPED)
 def test_a_folder_that_becomes_a_link_meanwhile_leads_nowhere(
     tree: Tree, root: Path, untouched: Path, way: str
 ) -> None:
     (root / "spare").mkdir()
     stop = threading.Event()
-
-    def swap() -> None:
-        """Have the folder be a link to the outside every other moment."""
-        for number in itertools.count():
-            if stop.is_set():
-                return
-            fresh = root / f"fresh-{number}"
-            fresh.mkdir()
-            (fresh / "a.md").write_text("text")
-            steps: tuple[Callable[[], object], ...] = (
-                lambda number=number: (root / "docs").rename(root / f"aside-{number}"),
-                lambda: (root / "docs").symlink_to(untouched),
-                (root / "docs").unlink,
-                lambda fresh=fresh: fresh.rename(root / "docs"),
-            )
-            for step in steps:
-                with suppress(OSError):  # the other one makes and removes the folder, too
-                    step()
-
-    def act() -> None:
-        if way == "write":
-            tree.write(Path("docs/a.md"), "changed")
-        elif way == "create":
-            tree.remove(Path("docs/new.md"))
-            tree.create(Path("docs/new.md"), "changed")
-        elif way == "open":
-            os.close(tree.open(Path("docs/a.md"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
-        elif way == "make":
-            tree.make_private(Path("docs/new/deep"))
-        elif way == "move":
-            tree.move(Path("docs/a.md"), Path("spare/a.md"))
-            tree.move(Path("spare/a.md"), Path("docs/a.md"))
-        elif way == "remove":
-            tree.remove(Path("docs/a.md"))
-        elif way == "remove_tree":
-            tree.remove_tree(Path("docs"))
-        else:
-            assert tree.text(Path("docs/a.md"), 100) == "text"
-
-    swapper = threading.Thread(target=swap)
+    swapper = threading.Thread(target=swap, args=(root, untouched, stop))
     swapper.start()
     try:
         for _ in range(300):
             with suppress(OSError, StorageError):
-                act()
+                WHILE_SWAPPED[way](tree)
     finally:
         stop.set()
         swapper.join()

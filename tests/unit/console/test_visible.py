@@ -134,7 +134,9 @@ def offences(path: Path) -> list[str]:
     name = path.relative_to(SOURCES).as_posix()
     found = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        said = ast.unparse(node) if isinstance(node, ast.Call | ast.Attribute) else ""
+        if not isinstance(node, ast.Call | ast.Attribute):
+            continue
+        said = ast.unparse(node)
         call = said.partition("(")[0] if isinstance(node, ast.Call) else ""
         wrong = (
             (call == "print" and name not in PRINTS)
