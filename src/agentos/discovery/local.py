@@ -12,7 +12,7 @@ from agentos.errors import ListingError, UsageError
 from agentos.model import Item, check_id
 from agentos.naming import IdOf, check_name, ids_named, is_id, is_path, proposal, safe_name
 from agentos.stamp import split
-from agentos.store.tree import TooLarge, worktree_tree
+from agentos.store.tree import Refused, TooLarge, worktree_tree
 
 MAX_ITEM_BYTES = 1_000_000
 _HEADING = re.compile(r"#{1,6}\s")
@@ -34,6 +34,8 @@ class Folder:
             entries = worktree_tree(self.worktree).entries(Path(self.path))
         except FileNotFoundError:
             return ()
+        except Refused as exc:
+            raise UsageError(f"Cannot list {self.path}: {exc.strerror}.") from exc
         except OSError as exc:
             raise ListingError(f"Cannot list {self.path}: {exc.strerror or exc}.") from exc
         names = (one.name for one in entries if one.name.endswith(".md"))
