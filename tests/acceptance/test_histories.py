@@ -17,6 +17,7 @@ from agentos.stamp import split
 from harness.processes import kill, wait_until
 from harness.project import ORPHAN_SECONDS, Command, Project, Result
 from harness.provider import Asked, Bench, Provider, running_provider
+from harness.warm import WarmServer
 
 MakeProject = Callable[[str], Project]
 ITEMS = ("1", "2")
@@ -286,6 +287,12 @@ class History:
         before = self.provider.calls()
         result = self.real_run("lld", "--all")
         assert (result.code, self.provider.calls()) == (Exit.OK, before), "an unchanged backlog was paid for"
+
+
+@pytest.fixture
+def warm(warm_server: WarmServer) -> WarmServer:
+    """Forked from a warm process, also in `make chaos`: there are thousands of commands in forty histories."""
+    return warm_server
 
 
 @pytest.fixture
