@@ -291,7 +291,7 @@ class History:
 
 @pytest.fixture
 def warm(warm_server: WarmServer) -> WarmServer:
-    """Forked from a warm process, also in `make chaos`: there are thousands of commands in forty histories."""
+    """Forked from a warm process, also in `make chaos`: forty histories have thousands of commands."""
     return warm_server
 
 
