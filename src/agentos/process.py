@@ -6,7 +6,6 @@ these; elsewhere process groups must do.
 """
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
@@ -25,6 +24,8 @@ LINUX = sys.platform.startswith("linux")
 
 def _prctl(option: int, value: int) -> None:
     if LINUX:
+        import ctypes  # noqa: PLC0415 - five milliseconds, for runs only
+
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
@@ -41,7 +42,11 @@ def when_parent_ends(number: int) -> None:
 def hide_memory() -> None:
     """Keep others of the same user from reading this process's memory, and core dumps from being written."""
     _prctl(_PR_SET_DUMPABLE, 0)
-    # Also where there is no prctl; programs started from here may set it anew.
+    leave_no_core()
+
+
+def leave_no_core() -> None:
+    """Have no core dump written; programs started from here may set that anew."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 

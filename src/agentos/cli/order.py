@@ -18,7 +18,6 @@ from agentos.money import PriceTable
 from agentos.naming import check_name
 from agentos.settings import Rejected, Settings, duration
 from agentos.store.records import FilingState
-from agentos.workflows.context import read_context
 from agentos.workflows.registry import ON_GITHUB, Source, Workflow, source_of, workflow
 
 if TYPE_CHECKING:
@@ -96,8 +95,12 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
 
 def _context(project: Project, settings: Settings) -> Mapping[str, str]:
     """Read the files for the drafter; those that the repo names itself only where git tracks them."""
+    if not settings.context:
+        return {}
+    from agentos.workflows.context import read_context  # noqa: PLC0415 - many patterns
+
     source = project.config.sources["context"]
-    if source.origin is not Origin.REPO or not settings.context:
+    if source.origin is not Origin.REPO:
         return read_context(project.worktree, settings.context)
     from agentos.tracked import tracked  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ import click
 
 from agentos.config import Config, check_folders, load_config
 from agentos.console.visible import one_line
-from agentos.process import hide_memory
+from agentos.process import leave_no_core
 from agentos.project import check_owner, find_worktree
 from agentos.secret import know
 from agentos.store.home import Home, check_home, locate_home
@@ -52,7 +52,7 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> tuple[Path, Config,
     """Read the settings; warnings go to standard error. The home may be anybody's yet."""
     worktree = find_worktree(Path.cwd())
     config = load_config(flags=flags or {}, worktree=worktree, user_file=_globals()["config_file"])
-    hide_memory()
+    leave_no_core()
     know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
     for warning in config.warnings:
         click.echo(f"agentos: warning: {one_line(warning)}", err=True)

@@ -20,13 +20,13 @@ from agentos.errors import ConfigError, NoUsableKey, UsageError
 from agentos.llm.providers import MODULES
 from agentos.model import Status
 from agentos.money import PriceTable
+from agentos.process import hide_memory
 from agentos.settings import Settings
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.keyhealth import HealthFile
 from agentos.store.records import Records
 from agentos.store.runfolder import RunFolder, create_run, has_summary, is_live
 from agentos.store.tree import worktree_tree
-from agentos.workflows.context import refuse_known
 from agentos.workflows.registry import registered
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def _really_run(order: Order) -> int:
     from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
     from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
 
+    hide_memory()
     environment = order.project.config.environment
     models = models_of(order.settings, order.project.config)
     check_budget(order, models)
@@ -142,7 +143,7 @@ def _supervised_run(
     config = _run_config(order, models, order.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
     _check_keys(ring, models)
-    refuse_known(order.context)
+    _check_context(order)
     refuse_every = _refuse_every(environment)
     home = _opened_home(project)
     with ExitStack() as stack:
@@ -260,6 +261,14 @@ def _check_keys(ring: "KeyRing", models: Mapping[str, str]) -> None:
             )
     for sentence in ring.unusable:
         click.echo(f"agentos: warning: {sentence} It is left out.", err=True)
+
+
+def _check_context(order: Order) -> None:
+    """No key goes to a model in a file; keys are known by now."""
+    if order.context:
+        from agentos.workflows.context import refuse_known  # noqa: PLC0415 - many patterns
+
+        refuse_known(order.context)
 
 
 def _write_report(run: Path, project: Project, console: "Console") -> None:

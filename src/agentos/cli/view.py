@@ -33,10 +33,12 @@ def view(*, port: int, opened: bool | None) -> None:
     long as the command runs.
     """
     from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.process import hide_memory  # noqa: PLC0415
     from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
     from agentos.view.server import listen, make_view, serve  # noqa: PLC0415
 
     project = open_project()
+    hide_memory()
     folders = project.config.settings.folders
 
     said: set[tuple[str, type[Exception]]] = set()

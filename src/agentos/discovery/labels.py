@@ -1,6 +1,5 @@
 """Choosing items by their labels; a label that nobody has is an error, never an empty list. Pure."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from agentos.errors import UsageError
@@ -26,6 +25,8 @@ def check_labels(wanted: Iterable[str], known: Iterable[str], *, where: str) -> 
     for one in wanted:
         if one.lower() in by_lower:
             continue
+        import difflib  # noqa: PLC0415 - for mistyped labels only
+
         near = difflib.get_close_matches(one.lower(), by_lower, n=_MOST_SHOWN, cutoff=0.5)
         there = ", ".join(by_lower[label] for label in near or sorted(by_lower)[:_MOST_SHOWN])
         more = ", ..." if not near and len(by_lower) > _MOST_SHOWN else ""

@@ -6,7 +6,6 @@ cannot bring an id that is known here. The state folder holds one line per home:
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,7 +52,7 @@ class Register:
         if mark in known:
             return
         if mark is None:
-            mark = secrets.token_hex(16)
+            mark = os.urandom(16).hex()
             # Known first: a home whose id is not known would be refused.
             self._add(mark, home.root)
             home.write(ID_FILE, f"{mark}\n", mode=PRIVATE_FILE)
