@@ -91,13 +91,14 @@ class Exchange:
             cut.over.set()
 
         thread = threading.Thread(target=talk, name="github", daemon=True)
+        in_time = False
         try:
             thread.start()
-            cut.over.wait(self._seconds)
+            in_time = cut.over.wait(self._seconds)
         finally:
             # Also where Ctrl+C ends the wait.
             cut.now()
-        if not ended:
+        if not in_time:  # what is there now may be the part that came before the cut
             raise NoAnswer(f"did not give its whole answer within {self._seconds:g} s")
         if isinstance(ended[0], NoAnswer):
             raise ended[0]

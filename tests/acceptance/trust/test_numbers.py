@@ -193,7 +193,7 @@ ENTRIES: list[Any] = [
 
 
 def test_a_health_file_of_nonsense_is_read_as_far_as_it_makes_sense(project: Project) -> None:
-    project.home.mkdir()
+    project.make_home()
     for entry in ENTRIES:
         project.write(".agentos/keys.json", json.dumps({"version": 1, "at": 1.0, "keys": {"openai": entry}}))
         for words in (["keys"], ["keys", "--json"]):
