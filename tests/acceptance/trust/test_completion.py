@@ -38,6 +38,7 @@ def make_run(home: Path, name: str, label: str) -> None:
     (run / f"{label}.log").touch()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("line", ["agentos logs --run ", "agentos logs "])
 def test_tab_and_return_run_nothing_of_the_repository(project: Project, line: str) -> None:

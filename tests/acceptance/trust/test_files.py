@@ -209,6 +209,7 @@ def test_an_odd_issue_ends_itself_alone(bench: Bench, make: Callable[[Path], Non
     assert bench.project.statuses() == {"1": "failed", "2": "approved"}
 
 
+@pytest.mark.slow
 @ODD
 @pytest.mark.parametrize("name", ["summary.json", "events.jsonl", "LLD-1.log", "workflow-audit-1.jsonl"])
 def test_an_odd_file_of_a_run_is_passed_over(

@@ -83,6 +83,7 @@ def repo(project: Project) -> Iterator[Repo]:
 # Time and size.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drip", [fakegithub.DRIP_HEAD, fakegithub.DRIP_BODY])
 def test_a_list_that_drips_byte_by_byte_does_not_hold_us(repo: Repo, drip: Fault) -> None:
     repo.github.next_lists(*[drip] * 3)
@@ -91,6 +92,7 @@ def test_a_list_that_drips_byte_by_byte_does_not_hold_us(repo: Repo, drip: Fault
     assert "did not give its whole answer within 0.5 s" in failed.said
 
 
+@pytest.mark.slow
 def test_an_issue_whose_answer_drips_is_filed_once_and_the_next_one_too(repo: Repo) -> None:
     repo.project.brief("dark-mode")
     repo.project.brief("export")
@@ -223,6 +225,7 @@ def test_of_a_refusal_one_short_line_is_shown(repo: Repo) -> None:
     assert len(failed.said) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", ["https://phish.test/acme/widgets/issues/1", "javascript:alert(1)", "https://x/\x1b[2J"]
 )
@@ -295,6 +298,7 @@ def test_no_proxy_hears_what_stays_on_this_machine(repo: Repo) -> None:
         assert proxy.requests == []
 
 
+@pytest.mark.slow
 def test_a_key_that_travels_unencrypted_is_told_once(repo: Repo) -> None:
     repo.project.issues(2)
     plain = repo.run("lld", "--all", "--source", "local")

@@ -76,6 +76,7 @@ def test_a_home_that_was_committed_is_not_used(bench: Bench, victim: Bench) -> N
     assert not (victim.project.outside / "user/.local").exists()
 
 
+@pytest.mark.slow
 def test_a_home_of_elsewhere_is_used_once_it_is_adopted(bench: Bench, victim: Bench) -> None:
     bench.ok("lld", "--all")
     shutil.copytree(bench.root, victim.root, dirs_exist_ok=True)
@@ -125,6 +126,7 @@ def test_a_home_of_the_version_before_is_adopted_and_unfinished_items_resume(ben
     assert bench.document(1).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [".", "records.db", "logs"])
 def test_a_home_without_an_id_that_others_can_read_is_no_earlier_one(bench: Bench, place: str) -> None:
     bench.ok("lld", "--all")
@@ -154,6 +156,7 @@ def test_an_id_that_is_a_link_is_refused(bench: Bench) -> None:
     assert bench.free("lld", "--all").code == Exit.USAGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flag", "variable"])
 def test_a_home_that_the_user_names_needs_no_id(bench: Bench, victim: Bench, how: str) -> None:
     home = bench.project.outside / "named"
@@ -166,6 +169,7 @@ def test_a_home_that_the_user_names_needs_no_id(bench: Bench, victim: Bench, how
     assert victim.free(*flags, "lld", "--all", **env).code == Exit.OK
 
 
+@pytest.mark.slow
 def test_without_a_state_folder_the_user_is_asked_to_name_a_home(bench: Bench) -> None:
     blocked = bench.project.outside / "blocked"
     blocked.write_text("a file where a folder should be")
@@ -209,6 +213,7 @@ def test_records_with_another_schema_are_refused(bench: Bench, statement: str) -
         assert "records.db" in result.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -243,6 +248,7 @@ def test_a_checkpoint_with_a_trigger_ends_its_item_alone(bench: Bench) -> None:
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 
 
+@pytest.mark.slow
 @needs_root
 @pytest.mark.parametrize("place", [".", ".git", "agentos.toml", "pyproject.toml"])
 def test_what_belongs_to_another_user_is_not_worked_in(bench: Bench, place: str) -> None:

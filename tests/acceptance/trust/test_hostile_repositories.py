@@ -200,7 +200,7 @@ def holding(root: Path, words: bytes) -> Iterator[Path]:
 
 
 @settings(
-    max_examples=6,
+    max_examples=4,
     derandomize=True,
     database=None,
     deadline=None,

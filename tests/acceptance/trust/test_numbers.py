@@ -85,6 +85,7 @@ def test_usage_beyond_reason_ends_the_item_and_says_so(bench: OddBench) -> None:
 NO_COUNTS = [-1, -HUGE, 1.5, 1e300, float("nan"), float("inf"), "12", "x" * 1000, True, [], {}, None]
 
 
+@pytest.mark.slow
 def test_usage_that_is_no_count_harms_nobody(bench: OddBench) -> None:
     """Nor does it lift a budget."""
     with bench.config.open("a") as file:
@@ -115,6 +116,7 @@ ODD_ANSWERS: list[Change] = [
 ]
 
 
+@pytest.mark.slow
 def test_odd_answers_harm_nobody_else(bench: OddBench) -> None:
     odd = spoiled(bench, *ODD_ANSWERS)
     result = bench.run("lld", "--all", "-j", "4", "--max-retries", "0")
@@ -125,6 +127,7 @@ def test_odd_answers_harm_nobody_else(bench: OddBench) -> None:
 # GitHub.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [10**30, 2**63], ids=repr)
 def test_a_created_issue_of_an_impossible_number_is_looked_up_again(bench: OddBench, number: Any) -> None:
     with running_fakegithub() as github:
@@ -160,6 +163,7 @@ JOURNALS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_journal_of_nonsense_ends_its_item_and_fresh_helps(bench: OddBench) -> None:
     """The first is what an answer of 10**19 tokens left behind in an earlier version."""
     fail: Change = lambda answer: setattr(answer, "status", 400)  # noqa: E731
@@ -343,6 +347,7 @@ def named(table: dict[str, tuple[str, str]], at: int) -> dict[str, str]:
     return {name.replace(" ", "-").replace("'", ""): row[at] for name, row in table.items()}
 
 
+@pytest.mark.slow
 def test_a_graph_of_the_users_own_cannot_end_the_run(project: Project, run_odd: RunOdd) -> None:
     attacks, endings = named(ATTACKS, 0), named(ENDINGS, 0)
     result = run_odd(attacks | {"last": OWN}, endings)

@@ -137,6 +137,7 @@ def test_a_page_that_was_not_used_is_gone_when_the_server_ends(project: Project,
     assert list(project.tmp.glob("agentos-view-*")) == []
 
 
+@pytest.mark.slow
 def test_half_open_connections_end_and_hold_up_nobody(project: Project) -> None:
     served = Served(project, "--no-open")
     assert served.ask("/api/runs")[0] == 200
@@ -162,6 +163,7 @@ def test_half_open_connections_end_and_hold_up_nobody(project: Project) -> None:
     served.end()
 
 
+@pytest.mark.slow
 def test_a_byte_now_and_then_buys_no_time(project: Project) -> None:
     served = Served(project, "--no-open")
     with served.connect() as client:

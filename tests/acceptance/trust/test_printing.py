@@ -137,6 +137,7 @@ def test_every_json_is_ascii(project: Project) -> None:
         assert result.json is not None
 
 
+@pytest.mark.slow
 def test_our_own_colours_still_work_on_a_terminal(project: Project) -> None:
     project.issue(1, "# Red \x1b[31malert\n\nText.\n")
     ours, theirs = pty.openpty()

@@ -75,6 +75,7 @@ def planted(project: Project) -> Planted:
     return Planted(project)
 
 
+@pytest.mark.slow
 def test_no_command_starts_a_program_of_the_repository(planted: Planted) -> None:
     project = planted.project
     project.issue(42)
@@ -92,6 +93,7 @@ def test_no_command_starts_a_program_of_the_repository(planted: Planted) -> None
     planted.assert_nothing_ran()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["claude", "gemini"])
 def test_a_command_model_is_none_of_the_repository(planted: Planted, name: str) -> None:
     planted.project.issue(42)
@@ -104,6 +106,7 @@ def test_a_command_model_is_none_of_the_repository(planted: Planted, name: str) 
     planted.assert_nothing_ran()
 
 
+@pytest.mark.slow
 def test_a_browser_is_none_of_the_repository(planted: Planted) -> None:
     project = planted.project
     project.issue(42)
@@ -118,6 +121,7 @@ def test_a_browser_is_none_of_the_repository(planted: Planted) -> None:
     planted.assert_nothing_ran()
 
 
+@pytest.mark.slow
 def test_an_editor_is_none_of_the_repository(planted: Planted) -> None:
     project = planted.project
     project.issue(42)
@@ -149,6 +153,7 @@ def test_a_project_below_a_repository_does_not_make_its_programs_the_users(plant
     planted.assert_nothing_ran()
 
 
+@pytest.mark.slow
 def test_what_a_repository_configures_for_git_does_not_run(planted: Planted) -> None:
     project, tool = planted.project, planted.project.root / "tools" / "git"
     git = ["git", "-C", str(project.root), "config"]
@@ -222,6 +227,7 @@ def test_gh_gets_no_key_and_the_token_it_has_is_used(own: Own) -> None:
     assert CANARY not in doctor.text
 
 
+@pytest.mark.slow
 def test_a_command_model_gets_no_key(own: Own) -> None:
     model = {"AGENTOS_DRAFTER": "claude-cli:some-model", "AGENTOS_REVIEWER": "claude-cli:some-model"}
     own.project.run("doctor", "--live", env=own.env | model)
@@ -248,6 +254,7 @@ def test_a_command_model_works_where_nobody_else_can_put_its_settings(own: Own) 
     assert not worked.parent.exists()
 
 
+@pytest.mark.slow
 def test_the_browser_gets_no_key(own: Own) -> None:
     own.project.issue(42)
     assert own.project.lld("42").code == 0
@@ -276,6 +283,7 @@ def github() -> Iterator[FakeGitHub]:
         yield fake
 
 
+@pytest.mark.slow
 def test_an_issue_is_filed_with_the_users_gh_and_none_of_the_repository(
     project: Project, github: FakeGitHub
 ) -> None:

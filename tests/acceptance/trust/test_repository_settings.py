@@ -67,6 +67,7 @@ def _clone(project: Project, github: FakeGitHub) -> None:
 # Bills.
 
 
+@pytest.mark.slow
 def test_a_repo_cannot_have_more_than_ten_reviews_paid(bench: Bench) -> None:
     bench.project.write("agentos.toml", "max_iterations = 1000000\n")
     bench.provider.verdicts.extend(["REVISE"] * 40)
@@ -199,6 +200,7 @@ def test_without_git_a_repos_context_is_ignored(bench: Bench) -> None:
     assert "ignored" in result.err
 
 
+@pytest.mark.slow
 def test_asking_git_starts_no_program_of_the_repo(bench: Bench, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     bench.project.write("agentos.toml", 'context = ["docs"]\n')
@@ -218,6 +220,7 @@ def test_asking_git_starts_no_program_of_the_repo(bench: Bench, tmp_path: Path) 
 # What is set is told.
 
 
+@pytest.mark.slow
 def test_a_run_names_once_what_the_repo_sets(bench: Bench) -> None:
     content = 'lld_folder = "docs/designs"\nparallel = 2\nmax_iterations = 3\n'
     bench.project.write("agentos.toml", content)

@@ -201,6 +201,7 @@ def test_an_answer_with_the_key_in_it_is_refused_and_nothing_of_it_kept(lab: Lab
     lab.assert_nothing_written(result, report, lab.run("status"), lab.run("logs", "1"))
 
 
+@pytest.mark.slow
 def test_a_key_that_the_worker_was_never_given_is_refused_too(lab: Lab) -> None:
     other = KEY[::-1]
     lab.config.write_text(
@@ -240,6 +241,7 @@ def test_a_run_that_is_interrupted_keeps_nothing_of_the_key(lab: Lab) -> None:
     lab.assert_nothing_written(result)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_and_one_that_times_out_keep_nothing_of_the_key(lab: Lab) -> None:
     lab.echo.once = True
     killed = threading.Event()
@@ -265,6 +267,7 @@ def test_a_worker_that_is_killed_and_one_that_times_out_keep_nothing_of_the_key(
     lab.assert_nothing_written(second)
 
 
+@pytest.mark.slow
 def test_a_user_who_wrote_a_key_into_an_issue_gets_it_back_nowhere(lab: Lab) -> None:
     text = f"# Title of 1\n\nIt fails with {KEY} and with {TOKEN}.\n"
     lab.project.issue(1, text)
@@ -303,6 +306,7 @@ def test_lines_of_programs_are_redacted_also_where_a_line_is_cut(lab: Lab) -> No
     assert KEY[:9] not in log
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 @pytest.mark.parametrize("method", METHODS)
 def test_no_argument_or_environment_of_a_child_holds_a_key(lab: Lab, method: str) -> None:
@@ -329,6 +333,7 @@ def test_no_argument_or_environment_of_a_child_holds_a_key(lab: Lab, method: str
     assert not [pid for pid, text in seen.items() if leaked(KEY, text) or leaked(TOKEN, text)]
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 def test_a_coordinator_or_worker_that_crashes_leaves_no_core(lab: Lab) -> None:
     lab.items([("", "plain")])
@@ -422,6 +427,7 @@ def test_issues_with_the_token_in_them_are_read_without_it(lab: Lab, github: Fak
     lab.assert_nothing_written(result, planned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["plain", "base64", "percent", "zero-width", "piece"])
 def test_github_errors_are_told_without_the_token(lab: Lab, github: FakeGitHub, form: str) -> None:
     echo = FORMS[form](TOKEN)
