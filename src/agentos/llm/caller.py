@@ -169,6 +169,8 @@ class Caller:
         if isinstance(exc, AgentosError):
             headers = exc.headers if isinstance(exc, ProviderError) else {}
             if (echoed := self._echoed(str(exc), *map(" ".join, headers.items()))) is not None:
+                if isinstance(exc, ProviderError) and any(exc.tokens):
+                    return RefusedReply(echoed, tokens=exc.tokens)  # an answer, though not a whole one
                 exc.args = (f"an error whose text contains the key {echoed}; not shown",)
                 headers.clear()
         elif isinstance(exc, Exception):
