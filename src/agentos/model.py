@@ -29,6 +29,20 @@ class Status(StrEnum):
     SKIPPED = "skipped"  # nothing to do
 
 
+class CallError(StrEnum):
+    """Why a call gave no result, and so what to do about it."""
+
+    RATE_LIMITED = "rate_limited"  # this key (its quota group) must wait; another may be tried at once
+    QUOTA_EXHAUSTED = "quota_exhausted"  # this key waits until its quota's reset
+    CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
+    KEY_REJECTED = "key_rejected"  # this key is not valid; never try it again by itself
+    BAD_REQUEST = "bad_request"  # the request itself is refused; trying again cannot help
+    TRANSIENT = "transient"  # network, timeout, garbled answer; trying again may help
+    OTHER_MODEL = "other_model"  # answered, but not by the model that was asked for; not taken
+    GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
+    WORKER_GONE = "worker_gone"  # the worker died with the call under way
+
+
 def check_id(text: str) -> str:
     """Return the item id, or refuse it by name before any work is done."""
     if len(text) > MAX_ID_LENGTH:

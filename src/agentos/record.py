@@ -6,9 +6,19 @@ long are cut; a number that makes no sense is refused.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 MOST = 10**9  # of anything that is counted one by one
 TOKENS_MOST = 10**12  # of one call, also where a program made several
@@ -107,38 +117,48 @@ class Decision(Record):
     at: Name = ""
 
 
+# Calls are recorded by the coordinator alone, from what it granted and what was settled.
+CALL_KINDS = frozenset({"call", "failed_call"})
+
+
 class Own(Record):
-    """A record of a graph's own kind; what it says stands under one name."""
+    """A record of a graph's own kind; its fields stand under one key."""
 
     kind: Name
     fields: dict[str, Any] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.kind in CALL_KINDS:
+            raise ValueError(f"{self.kind!r} is a kind of our own")
+        if plain_fields(self.fields) != self.fields:
+            raise ValueError("its fields are too large, or are not JSON")
+        return self
 
-_KINDS: Mapping[str, type[Record]] = {"call": Call, "gate": Gate, "verdict": Verdict, "decision": Decision}
-_COORDINATORS = frozenset({"failed_call"})  # written by the coordinator alone
-RESERVED = frozenset(_KINDS) | _COORDINATORS
+
+_KINDS = {"gate", "verdict", "decision"}
+Audited = Annotated[
+    Annotated[Gate, Tag("gate")]
+    | Annotated[Verdict, Tag("verdict")]
+    | Annotated[Decision, Tag("decision")]
+    | Annotated[Own, Tag("own")],
+    Discriminator(lambda given: kind if (kind := _kind_of(given)) in _KINDS else "own"),
+]
+_AUDITED: TypeAdapter[Gate | Verdict | Decision | Own] = TypeAdapter(Audited)
 
 
-def checked(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record as it may be kept; ValueError says what does not fit."""
-    kind = record.get("kind")
-    if not isinstance(kind, str) or kind in _COORDINATORS:
-        raise ValueError("a record needs a kind that a worker may use")
-    model = _KINDS.get(kind, Own)
+def _kind_of(given: Any) -> Any:
+    kind = given.get("kind") if isinstance(given, Mapping) else getattr(given, "kind", None)
+    return kind if isinstance(kind, str) else None
+
+
+def audited(kind: str, fields: Mapping[str, Any]) -> Gate | Verdict | Decision | Own:
+    """Make a record of one of our kinds or of a graph's own; ValueError says what does not fit."""
+    told = fields if kind in _KINDS or kind in CALL_KINDS else {"fields": plain_fields(fields)}
     try:
-        kept = model.model_validate(dict(record)).model_dump(exclude_unset=True)
+        return _AUDITED.validate_python({"kind": kind} | dict(told))
     except ValidationError as exc:
         raise ValueError(f"its record {kind[:NAME]!r} does not fit: {first_error(exc)}") from None
-    if model is Own and plain_fields(kept.get("fields", {})) != kept.get("fields", {}):
-        raise ValueError(f"its record {kind[:NAME]!r} is too large, or holds what is no JSON")
-    return kept
-
-
-def checked_call(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for what can only be a call."""
-    if record.get("kind") != "call":
-        raise ValueError("a record of a call is needed")
-    return checked(record)
 
 
 def first_error(exc: ValidationError) -> str:

@@ -9,7 +9,6 @@ import struct
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -22,6 +21,7 @@ from pydantic import (
 
 from agentos import record as records
 from agentos import redact
+from agentos.model import CallError
 from agentos.record import Count, Name, Seconds, Text, Tokens, first_error
 from agentos.secret import Secret
 
@@ -158,8 +158,6 @@ def _few(headers: Any) -> Any:
 
 HEADERS_MOST = 50
 Headers = Annotated[dict[str, str], BeforeValidator(_few)]
-AuditRecord = Annotated[dict[str, Any], AfterValidator(records.checked)]
-PaidRecord = Annotated[dict[str, Any], AfterValidator(records.checked_call)]
 
 
 class Hello(Message):
@@ -189,6 +187,8 @@ class LeaseWanted(Message):
     tokens: Tokens
     prompt_tokens: Tokens = 0  # the part of them that is sent
     role: Name = ""
+    tries: Count = 0  # how often this call has failed before
+    after: Count = 0  # the lease of its last try
 
 
 class Vet(Message):
@@ -197,6 +197,16 @@ class Vet(Message):
     type: Literal["vet"] = "vet"
     number: Count
     texts: tuple[str, ...]
+
+
+class Kept(Message):
+    """Where the answer of a call stands in its item's journal."""
+
+    life: Name
+    number: Count
+    node: Name = ""
+    tries: Count = 1
+    prompt_version: Name = ""
 
 
 class Settled(Message):
@@ -208,20 +218,12 @@ class Settled(Message):
     tokens_in: Tokens = 0
     tokens_out: Tokens = 0
     served: Name = ""  # the model, by its own word
-    kept: bool = True  # False: answered and paid for, but not taken as a result
-    error: Name | None = None
+    kept: Kept | None = None  # answered, and taken as a result
+    error: CallError | None = None
     message: Text = ""
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
-
-
-class Waiting(Message):
-    """The worker waits before it tries a failed call again."""
-
-    type: Literal["waiting"] = "waiting"
-    seconds: Seconds
-    reason: Text
 
 
 class Beat(Message):
@@ -234,14 +236,14 @@ class Audit(Message):
     """One record of the item's audit trail."""
 
     type: Literal["audit"] = "audit"
-    record: AuditRecord
+    record: records.Audited
 
 
 class PaidBefore(Message):
-    """The audit record of a call made by an earlier process; it may have been heard, or not."""
+    """The journal's record of a call made by an earlier process; it may have been heard, or not."""
 
     type: Literal["paid_before"] = "paid_before"
-    record: PaidRecord
+    record: records.Call
 
 
 class Ended(Message):
@@ -258,17 +260,7 @@ class Ended(Message):
 
 ToWorker = Annotated[Job | Leased | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
 ToCoordinator = Annotated[
-    Hello
-    | NodeStarted
-    | NodeEnded
-    | LeaseWanted
-    | Vet
-    | Settled
-    | Waiting
-    | Beat
-    | Audit
-    | PaidBefore
-    | Ended,
+    Hello | NodeStarted | NodeEnded | LeaseWanted | Vet | Settled | Beat | Audit | PaidBefore | Ended,
     Field(discriminator="type"),
 ]
 _TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)

@@ -14,7 +14,7 @@ from agentos import redact
 from agentos.errors import ConfigError
 from agentos.redact import SHORTEST, WINDOW, Redactor
 from agentos.secret import Secret, know, read_secret
-from agentos.wire import Job, Leased, Waiting, encode, read_for_coordinator
+from agentos.wire import Ended, Job, Leased, encode, read_for_coordinator
 from harness.echo import FORMS, pieces
 
 KEY = "sk-proj-Zq3vXw81LmNbTrQ-7hJkYpDs_Fg5cVaE"
@@ -170,10 +170,10 @@ def test_what_variables_hold_is_known_whether_it_is_used_or_not() -> None:
 def test_a_lease_is_the_only_message_with_a_secret_in_it() -> None:
     leased = Leased(number=1, lease=2, key="key-1", secret=Secret("key-1", KEY))
     assert KEY.encode() in encode(leased)
-    waiting = Waiting(seconds=1.0, reason=f"the server said {KEY}")
-    assert KEY.encode() not in encode(waiting)
-    frame = json.dumps({"type": "waiting", "seconds": 1.0, "reason": f"said \u200b{KEY}"}).encode()
-    assert read_for_coordinator(frame) == Waiting(seconds=1.0, reason="said \u200b[secret: key-1]")
+    ended = Ended(status="failed", error=f"the server said {KEY}")
+    assert KEY.encode() not in encode(ended)
+    frame = json.dumps({"type": "ended", "status": "failed", "error": f"said \u200b{KEY}"}).encode()
+    assert read_for_coordinator(frame) == Ended(status="failed", error="said \u200b[secret: key-1]")
 
 
 def test_a_job_brings_the_variables_for_tracing_and_no_other_secret() -> None:

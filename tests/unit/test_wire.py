@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.record import plain_fields
+from agentos.model import CallError
+from agentos.record import Call, Own, Verdict, plain_fields
 from agentos.secret import Secret
 from agentos.wire import (
     MAX_MESSAGE_BYTES,
@@ -25,6 +26,7 @@ from agentos.wire import (
     Hello,
     ItemData,
     Job,
+    Kept,
     Leased,
     LeaseRefused,
     LeaseWanted,
@@ -34,7 +36,6 @@ from agentos.wire import (
     PaidBefore,
     ProtocolError,
     Settled,
-    Waiting,
     encode,
     read_for_coordinator,
     read_for_worker,
@@ -79,11 +80,12 @@ TO_COORDINATOR: list[Message] = [
     NodeStarted(node="draft", reviews=2),
     NodeEnded(node="draft", seconds=1.5),
     LeaseWanted(number=1, provider="openai", model="gpt-5", tokens=100),
-    Settled(lease=7, seconds=1.0, error="rate_limited", retry_after=2.5, headers={"a": "b"}),
-    Waiting(seconds=10.0, reason="transient"),
+    Settled(lease=7, seconds=1.0, error=CallError.RATE_LIMITED, retry_after=2.5, headers={"a": "b"}),
+    Settled(lease=8, seconds=1.0, tokens_in=5, kept=Kept(life="a", number=1)),
     Beat(),
-    Audit(record={"kind": "own", "fields": {"nested": {"list": [1, 2.5, None, True, "x"]}}}),
-    PaidBefore(record=CALL),
+    Audit(record=Own(kind="own", fields={"nested": {"list": [1, 2.5, None, True, "x"]}})),
+    Audit(record=Verdict(kind="verdict", review=1, verdict="APPROVED")),
+    PaidBefore(record=Call.model_validate(CALL)),
     Ended(status="approved", verdict="APPROVED", reviews=1, output="docs/x.md"),
 ]
 WAYS = [(read_for_worker, one) for one in TO_WORKER] + [(read_for_coordinator, one) for one in TO_COORDINATOR]
@@ -257,7 +259,7 @@ def test_text_that_utf8_cannot_hold_is_sent_all_the_same(text: str) -> None:
     assert isinstance(message, Ended)
     assert message.error is not None
     assert message.error.startswith(text[:-1])
-    assert frames(encode(Audit(record={"kind": "own", "fields": plain_fields({"text": text})})))
+    assert frames(encode(Audit(record=Own(kind="own", fields=plain_fields({"text": text})))))
 
 
 # Numbers and texts from outside.
@@ -376,7 +378,7 @@ def test_a_graphs_own_fields_become_json_of_bounded_size(fields: dict[Any, Any])
     plain = plain_fields(fields)
     assert bounded(plain)
     assert plain_fields(plain) == plain
-    record = {"kind": "own", "fields": plain}
+    record = Own(kind="own", fields=plain)
     (frame_,) = frames(encode(Audit(record=record)))
     assert read_for_coordinator(frame_) == Audit(record=record)
 

@@ -16,10 +16,10 @@ from agentos.coordinator.book import RunBook
 from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Stop
-from agentos.coordinator.signals import StopSignals
 from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
 from agentos.model import Item, counted
+from agentos.signals import StopSignals
 from agentos.stamp import Stamp
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.lineage import Lineage

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from agentos.console.console import Console
     from agentos.coordinator.job import ParallelRunConfig
     from agentos.coordinator.keys import KeyRing
-    from agentos.coordinator.purse import Purse
-    from agentos.coordinator.signals import StopSignals
-    from agentos.coordinator.supervisor import Supervisor
+    from agentos.engine.server import WorkerServer
     from agentos.report.overlaps import Overlap
     from agentos.report.summary import ItemRow
+    from agentos.signals import StopSignals
+    from agentos.spending.spending import Spending
     from agentos.store.home import Home
 
 
@@ -63,15 +63,16 @@ def run_workflow(name: str, ids: tuple[str, ...], flags: Mapping[str, Any]) -> i
     return _really_run(order)
 
 
-def _purse(order: Order, records: Records, run_id: str) -> "Purse":
+def _spending(order: Order, records: Records, run_id: str) -> "Spending":
     """Begin the run's account, with what was spent before a stop on the items that are meant now."""
-    from agentos.coordinator.purse import Purse  # noqa: PLC0415
+    from agentos.spending.spending import Spending  # noqa: PLC0415
 
     settings, name, runs = order.settings, order.flow.name, order.project.home.runs
     labels = {item.id: item.label for item in order.items}
     records.begin_run(run_id, name, labels, lambda run: is_live(runs / run))
     spent = records.spent_before(name, run_id)
-    return Purse(
+    return Spending(
+        prices=PriceTable(own=order.project.config.prices),
         budget=settings.budget,
         item_budget=settings.item_budget,
         carried=sum(usd for item, usd in spent.items() if item in labels),
@@ -104,8 +105,8 @@ def _plan(order: Order, records: Records) -> tuple[Entry, ...]:
 
 def _really_run(order: Order) -> int:
     """Start the server that workers are forked from, so that it imports while we do; then run."""
-    from agentos.coordinator.signals import StopSignals  # noqa: PLC0415
-    from agentos.coordinator.supervisor import Supervisor, start_method  # noqa: PLC0415
+    from agentos.engine.server import WorkerServer, start_method  # noqa: PLC0415
+    from agentos.signals import StopSignals  # noqa: PLC0415
 
     hide_memory()
     environment = order.project.config.environment
@@ -114,17 +115,17 @@ def _really_run(order: Order) -> int:
     providers = sorted({model.partition(":")[0] for model in models.values()})
     method = start_method(environment.get("AGENTOS_START_METHOD"))
     preload = [*(MODULES[provider] for provider in providers), registered()[order.flow.name].module]
-    with StopSignals() as signals, Supervisor(method, environment, preload=preload) as supervisor:
+    with StopSignals() as signals, WorkerServer(method, environment, preload=preload) as server:
         if any(item.problem is None for item in order.items):
-            supervisor.warm_up()
-        return _supervised_run(order, models, providers, supervisor, signals)
+            server.warm_up()
+        return _supervised_run(order, models, providers, server, signals)
 
 
 def _supervised_run(
     order: Order,
     models: Mapping[str, str],
     providers: list[str],
-    supervisor: "Supervisor",
+    server: "WorkerServer",
     signals: "StopSignals",
 ) -> int:
     from agentos.cli.desk import Desk  # noqa: PLC0415
@@ -132,11 +133,11 @@ def _supervised_run(
     from agentos.console.console import Console  # noqa: PLC0415
     from agentos.console.outlet import Outlet  # noqa: PLC0415
     from agentos.console.screen import json_text  # noqa: PLC0415
-    from agentos.coordinator.accounts import Accounts  # noqa: PLC0415
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
     from agentos.coordinator.keys import KeyService, key_ring  # noqa: PLC0415
     from agentos.coordinator.tracing import RunTrace  # noqa: PLC0415
+    from agentos.engine.local import LocalEngine  # noqa: PLC0415
 
     project, settings = order.project, order.settings
     environment = project.config.environment
@@ -152,7 +153,7 @@ def _supervised_run(
         stack.callback(folder.close)
         stack.callback(records.release, folder.run_id)
         entries = _claimed(order, records, folder)
-        purse = _purse(order, records, folder.run_id)
+        spending = _spending(order, records, folder.run_id)
         console = Console(
             how=_how(project, settings),
             json=settings.json,
@@ -194,18 +195,20 @@ def _supervised_run(
             if moved := source_change(order, records.source(order.flow.name)):
                 book.say(moved)
             book.guard(records.note_source, order.flow.name, order.source.place)
+        engine = LocalEngine(server, wake=signals, expected=sum(entry.runs for entry in entries))
         coordinator = ParallelCoordinator(
             config,
             entries,
-            supervisor=supervisor,
+            engine=engine,
             keys=keys,
             book=book,
             console=console,
             signals=signals,
-            accounts=Accounts(purse, PriceTable(own=project.config.prices), book),
+            spending=spending,
             trace=trace,
         )
-        stopped = coordinator.run()
+        with engine:
+            stopped = coordinator.run()
         unfiled = False
         if order.files and order.github is not None:
             desk = Desk(
@@ -225,10 +228,8 @@ def _supervised_run(
             stopped,
             unfiled=unfiled,
             overlaps=_overlaps(order.project, entries, book.rows),
-            needed_budget=purse.needed if settings.budget is not None and purse.too_much else None,
-            needed_item_budget=(
-                purse.needed_for_an_item if settings.item_budget is not None and purse.too_much else None
-            ),
+            needed_budget=spending.needed,
+            needed_item_budget=spending.needed_for_an_item,
         )
         trace.close(exit_code=summary.exit_code, totals=summary.totals)
         _write_report(folder.path, project, console)

@@ -19,6 +19,8 @@ from agentos.errors import StorageError
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
+from agentos.spending.call import Call
+from agentos.spending.spending import Spent
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records import FilingState, Paid, Records, timestamp
 from agentos.store.runfolder import RunFolder, last_findings, open_findings, read_audits, repair_events
@@ -50,12 +52,6 @@ class Tally:
     attempts: int = 0
     busy: float = 0.0
     waited: float = 0.0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float | None = 0.0  # None once a call had no known price
-
-    def pay(self, usd: float | None) -> None:
-        self.cost = None if usd is None or self.cost is None else self.cost + usd
 
 
 class RunBook:
@@ -73,7 +69,9 @@ class RunBook:
         filing: FilingState | None = None,
         verbose: bool = False,
         mock: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._verbose = verbose
         self.mock = mock  # the mock is used for a role
         self._filing = filing  # what is to become of a document approved in this run
@@ -91,7 +89,7 @@ class RunBook:
         self.run_id = folder.run_id
         self.trace_id = ""
         self.source = ""  # where the items come from
-        self.started = time.monotonic()
+        self.started = clock()
         self.rows: dict[str, ItemRow] = {}
         self.storage_error: StorageError | None = None
 
@@ -140,19 +138,29 @@ class RunBook:
         if _call(record) not in self._audited[item]:
             self.audit(entry, attempt, record)
 
-    def pay(self, entry: Entry, record: dict[str, Any], usd: float | None) -> bool:
+    def record_call(self, entry: Entry, call: Call, *, again: bool = False) -> bool:
+        """Record a call that is over; False where an earlier process had recorded that it was paid for."""
+        new = self._pay(entry, call) if call.kept is not None or call.counted else True
+        if again:
+            self.audit_once(entry, call.attempt, call.as_record())
+        else:
+            self.audit(entry, call.attempt, call.as_record())
+        return new
+
+    def _pay(self, entry: Entry, call: Call) -> bool:
         """Note a paid call where budgets and later estimates find it; False if it was known."""
+        kept = call.kept
         paid = Paid(
-            life=str(record["life"]),
-            role=str(record["role"]),
-            number=int(record["number"]),
+            life=f"{self.run_id}-{call.lease}" if kept is None else kept.life,
+            role=call.role,
+            number=0 if kept is None else kept.number,
             run_id=self.run_id,
             workflow=entry.item.workflow,
             item=entry.item.id,
-            tokens_in=record["tokens_in"],
-            tokens_out=record["tokens_out"],
-            usd=usd,
-            model=str(record["model"]),
+            tokens_in=call.tokens_in,
+            tokens_out=call.tokens_out,
+            usd=call.usd,
+            model=f"{call.provider}:{call.model}",
         )
         noted: list[bool] = []
         self.guard(lambda: noted.append(self._records.pay(paid)))
@@ -227,6 +235,7 @@ class RunBook:
         entry: Entry,
         status: Status,
         tally: Tally,
+        spent: Spent,
         *,
         attempts: int,
         error: str | None,
@@ -267,11 +276,11 @@ class RunBook:
             verdict=verdict,
             reviews=reviews,
             attempts=attempts,
-            seconds=0.0 if tally.began is None else round(time.monotonic() - tally.began, 3),
+            seconds=0.0 if tally.began is None else round(self._clock() - tally.began, 3),
             waited_seconds=round(tally.waited, 3),
-            tokens_in=tally.tokens_in,
-            tokens_out=tally.tokens_out,
-            cost_usd=None if tally.cost is None else round(tally.cost, 6),
+            tokens_in=spent.tokens_in,
+            tokens_out=spent.tokens_out,
+            cost_usd=None if spent.usd is None else round(spent.usd, 6),
             error=error,
             output=output,
             filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
@@ -338,7 +347,7 @@ class RunBook:
     ) -> Summary:
         """Write the summary and release the items."""
         rows = tuple(self.rows[entry.item.label] for entry in plan)
-        wall = time.monotonic() - self.started
+        wall = self._clock() - self.started
         unfiled = unfiled or any(row.filing in {"wanted", "unknown"} for row in rows)
         summary = Summary(
             run_id=self.run_id,

@@ -1,36 +1,32 @@
-"""The coordinator's loop: events come in, the scheduler and the pool decide, the supervisor acts.
+"""The coordinator's loop: events come in, the scheduler decides, the engine acts, the book records.
 
-One thread. It sleeps until a worker speaks, a worker dies, a signal comes or a deadline passes.
+One thread. It sleeps until the engine has something to tell, a stop signal comes or a deadline passes. It
+owns no process and no socket: see `engine/protocol.py`.
 """
 
-import contextlib
-import selectors
 import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import suppress
+from math import inf
+from typing import Protocol
 
-from agentos import wire
+from agentos import record, wire
 from agentos.console.console import REFRESH_SECONDS, Console
-from agentos.console.prefixer import OutputPrefixer
 from agentos.coordinator import scheduler as decisions
-from agentos.coordinator.accounts import Accounts
-from agentos.coordinator.book import RunBook, Tally
+from agentos.coordinator.book import RunBook
+from agentos.coordinator.calls import Calls, Reach
+from agentos.coordinator.item import RunningItem
 from agentos.coordinator.job import ParallelRunConfig, make_job
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
-from agentos.coordinator.purse import Answer
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
-from agentos.coordinator.signals import StopSignals
-from agentos.coordinator.supervisor import StartFailed, Supervisor
 from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
-from agentos.coordinator.worker import STACKS_SIGNAL, Worker
-from agentos.credentials import events as pool
+from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said, StartFailed
 from agentos.model import Status
-from agentos.redact import find, redact
+from agentos.spending.spending import Spending
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
@@ -42,34 +38,17 @@ STOP_WORDS = {
     Stop.NO_KEY: "no key can be used any more; stopping",
     Stop.STORAGE: "records cannot be written; stopping",
 }
-LONGEST_SLEEP = 3600.0  # the kernel takes no wait of months
-_LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
-_STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
+_ENDINGS: dict[type[Action], Ending] = {
+    decisions.PrintStacks: Ending.STACKS,
+    decisions.Terminate: Ending.TERMINATE,
+    decisions.Kill: Ending.KILL,
+}
 
 
-@dataclass(kw_only=True, eq=False)
-class Running:
-    """What the coordinator knows of one item of the run."""
+class Signals(Protocol):
+    """Where the loop reads the stop signals that have come."""
 
-    entry: Entry
-    worker: Worker | None = None
-    streams: dict[int, OutputPrefixer] = field(default_factory=dict)
-    ended: wire.Ended | None = None
-    node: str = ""
-    node_since: float | None = None
-    reviews: int = 0
-    detail: str = ""  # the key in use, or what it waits for
-    until: float | None = None  # when that wait ends, if somebody knows
-    waiting_since: float | None = None
-    greeted: bool = False  # its worker has said hello
-    broken: str | None = None  # why its worker is not heard any more, and the item ends
-    muted: bool = False  # its output goes to the log alone: what is left of it are stacks
-    over_budget: str | None = None  # why it may make no more calls in this run
-    tally: Tally = field(default_factory=Tally)
-
-    @property
-    def label(self) -> str:
-        return self.entry.item.label
+    def read(self) -> list[int]: ...
 
 
 class ParallelCoordinator:
@@ -80,26 +59,26 @@ class ParallelCoordinator:
         config: ParallelRunConfig,
         plan: Sequence[Entry],
         *,
-        supervisor: Supervisor,
+        engine: Engine,
         keys: KeyService,
         book: RunBook,
         console: Console,
-        signals: StopSignals,
-        accounts: Accounts,
+        signals: Signals,
+        spending: Spending,
         trace: RunTrace,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._accounts = accounts
-        self._trace = trace
-        self._held: list[tuple[Running, wire.LeaseWanted]] = []  # calls that the budget may have no room for
-        self._signals = signals
         self._plan = plan
-        self._supervisor = supervisor
+        self._engine = engine
         self._keys = keys
         self._book = book
         self._console = console
-        self._selector = selectors.DefaultSelector()
-        self._items = {entry.item.label: Running(entry=entry) for entry in plan if entry.runs}
+        self._signals = signals
+        self._spending = spending
+        self._trace = trace
+        self._clock = clock
+        self._items = {entry.item.label: RunningItem(entry=entry) for entry in plan if entry.runs}
         self._scheduler = Scheduler(
             items=tuple(self._items),
             parallel=config.parallel,
@@ -107,14 +86,23 @@ class ParallelCoordinator:
             run_ends=None if config.run_timeout is None else book.started + config.run_timeout,
             fail_fast=config.fail_fast,
         )
-        self._models = frozenset({config.drafter, config.reviewer})
         self._watch = PoolWatch(book, max_wait=config.max_wait)
+        self._calls = Calls(
+            spending=spending,
+            keys=keys,
+            scheduler=self._scheduler,
+            watch=self._watch,
+            book=book,
+            trace=trace,
+            models=frozenset({config.drafter, config.reviewer}),
+            items=self._items,
+            reach=Reach(send=self._send, kill=self._kill, stop=self._stop),
+        )
         self._next_refresh = 0.0
         self._stop_announced = self._at_once = False
-        self._pool_changed = True
 
     def run(self) -> Stop | None:
-        """Carry the plan out, and tell why it was stopped early, if it was; no worker is left."""
+        """Carry the plan out, and tell why it was stopped early, if it was."""
         self._book.event(
             "run_started",
             run_id=self._book.run_id,
@@ -125,47 +113,29 @@ class ParallelCoordinator:
         for entry in self._plan:
             if not entry.runs:
                 self._book.pass_by(entry)
-        self._selector.register(self._signals, selectors.EVENT_READ, (self._on_signal, None, None))
         try:
-            self._take(self._keys.advance(time.monotonic()))
-            self._look_at_pool(time.monotonic())
-            self._on_signal()
-            self._act(self._scheduler.fill(time.monotonic()))
+            self._calls.advance(self._clock())
+            self._look_at_pool(self._clock())
+            self._read_signals()
+            self._act(self._scheduler.fill(self._clock()))
             while not self._scheduler.done:
                 self._turn()
         finally:
             self._announce_stop()
             self._console.close()
-            self._selector.close()
-            for running in self._items.values():
-                if running.worker is not None:
-                    self._supervisor.end(running.worker)
-                    self._supervisor.bury(running.worker)
-        self._book.guard(self._keys.save, time.monotonic())
+        self._book.guard(self._keys.save, self._clock())
         return self._scheduler.stopping
 
     def _turn(self) -> None:
         """Sleep until something happens, then do what it asks for."""
-        now = time.monotonic()
-        deadlines = [self._scheduler.next_deadline(), self._keys.next_wake(now)]
-        if self._scheduler.stopping is None:
-            deadlines.append(self._watch.deadline())
-        if self._console.live:
-            deadlines.append(self._next_refresh)
-        due = min((one for one in deadlines if one is not None), default=None)
-        for key, mask in self._selector.select(
-            LONGEST_SLEEP if due is None else min(LONGEST_SLEEP, max(0.0, due - now))
-        ):
-            handle, running, worker = key.data
-            if worker is None:
-                handle(running, worker, key.fd, mask)
-            elif not worker.closed:
-                self._contained(handle, running, worker, key.fd, mask)
-        now = time.monotonic()
-        self._take(self._keys.advance(now))
+        for event in self._engine.events(self._next_deadline()):
+            self._hear(event)
+        self._read_signals()
+        now = self._clock()
+        self._calls.advance(now)
         if self._scheduler.stopping is None:
             due = self._watch.deadline()
-            if self._pool_changed or (due is not None and now >= due):
+            if self._calls.pool_changed or (due is not None and now >= due):
                 self._look_at_pool(now)
             if self._book.storage_error is not None:
                 self._stop(Stop.STORAGE)
@@ -173,62 +143,30 @@ class ParallelCoordinator:
         self._announce_stop()
         if self._console.live and now >= self._next_refresh:
             self._next_refresh = now + REFRESH_SECONDS
-            self._console.show(
-                view(
-                    self._book,
-                    self._items.values(),
-                    total=len(self._plan),
-                    notice=self._watch.notice(now),
-                    now=now,
-                )
-            )
+            self._show(now)
 
-    def _contained(
-        self, handle: Callable[..., None], running: Running, worker: Worker, fd: int, mask: int
-    ) -> None:
-        """Handle what came from one worker; whatever goes wrong there ends that item, never the run."""
-        try:
-            handle(running, worker, fd, mask)
-        except Exception as exc:  # noqa: BLE001 - the last line of defence
-            self._break(running, exc)
-            if not worker.closed:
-                try:
-                    self._on_death(running, worker, fd, mask)
-                except Exception as again:  # noqa: BLE001
-                    self._break(running, again)
-                    self._abandon(running, worker)
+    def _next_deadline(self) -> float:
+        deadlines = [self._scheduler.next_deadline(), self._calls.next_wake(self._clock())]
+        if self._scheduler.stopping is None:
+            deadlines.append(self._watch.deadline())
+        if self._console.live:
+            deadlines.append(self._next_refresh)
+        return min((one for one in deadlines if one is not None), default=inf)
 
-    def _break(self, running: Running, exc: Exception) -> None:
-        """Hear nothing more of an item's worker; the item fails with this."""
-        if isinstance(exc, wire.ProtocolError):
-            told = f"its worker sent what makes no sense: {exc}"
-        else:
-            told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
-            for line in "".join(traceback.format_exception(exc)).splitlines():
-                self._book.log(running.label, line)
-        running.broken = running.broken or told
-
-    def _abandon(self, running: Running, worker: Worker) -> None:
-        """Let go of a worker that could not even be buried in order."""
-        for descriptor in (worker.control.fileno(), worker.process.sentinel, worker.out, worker.err):
-            with contextlib.suppress(KeyError, ValueError, OSError):
-                self._selector.unregister(descriptor)
-        with contextlib.suppress(Exception):
-            self._supervisor.bury(worker)
-        running.worker, running.streams = None, {}
-        self._held = [one for one in self._held if one[0] is not running]
-        if running.label in self._scheduler.running:
-            now = time.monotonic()
-            self._act(self._scheduler.gone(running.label, now, status=Status.FAILED, error=running.broken))
+    def _show(self, now: float) -> None:
+        notice = self._watch.notice(now)
+        self._console.show(
+            view(self._book, self._items.values(), total=len(self._plan), notice=notice, now=now)
+        )
 
     def _look_at_pool(self, now: float) -> None:
-        self._pool_changed = False
+        self._calls.pool_changed = False
         snapshot = self._keys.snapshot(now)
         self._scheduler.allowed = self._watch.allowed(snapshot, self._config.parallel)
         if (stop := self._watch.look(snapshot, now)) is not None:
             self._stop(stop)
 
-    def _on_signal(self, _running: None = None, _worker: None = None, _fd: int = -1, _mask: int = 0) -> None:
+    def _read_signals(self) -> None:
         for number in self._signals.read():
             if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED} and not self._at_once:
                 self._at_once = True
@@ -236,7 +174,7 @@ class ParallelCoordinator:
             self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
-        self._act(self._scheduler.stop(reason, time.monotonic()))
+        self._act(self._scheduler.stop(reason, self._clock()))
 
     def _announce_stop(self) -> None:
         if self._scheduler.stopping is not None and not self._stop_announced:
@@ -248,87 +186,69 @@ class ParallelCoordinator:
 
     def _act(self, actions: Sequence[Action]) -> None:
         for action in actions:
-            running = self._items[action.item]
-            worker = running.worker
+            item = self._items[action.item]
             match action:
                 case decisions.Start():
-                    self._start(running)
+                    self._start(item)
                 case decisions.Again(attempt=attempt, error=error):
-                    self._book.event("crashed", item=running.entry.item.id, attempt=attempt, error=error)
+                    self._book.event("crashed", item=item.id, attempt=attempt, error=error)
                     self._book.say(
                         f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
                     )
                 case decisions.Finish(status=status, error=error):
-                    try:
-                        self._finish(running, status, error)
-                    except Exception as exc:  # noqa: BLE001 - the actions of other items follow
-                        self._break(running, exc)
-                        self._book.lost(running.entry, running.broken or "")
-                case decisions.Drain() if worker is not None:
-                    self._send(running, wire.Drain(reason=self._scheduler.stopping or "stop"))
-                case decisions.PrintStacks() if worker is not None:
-                    self._book.say(f"{action.item}: no end after {self._config.timeout:g} s, killing it")
-                    running.muted = True
-                    worker.signal(STACKS_SIGNAL)
-                case decisions.Terminate() if worker is not None:
-                    worker.signal_group(signal.SIGTERM)
-                case decisions.Kill() if worker is not None:
-                    worker.signal_group(signal.SIGKILL)
+                    self._finish(item, status, error)
+                case decisions.Drain():
+                    self._send(item, wire.Drain(reason=self._scheduler.stopping or "stop"))
+                case decisions.PrintStacks() | decisions.Terminate() | decisions.Kill() if item.alive:
+                    if isinstance(action, decisions.PrintStacks):
+                        self._book.say(f"{action.item}: no end after {self._config.timeout:g} s, killing it")
+                        item.muted = True
+                    self._engine.end(item.label, _ENDINGS[type(action)])
 
-    def _start(self, running: Running) -> None:
-        attempt = running.tally.attempts = self._scheduler.attempts[running.label]
+    def _start(self, item: RunningItem) -> None:
+        attempt = self._scheduler.attempts[item.label]
         if attempt == 1:
-            self._book.begin(running.entry)
-            running.tally.began = time.monotonic()
-        try:
-            worker = running.worker = self._supervisor.start(running.label)
-        except StartFailed as exc:
-            self._act(self._scheduler.gone(running.label, time.monotonic(), status=None, error=str(exc)))
-            return
-        running.ended, running.node, running.detail, running.until = None, "", "", None
-        running.greeted = False
-        running.streams = {stream: OutputPrefixer(redact) for stream in (worker.out, worker.err)}
-        self._selector.register(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
-        self._selector.register(
-            worker.process.sentinel, selectors.EVENT_READ, (self._on_death, running, worker)
-        )
-        for stream in running.streams:
-            self._selector.register(stream, selectors.EVENT_READ, (self._on_output, running, worker))
-        self._book.event(
-            "started", item=running.entry.item.id, label=running.label, attempt=attempt, pid=worker.pid
-        )
-        trace = self._trace.item_started(running.label, item_id=running.entry.item.id, attempt=attempt)
-        database = self._book.checkpoint(running.entry)
+            self._book.begin(item.entry)
+            item.tally.began = self._clock()
+        item.started(attempt)
         job = make_job(
             self._config,
-            running.entry,
+            item.entry,
             run_id=self._book.run_id,
             attempt=attempt,
-            database=database,
-            trace=trace,
+            database=self._book.checkpoint(item.entry),
+            trace=self._trace.item_started(item.label, item_id=item.id, attempt=attempt),
         )
-        self._send(running, job)
+        try:
+            pid = self._engine.start(item.label, job)
+        except StartFailed as exc:
+            item.alive = False
+            self._act(self._scheduler.gone(item.label, self._clock(), status=None, error=str(exc)))
+            return
+        self._book.event("started", item=item.id, label=item.label, attempt=attempt, pid=pid)
 
-    def _finish(self, running: Running, status: Status, error: str | None) -> None:
-        ended = running.ended
+    def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
+        """Record how an item ended; whatever goes wrong there, the others go on."""
+        try:
+            self._record_end(item, status, error)
+        except Exception as exc:  # noqa: BLE001 - the actions of other items follow
+            self._book.lost(item.entry, self._break(item, exc))
+
+    def _record_end(self, item: RunningItem, status: Status, error: str | None) -> None:
+        ended = item.ended
         if status is Status.PAUSED and error is None:
             over = self._scheduler.stopping is Stop.BUDGET
-            error = (
-                f"the budget is reached: {self._accounts.purse.told()}"
-                if over
-                else self._watch.reason or None
-            )
+            error = f"the budget is reached: {self._spending.told()}" if over else self._watch.reason or None
         error = None if status is Status.APPROVED else error
         verdict = ended.verdict if ended else None
-        reviews = ended.reviews if ended and ended.reviews else running.reviews
-        self._trace.item_ended(
-            running.label, status=status.value, verdict=verdict, reviews=reviews, error=error
-        )
+        reviews = ended.reviews if ended and ended.reviews else item.reviews
+        self._trace.item_ended(item.label, status=status.value, verdict=verdict, reviews=reviews, error=error)
         self._book.finish(
-            running.entry,
+            item.entry,
             status,
-            running.tally,
-            attempts=self._scheduler.attempts.get(running.label, 0),
+            item.tally,
+            self._spending.of(item.label),
+            attempts=self._scheduler.attempts.get(item.label, 0),
             error=error,
             verdict=verdict,
             reviews=reviews,
@@ -336,218 +256,102 @@ class ParallelCoordinator:
             noted=ended.noted if ended else None,
         )
 
-    # What workers say.
+    # What the engine tells.
 
-    def _on_control(self, running: Running, worker: Worker, _fd: int, mask: int) -> None:
-        if mask & selectors.EVENT_WRITE and not worker.flush():
-            self._selector.modify(worker.control, selectors.EVENT_READ, (self._on_control, running, worker))
-        if not mask & selectors.EVENT_READ:
-            return
-        messages = worker.receive()
-        if messages is None:
-            # The end of file is death, whatever is said of the process: the server may be stopped, or dead.
-            self._on_death(running, worker, _fd, mask)
-            return
-        for message in messages:
-            self._hear(running, message)
+    def _hear(self, event: EngineEvent) -> None:
+        """Take one event; whatever goes wrong with it ends its item, never the run."""
+        item = self._items[event.item]
+        try:
+            match event:
+                case Said(message=message):
+                    if item.broken is None:
+                        self._said(item, message)
+                case Printed(lines=lines, error=error):
+                    self._book.output(item.label, lines, error=error, shown=not item.muted)
+                case Gone():
+                    self._gone(item, event)
+        except Exception as exc:  # noqa: BLE001 - the last line of defence
+            self._break(item, exc)
+            if not isinstance(event, Gone):
+                self._engine.end(item.label, Ending.KILL)
+            elif item.label in self._scheduler.running:
+                self._over(item, Status.FAILED, item.broken)
 
-    def _hear(self, running: Running, message: wire.ToCoordinator) -> None:  # noqa: C901 - a case a message
-        now = time.monotonic()
-        entry, tally = running.entry, running.tally
-        self._scheduler.heard(running.label, now)
+    def _break(self, item: RunningItem, exc: Exception) -> str:
+        """Hear nothing more of an item's worker; the item fails with this."""
+        if isinstance(exc, wire.ProtocolError):
+            told = f"its worker sent what makes no sense: {exc}"
+        else:
+            told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
+            with suppress(Exception):
+                for line in "".join(traceback.format_exception(exc)).splitlines():
+                    self._book.log(item.label, line)
+        item.broken = item.broken or told
+        return item.broken
+
+    def _said(self, item: RunningItem, message: wire.ToCoordinator) -> None:  # noqa: C901 - one case per message
+        now = self._clock()
+        self._scheduler.heard(item.label, now)
         match message:
             case wire.Hello():
-                if running.greeted:
+                if item.greeted:
                     raise wire.ProtocolError("a second greeting")
-                running.greeted = True
-                self._scheduler.ready(running.label, now)
+                item.greeted = True
+                self._scheduler.ready(item.label, now)
                 self._book.event(
-                    "ready", item=entry.item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
+                    "ready", item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
                 )
             case wire.NodeStarted(node=node, reviews=reviews):
-                running.node, running.reviews, running.detail = node, reviews, ""
-                running.node_since = now
-                self._trace.node_started(running.label, node, reviews=reviews)
-                self._book.at_node(entry, node, reviews)
+                item.node, item.reviews, item.detail = node, reviews, ""
+                item.node_since = now
+                self._trace.node_started(item.label, node, reviews=reviews)
+                self._book.at_node(item.entry, node, reviews)
             case wire.NodeEnded(node=node, seconds=seconds):
-                tally.busy += seconds
-                running.node_since = None
-                self._trace.node_ended(running.label, node, seconds=seconds)
+                item.tally.busy += seconds
+                item.node_since = None
+                self._trace.node_ended(item.label, node, seconds=seconds)
             case wire.LeaseWanted():
-                running.waiting_since, running.until = now, None
-                self._scheduler.waiting(running.label, now)
-                self._ask(running, message, now)
+                self._calls.ask(item, message, now)
             case wire.Vet():
-                self._vet(running, message)
+                self._calls.vet(item, message)
             case wire.Settled():
-                self._settle(running, message, now)
-            case wire.Waiting(seconds=seconds, reason=reason):
-                running.detail, running.until = f"tries again, {reason}", now + seconds
-                self._book.event("retrying", item=entry.item.id, seconds=round(seconds, 3), reason=reason)
-                self._book.say(f"{running.label}: tries again in {seconds:.0f} s: {reason}")
-            case wire.Audit(record=record) | wire.PaidBefore(record=record):
-                self._audit(running, record, again=isinstance(message, wire.PaidBefore))
+                self._calls.settle(item, message, now)
+            case wire.PaidBefore(record=journal):
+                self._calls.replay(item, journal)
+            case wire.Audit(record=audited):
+                self._audit(item, audited)
             case wire.Ended():
-                running.ended = message
+                item.ended = message
 
-    def _vet(self, running: Running, message: wire.Vet) -> None:
-        secret = next((name for text in message.texts if (name := find(text)) is not None), None)
-        self._send(running, wire.Vetted(number=message.number, secret=secret))
-
-    def _settle(self, running: Running, message: wire.Settled, now: float) -> None:
-        tally = running.tally
-        tally.tokens_in += message.tokens_in
-        tally.tokens_out += message.tokens_out
-        running.detail = ""
-        usd = self._accounts.settled(running.entry, tally, message)
-        self._trace.call_ended(
-            running.label,
-            lease=message.lease,
-            tokens_in=message.tokens_in,
-            tokens_out=message.tokens_out,
-            error=message.error,
-            served=message.served,
-            cost_usd=usd,
-        )
-        self._take(self._keys.settle(running.label, message, now))
-        self._ask_again(now)
-
-    def _audit(self, running: Running, record: dict[str, Any], *, again: bool) -> None:
-        entry, attempt = running.entry, self._scheduler.attempts[running.label]
-        if record.get("kind") == "verdict":
+    def _audit(self, item: RunningItem, audited: record.Audited) -> None:
+        if isinstance(audited, record.Verdict):
             self._trace.verdict(
-                running.label,
-                review=record["review"],
-                verdict=record["verdict"],
-                findings=len(record["findings"]),
+                item.label, review=audited.review, verdict=audited.verdict, findings=len(audited.findings)
             )
-        if record.get("kind") == "call":
-            record = self._accounts.recorded(entry, running.tally, record, again=again)
-        if again:
-            self._book.audit_once(entry, attempt, record)
-        else:
-            self._book.audit(entry, attempt, record)
+        self._book.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
 
-    def _ask(self, running: Running, wanted: wire.LeaseWanted, now: float) -> None:
-        """Pass a call on to the key pool, if there is money for it."""
-        if f"{wanted.provider}:{wanted.model}" not in self._models:
-            raise wire.ProtocolError("a call of a model that is not the run's")
-        purse = self._accounts.purse
-        match self._accounts.ask(running.label, wanted):
-            case Answer.YES:
-                self._take(self._keys.request(running.label, wanted, now))
-            case Answer.LATER:
-                running.detail = "waits: calls under way may use up the budget"
-                self._held.append((running, wanted))
-            case Answer.ITEM_OVER:
-                running.over_budget = running.detail = purse.told_of(running.label)
-                self._send(running, wire.Drain(reason="its budget is reached"))
-            case Answer.RUN_OVER if self._scheduler.stopping is None:
-                self._book.event("budget_reached", spent=purse.spent, carried=purse.carried)
-                self._book.say(f"the budget is reached: {purse.told()}")
-                self._stop(Stop.BUDGET)
-
-    def _ask_again(self, now: float) -> None:
-        """A call is over: what it did not use may be enough for those that were held back."""
-        held, self._held = self._held, []
-        for running, wanted in held:
-            if self._scheduler.stopping is None:
-                self._ask(running, wanted, now)
-
-    def _take(self, events: Sequence[pool.Event]) -> None:
-        """Carry out what the key pool decided, and let the watch announce it."""
-        self._pool_changed = self._pool_changed or bool(events)
-        for event in events:
-            running = self._items.get(getattr(event, "item", ""))
-            self._watch.announce(event, None if running is None else running.entry.item.id)
-            self._book.guard(self._keys.note, event, event.at)
-            if running is None or running.worker is None:
-                continue
-            match event:
-                case pool.Granted():
-                    self._accounts.granted(event)
-                    self._trace.call_started(
-                        running.label,
-                        lease=event.lease,
-                        provider=event.provider,
-                        model=event.model,
-                        key=event.key,
-                        waited=event.waited,
-                    )
-                    self._stop_waiting(running, event.at)
-                    running.detail, running.until = event.key, None
-                    self._send(running, self._keys.answer(event))
-                case pool.Waiting(reason=reason, until=until):
-                    running.detail, running.until = f"waits: {reason}", until
-                case pool.Refused():
-                    self._send(running, wire.LeaseRefused(number=event.number, reason=event.reason))
-                    self._stop(Stop.NO_KEY)
-                case pool.LeaseExpired():
-                    self._book.say(f"{running.label}: its call did not come back in time; ending its worker")
-                    running.worker.signal_group(signal.SIGKILL)
-
-    def _stop_waiting(self, running: Running, now: float) -> None:
-        if running.waiting_since is not None:
-            running.tally.waited += now - running.waiting_since
-            running.waiting_since = None
-            self._scheduler.served(running.label, now)
-
-    def _on_output(self, running: Running, worker: Worker, stream: int, _mask: int) -> None:
-        if self._pass_on(running, worker, stream, _STREAM_READS):
-            self._selector.unregister(stream)
-
-    def _pass_on(self, running: Running, worker: Worker, stream: int, reads: int) -> bool:
-        """Show what the worker printed, up to so many parts; tell whether the stream has ended."""
-        lines: list[str] = []
-        data: bytes | None = b"-"
-        for _ in range(reads):
-            data = worker.read_stream(stream)
-            if not data:
-                break
-            lines += running.streams[stream].feed(data)
-        self._book.output(running.label, lines, error=stream == worker.err, shown=not running.muted)
-        return data is None
-
-    def _on_death(self, running: Running, worker: Worker, _fd: int, _mask: int) -> None:
-        """A worker's process is gone: hear its last words, bury it, decide."""
-        self._supervisor.end(worker)
-        try:
-            for message in worker.last_words() if running.broken is None else ():
-                self._hear(running, message)
-        except Exception as exc:  # noqa: BLE001 - its words are done with, its end is not
-            self._break(running, exc)
-        for stream, prefixer in running.streams.items():
-            self._pass_on(running, worker, stream, _LAST_READS)
-            self._book.output(
-                running.label, prefixer.close(), error=stream == worker.err, shown=not running.muted
-            )
-        for descriptor in (worker.control.fileno(), worker.process.sentinel, *running.streams):
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(descriptor)
-        died = self._supervisor.bury(worker)
-        self._trace.worker_gone(running.label, error=died if running.ended is None else None)
-        now = time.monotonic()
-        running.worker, running.streams = None, {}
-        if running.node_since is not None:
-            running.tally.busy += now - running.node_since
-            running.node_since = None
-        self._stop_waiting(running, now)
-        self._take(self._keys.pool.drop(running.label, now))
-        self._accounts.drop(running.entry, running.tally)
-        self._held = [one for one in self._held if one[0] is not running]
-        ended = running.ended
+    def _gone(self, item: RunningItem, gone: Gone) -> None:
+        """A worker is gone: decide what becomes of its item."""
+        now = self._clock()
+        item.broken = item.broken or gone.broken
+        item.gone(now)
+        self._trace.worker_gone(item.label, error=gone.how if item.ended is None else None)
+        self._calls.drop(item, now)
+        ended = item.ended
         status = None if ended is None else Status(ended.status)
-        error = died if ended is None else ended.error
-        if running.broken is not None:
-            status, error = Status.FAILED, running.broken
-        elif running.over_budget is not None and status is Status.INTERRUPTED:
-            status, error = Status.PAUSED, running.over_budget
-        self._ask_again(now)
-        self._act(self._scheduler.gone(running.label, now, status=status, error=error))
+        error = gone.how if ended is None else ended.error
+        if item.broken is not None:
+            status, error = Status.FAILED, item.broken
+        elif item.over_budget is not None and status is Status.INTERRUPTED:
+            status, error = Status.PAUSED, item.over_budget
+        self._over(item, status, error)
 
-    def _send(self, running: Running, message: wire.Message) -> None:
-        worker = running.worker
-        if worker is not None and worker.send(message):
-            both = selectors.EVENT_READ | selectors.EVENT_WRITE
-            with contextlib.suppress(KeyError):  # its end of file was seen; it is as good as dead
-                self._selector.modify(worker.control, both, (self._on_control, running, worker))
+    def _over(self, item: RunningItem, status: Status | None, error: str | None) -> None:
+        self._act(self._scheduler.gone(item.label, self._clock(), status=status, error=error))
+
+    def _send(self, item: RunningItem, message: wire.Message) -> None:
+        if item.alive:
+            self._engine.send(item.label, message)
+
+    def _kill(self, item: RunningItem) -> None:
+        self._engine.end(item.label, Ending.KILL)

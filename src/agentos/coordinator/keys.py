@@ -11,12 +11,13 @@ from agentos.credentials.events import Event, Granted, KeyDisabled, LimitLearnt,
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.errors import ConfigError
 from agentos.llm.mock import REFUSED_SECRET
-from agentos.llm.provider import ErrorClass
 from agentos.llm.providers import COMMAND_PROVIDERS
+from agentos.model import CallError
 from agentos.secret import Secret, read_secret
+from agentos.spending.call import Call
 from agentos.store.keyhealth import HealthFile
 from agentos.store.tree import read_named
-from agentos.wire import Leased, LeaseWanted, Settled
+from agentos.wire import Leased, Settled
 
 _USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
@@ -167,24 +168,22 @@ class KeyService:
         self._unsaved_since = None
         self._health.merge(self.pool.export(now, time.time()))
 
-    def request(self, item: str, wanted: LeaseWanted, now: float) -> list[Event]:
+    def request(self, call: Call, now: float) -> list[Event]:
         return self.pool.request(
-            item=item,
-            number=wanted.number,
-            provider=wanted.provider,
-            model=wanted.model,
-            tokens=max(0, wanted.tokens),
+            item=call.item,
+            number=call.number,
+            provider=call.provider,
+            model=call.model,
+            tokens=call.tokens,
             now=now,
         )
 
     def settle(self, item: str, settled: Settled, now: float) -> list[Event]:
-        error = None
-        if settled.error is not None:
-            error = ErrorClass(settled.error) if settled.error in set(ErrorClass) else ErrorClass.TRANSIENT
         settlement = Settlement(
             tokens_in=settled.tokens_in,
             tokens_out=settled.tokens_out,
-            error=error,
+            # Another model's answer is an answer: the key is good.
+            error=None if settled.error is CallError.OTHER_MODEL else settled.error,
             retry_after=settled.retry_after,
             quota_reset=settled.quota_reset,
             headers=settled.headers,

@@ -13,7 +13,7 @@ from agentos.model import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agentos.coordinator.coordinator import Running
+    from agentos.coordinator.item import RunningItem
 
 _LOG_NAMES = {"granted": "leased"}
 _NOT_LOGGED = frozenset({"in_flight_changed"})
@@ -107,7 +107,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def view(book: RunBook, items: "Iterable[Running]", *, total: int, notice: str, now: float) -> View:
+def view(book: RunBook, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float) -> View:
     """Gather what the footer shows."""
     rows = book.rows.values()
     running = [
@@ -119,7 +119,7 @@ def view(book: RunBook, items: "Iterable[Running]", *, total: int, notice: str, 
             detail=one.detail if one.until is None else f"{one.detail}; {_left(one.until, now)}",
         )
         for one in items
-        if one.worker is not None
+        if one.alive
     ]
     counts = Counter(row.status.value for row in rows)
     return View(

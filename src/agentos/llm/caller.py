@@ -1,6 +1,5 @@
 """One LLM call from start to end: lease, call, classify, settle, and again within bounds. Worker process."""
 
-import random
 import threading
 import time
 import traceback
@@ -13,27 +12,33 @@ from agentos.errors import AgentosError, ItemFailed, StopRequested
 from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, RefusedReply, Reply, Request
 from agentos.llm.served import same_model
 from agentos.secret import Secret
-from agentos.wire import Leased, Settled
+from agentos.wire import Kept, Leased, Settled
 
-BACKOFF_FIRST = 10.0  # seconds before the second try, where the server says nothing
-BACKOFF_LAST = 300.0
 SAFETY_TOKENS = 64
 MODEL_LENGTH = 200  # characters of a served model's name that are kept
-OTHER_KEY_AT_ONCE = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.KEY_REJECTED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What a worker asks a lease for."""
+
+    provider: str
+    model: str
+    role: str
+    tokens: int
+    prompt_tokens: int
+    tries: int = 0  # how often this call has failed before
+    after: int = 0  # the lease of its last try; the coordinator knows how long to wait after it
 
 
 class Leases(Protocol):
     """The coordinator's side of a call, as the worker sees it."""
 
-    def lease(
-        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
-    ) -> Leased: ...
+    def lease(self, ask: Ask) -> Leased: ...
 
     def vet(self, texts: Sequence[str]) -> str | None: ...
 
     def settle(self, settled: Settled) -> None: ...
-
-    def waiting(self, seconds: float, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,18 +71,19 @@ class Caller:
         self._max_retries = max_retries
         self._call_timeout = call_timeout
 
-    def call(self, request: Request, *, keep: Callable[[Made], None]) -> Made:
+    def call(self, request: Request, *, keep: Callable[[Made], Kept]) -> Made:
         """Call until there is a reply; `keep` saves it before anything else is done with it."""
         began = time.monotonic()
         tries = 0
+        ask = Ask(
+            provider=self._name,
+            model=request.model,
+            role=request.role,
+            tokens=estimate_tokens(request),
+            prompt_tokens=prompt_tokens(request),
+        )
         while True:
-            leased = self._leases.lease(
-                self._name,
-                request.model,
-                estimate_tokens(request),
-                prompt_tokens=prompt_tokens(request),
-                role=request.role,
-            )
+            leased = self._leases.lease(ask)
             started = time.monotonic()
             try:
                 reply = self._within_deadline(request, leased.secret)
@@ -85,18 +91,16 @@ class Caller:
                 seconds = time.monotonic() - started
                 self._leases.settle(_failed(leased, error, seconds))
                 tries += error.error_class is not ErrorClass.KEY_REJECTED
-                self._next_try(request, error, tries, time.monotonic() - began)
+                self._check_retry(request, error, tries, time.monotonic() - began)
+                ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
-                self._leases.settle(
-                    Settled(lease=leased.lease, seconds=time.monotonic() - started, error="given_up")
-                )
+                seconds = time.monotonic() - started
+                self._leases.settle(Settled(lease=leased.lease, seconds=seconds, error=ErrorClass.GIVEN_UP))
                 raise
             else:
                 seconds = time.monotonic() - started
                 made = Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
                 as_asked = request.role != "reviewer" or same_model(request.model, reply.model)
-                if as_asked:
-                    keep(made)
                 self._leases.settle(
                     Settled(
                         lease=leased.lease,
@@ -104,7 +108,8 @@ class Caller:
                         tokens_in=reply.tokens_in,
                         tokens_out=reply.tokens_out,
                         served=reply.model,
-                        kept=as_asked,
+                        kept=keep(made) if as_asked else None,
+                        error=None if as_asked else ErrorClass.OTHER_MODEL,
                         headers=reply.headers,
                     )
                 )
@@ -115,8 +120,8 @@ class Caller:
                     )
                 return made
 
-    def _next_try(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
-        """Return when the call may be tried again; fail when it may not."""
+    def _check_retry(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
+        """Fail unless the call may be tried again; the coordinator decides when, with the next lease."""
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
         if error.error_class is ErrorClass.BAD_REQUEST:
@@ -126,11 +131,6 @@ class Caller:
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"the last: {error.error_class.value}: {error}"
             ) from None
-        if error.error_class in OTHER_KEY_AT_ONCE or error.error_class is ErrorClass.CAPACITY:
-            return  # the pool knows when the next call may go out, and the lease waits for it
-        pause = error.retry_after or backoff(tries, random.random())  # noqa: S311 - jitter
-        self._leases.waiting(pause, f"{error.error_class.value}: {error}")
-        self._cancel.sleep(pause)
 
     def _within_deadline(self, request: Request, secret: Secret) -> Reply:
         """Make the call aside, so that neither a stop nor a dripping server has to wait for it."""
@@ -184,11 +184,6 @@ def _tries(number: int) -> str:
     return "1 try" if number == 1 else f"{number} tries"
 
 
-def backoff(tries: int, chance: float) -> float:
-    """Seconds to wait before the next try: doubling, with jitter of a quarter around it."""
-    return min(BACKOFF_LAST, BACKOFF_FIRST * 2.0 ** min(tries - 1, 16)) * (0.75 + 0.5 * chance)
-
-
 def estimate_tokens(request: Request) -> int:
     """A rough count of what the call will take of a token budget."""
     return prompt_tokens(request) + min(request.max_output_tokens, 4_000) + SAFETY_TOKENS
@@ -205,7 +200,7 @@ def _failed(leased: Leased, error: ProviderError, seconds: float) -> Settled:
         seconds=seconds,
         tokens_in=error.tokens[0],
         tokens_out=error.tokens[1],
-        error=error.error_class.value,
+        error=error.error_class,
         message=str(error)[:500],
         retry_after=error.retry_after,
         quota_reset=error.quota_reset,

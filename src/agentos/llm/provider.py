@@ -3,24 +3,14 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
+from agentos.model import CallError
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
-
-
-class ErrorClass(StrEnum):
-    """Why a call gave no reply, and so what to do about it."""
-
-    RATE_LIMITED = "rate_limited"  # this key (its quota group) must rest; another may be tried at once
-    QUOTA_EXHAUSTED = "quota_exhausted"  # this key rests until its quota's reset
-    CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
-    KEY_REJECTED = "key_rejected"  # this key is not valid; never try it again by itself
-    BAD_REQUEST = "bad_request"  # the request itself is refused; trying again cannot help
-    TRANSIENT = "transient"  # network, timeout, garbled answer; trying again may help
+ErrorClass = CallError
 
 
 @dataclass(frozen=True, kw_only=True)

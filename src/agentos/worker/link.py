@@ -4,8 +4,10 @@ import select
 import socket
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from agentos.errors import NoUsableKey
+from agentos.llm.caller import Ask
 from agentos.llm.provider import Cancel
 from agentos.wire import (
     Beat,
@@ -21,7 +23,6 @@ from agentos.wire import (
     ToWorker,
     Vet,
     Vetted,
-    Waiting,
     encode,
     read_for_worker,
 )
@@ -63,22 +64,11 @@ class Link:
         except OSError:
             end_own_group()
 
-    def lease(
-        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
-    ) -> Leased:
+    def lease(self, ask: Ask) -> Leased:
         """Wait for the right to make one call; waiting is no try and has no limit of its own."""
         self._number += 1
         number = self._number
-        self.send(
-            LeaseWanted(
-                number=number,
-                provider=provider,
-                model=model,
-                tokens=tokens,
-                prompt_tokens=prompt_tokens,
-                role=role,
-            )
-        )
+        self.send(LeaseWanted(number=number, **asdict(ask)))
         self._cancel.wait(lambda: number in self._answers, None)
         answer = self._answers.pop(number)
         if isinstance(answer, LeaseRefused):
@@ -96,9 +86,6 @@ class Link:
 
     def settle(self, settled: Settled) -> None:
         self.send(settled)
-
-    def waiting(self, seconds: float, reason: str) -> None:
-        self.send(Waiting(seconds=seconds, reason=reason[:500]))
 
     def _listen(self) -> None:
         while True:

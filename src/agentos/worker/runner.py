@@ -17,9 +17,9 @@ from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, Reply, Request, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
-from agentos.record import MOST, RESERVED, checked, first_error, plain_fields
+from agentos.record import MOST, Call, audited, first_error
 from agentos.store.tree import Refused
-from agentos.wire import Audit, Ended, Hello, Job, NodeEnded, NodeStarted, PaidBefore
+from agentos.wire import Audit, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
 from agentos.worker.checkpoint import NONSENSE, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
@@ -70,7 +70,7 @@ class _Runner:
         for record in self._checkpoint.paid_before():
             # The word of it may have died with the process that paid.
             try:
-                self._link.send(PaidBefore(record=record))
+                self._link.send(PaidBefore(record=Call.model_validate(record)))
             except ValidationError as exc:
                 raise StorageError(NONSENSE) from exc
         ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
@@ -118,41 +118,39 @@ class _Runner:
             prompt=prompt.text,
             schema=schema,
         )
-        record: dict[str, Any] = {
-            "kind": "call",
-            "node": self._node,
-            "role": role,
-            "number": number,
-            "model": model,
-        }
+        node = self._node
 
-        def keep(made: Made) -> None:
-            record.update(
+        def keep(made: Made) -> Kept:
+            kept = Kept(
+                life=self._checkpoint.life,
+                number=number,
+                node=node,
+                tries=made.tries,
+                prompt_version=prompt.version,
+            )
+            told = Call(
+                kind="call",
+                role=role,
+                model=model,
                 served=made.reply.model,
                 key=made.key,
                 tokens_in=made.reply.tokens_in,
                 tokens_out=made.reply.tokens_out,
                 seconds=round(made.seconds, 3),
-                tries=made.tries,
-                prompt_version=prompt.version,
-                life=self._checkpoint.life,
+                **kept.model_dump(),
             )
-            self._checkpoint.record(role, number, made.reply, record)
+            self._checkpoint.record(role, number, made.reply, told.model_dump())
+            return kept
 
-        made = self._caller(model.partition(":")[0]).call(request, keep=keep)
-        self._link.send(Audit(record=record))
-        return made.reply
+        return self._caller(model.partition(":")[0]).call(request, keep=keep).reply
 
     def audit(self, kind: str, **fields: Any) -> None:
         """Add a record to the trail: one of our kinds as it is, any other with its fields under one name."""
-        if kind in {"call", "failed_call"}:
-            raise ItemFailed(f"tools.audit: {kind!r} is a kind of our own. Give the record another name.")
-        told = fields if kind in RESERVED else {"fields": plain_fields(fields)}
         try:
-            record = checked({"kind": str(kind), "node": self._node, **told})
+            record = audited(str(kind), fields)
         except ValueError as exc:
             raise ItemFailed(f"tools.audit: {exc}. Give the record another name, or other fields.") from exc
-        self._link.send(Audit(record=record))
+        self._link.send(Audit(record=record.model_copy(update={"node": self._node})))
 
     def say(self, text: str) -> None:
         print(text, flush=True)  # noqa: T201 - standard output is how a worker talks to people

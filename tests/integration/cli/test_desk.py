@@ -13,13 +13,13 @@ import pytest
 from agentos.cli.desk import Desk, read_document
 from agentos.coordinator.plan import Entry, Step
 from agentos.coordinator.scheduler import Stop
-from agentos.coordinator.signals import StopSignals
 from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item, Status
 from agentos.report.summary import ItemRow
 from agentos.secret import Secret
+from agentos.signals import StopSignals
 from agentos.stamp import seal
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.lineage import receipts

@@ -1,4 +1,4 @@
-"""One call: how often it is tried, with which waits between, and what is settled."""
+"""One call: how often it is tried, and what is asked for and settled."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,43 +7,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agentos.errors import ItemFailed, NoUsableKey, StopRequested
-from agentos.llm.caller import (
-    BACKOFF_FIRST,
-    BACKOFF_LAST,
-    OTHER_KEY_AT_ONCE,
-    SAFETY_TOKENS,
-    Caller,
-    Made,
-    backoff,
-    estimate_tokens,
-)
+from agentos.llm.caller import SAFETY_TOKENS, Ask, Caller, Made, estimate_tokens
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
 from agentos.secret import Secret
-from agentos.wire import Leased, Settled
+from agentos.wire import Kept, Leased, Settled
 
 REQUEST = Request(role="drafter", model="gpt-5", number=1, system="s" * 40, prompt="p" * 360)
 REPLY = Reply(text="hello", model="gpt-5-1", tokens_in=10, tokens_out=20, headers={"x-remaining": "9"})
+KEPT = Kept(life="life-1", number=1)
 Answer = Reply | BaseException
 LONG = 3600.0
 
 
 def error(error_class: ErrorClass, message: str = "why", **more: float) -> ProviderError:
     return ProviderError(error_class, message, **more)  # type: ignore[arg-type]
-
-
-class NoSleep(Cancel):
-    """Lets no time pass: notes how long it should have slept."""
-
-    def __init__(self, stop_at: int | None = None) -> None:
-        super().__init__()
-        self.slept: list[float] = []
-        self._stop_at = stop_at
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        if len(self.slept) == self._stop_at:
-            self.set()
-            super().sleep(seconds)
 
 
 @dataclass
@@ -54,21 +31,21 @@ class Desk:
     seen: list[str] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
-    waits: list[tuple[float, str]] = field(default_factory=list)
-    wanted: list[tuple[str, str, int]] = field(default_factory=list)
+    wanted: list[Ask] = field(default_factory=list)
     kept: list[Made] = field(default_factory=list)
     keys: int | None = None
+    stop_at: int | None = None  # the ask during which the stop comes
     others: dict[str, str] = field(default_factory=dict)  # texts in which the coordinator finds a secret
 
     def vet(self, texts: Sequence[str]) -> str | None:
         return next((self.others[text] for text in texts if text in self.others), None)
 
-    def lease(
-        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
-    ) -> Leased:
+    def lease(self, ask: Ask) -> Leased:
         self.seen.append("lease")
-        self.wanted.append((provider, model, tokens))
+        self.wanted.append(ask)
         number = len(self.wanted)
+        if self.stop_at == number:
+            raise StopRequested
         if self.keys is not None and number > self.keys:
             raise NoUsableKey("no key is left")
         return Leased(
@@ -82,10 +59,6 @@ class Desk:
         self.seen.append("settle")
         self.settled.append(settled)
 
-    def waiting(self, seconds: float, reason: str) -> None:
-        self.seen.append("wait")
-        self.waits.append((seconds, reason))
-
     def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         assert request == REQUEST
         self.seen.append("call")
@@ -95,17 +68,18 @@ class Desk:
             raise answer
         return answer
 
-    def keep(self, made: Made) -> None:
+    def keep(self, made: Made) -> Kept:
         assert made.reply == REPLY
         self.kept.append(made)
         self.seen.append("keep")
+        return KEPT
 
 
 def make(
     desk: Desk, cancel: Cancel | None = None, *, max_retries: int = 5, call_timeout: float = LONG
 ) -> Caller:
     return Caller(
-        "openai", desk, desk, cancel=cancel or NoSleep(), max_retries=max_retries, call_timeout=call_timeout
+        "openai", desk, desk, cancel=cancel or Cancel(), max_retries=max_retries, call_timeout=call_timeout
     )
 
 
@@ -129,12 +103,16 @@ def test_a_reply_is_kept_before_the_lease_is_settled() -> None:
     (settled,) = desk.settled
     assert (settled.lease, settled.tokens_in, settled.tokens_out, settled.error) == (101, 10, 20, None)
     assert settled.headers == {"x-remaining": "9"}
+    assert settled.kept == KEPT
 
 
 def test_the_lease_is_asked_for_with_provider_model_and_estimated_tokens() -> None:
     desk = Desk([REPLY])
     call(desk)
-    assert desk.wanted == [("openai", "gpt-5", 100 + 4_000 + SAFETY_TOKENS)]
+    tokens = 100 + 4_000 + SAFETY_TOKENS
+    assert desk.wanted == [
+        Ask(provider="openai", model="gpt-5", role="drafter", tokens=tokens, prompt_tokens=100)
+    ]
     assert desk.secrets == ["secret-1"]
 
 
@@ -147,7 +125,7 @@ def test_the_estimate_grows_with_the_prompt_and_takes_no_more_output_than_is_ask
 def test_when_a_reply_cannot_be_kept_the_failure_comes_through() -> None:
     desk = Desk([REPLY])
 
-    def full(_made: Made) -> None:
+    def full(_made: Made) -> Kept:
         raise OSError
 
     with pytest.raises(OSError):
@@ -207,32 +185,17 @@ def test_a_bad_request_fails_at_once() -> None:
     assert desk.settled[0].error == "bad_request"
 
 
-@pytest.mark.parametrize("error_class", [*sorted(OTHER_KEY_AT_ONCE), ErrorClass.CAPACITY])
-def test_where_the_pool_knows_when_to_go_on_the_worker_does_not_wait_itself(error_class: ErrorClass) -> None:
-    cancel = NoSleep()
-    desk = Desk([error(error_class, retry_after=30.0), REPLY])
-    call(desk, cancel)
-    assert desk.seen == ["lease", "call", "settle", "lease", "call", "keep", "settle"]
-    assert cancel.slept == []
+RETRIED = [one for one in ErrorClass if one not in {ErrorClass.BAD_REQUEST, ErrorClass.KEY_REJECTED}]
+
+
+@pytest.mark.parametrize("error_class", RETRIED)
+def test_the_next_try_is_asked_for_at_once_with_what_failed_before(error_class: ErrorClass) -> None:
+    desk = Desk([error(error_class, retry_after=30.0), error(error_class), REPLY])
+    call(desk)
+    assert desk.seen == ["lease", "call", "settle"] * 2 + ["lease", "call", "keep", "settle"]
+    assert [(ask.tries, ask.after) for ask in desk.wanted] == [(0, 0), (1, 101), (2, 102)]
     assert desk.settled[0].retry_after == 30.0
-    assert desk.secrets == ["secret-1", "secret-2"]
-
-
-def test_after_a_passing_failure_the_worker_waits_longer_each_time_and_says_so() -> None:
-    cancel = NoSleep()
-    desk = Desk([*errors(*[ErrorClass.TRANSIENT] * 4), REPLY])
-    call(desk, cancel)
-    assert [seconds for seconds, _ in desk.waits] == cancel.slept
-    assert {reason for _, reason in desk.waits} == {"transient: why"}
-    for number, seconds in enumerate(cancel.slept):
-        assert 0.75 * BACKOFF_FIRST * 2**number <= seconds <= 1.25 * BACKOFF_FIRST * 2**number
-    assert desk.seen[:4] == ["lease", "call", "settle", "wait"], "no lease is held while waiting"
-
-
-def test_what_the_server_says_is_waited_for() -> None:
-    cancel = NoSleep()
-    call(Desk([error(ErrorClass.TRANSIENT, retry_after=2.5), REPLY]), cancel)
-    assert cancel.slept == [2.5]
+    assert desk.secrets == ["secret-1", "secret-2", "secret-3"]
 
 
 def test_what_came_with_an_error_is_settled() -> None:
@@ -243,16 +206,6 @@ def test_what_came_with_an_error_is_settled() -> None:
     first = desk.settled[0]
     assert (first.lease, first.quota_reset, first.headers) == (101, 50.0, {"x-remaining": "0"})
     assert len(first.message) == 500
-
-
-@pytest.mark.parametrize(
-    ("tries", "chance"), [(1, 0.0), (1, 0.5), (1, 1.0), (2, 0.5), (5, 0.0), (6, 1.0), (50, 0.5), (5000, 0.5)]
-)
-def test_the_backoff_doubles_from_ten_seconds_to_three_hundred_around_a_quarter(
-    tries: int, chance: float
-) -> None:
-    middle = min(BACKOFF_LAST, BACKOFF_FIRST * 2 ** min(tries - 1, 20))
-    assert backoff(tries, chance) == pytest.approx(middle * (0.75 + 0.5 * chance))
 
 
 # Deadlines and stops.
@@ -274,14 +227,13 @@ class Hanging:
 
 
 def test_a_call_that_gives_no_reply_in_time_is_a_passing_failure() -> None:
-    desk, provider, cancel = Desk([]), Hanging(), NoSleep()
-    caller = Caller("openai", provider, desk, cancel=cancel, max_retries=1, call_timeout=0.01)
+    desk, provider = Desk([]), Hanging()
+    caller = Caller("openai", provider, desk, cancel=Cancel(), max_retries=1, call_timeout=0.01)
     with pytest.raises(ItemFailed, match="no reply within"):
         caller.call(REQUEST, keep=desk.keep)
     provider.let.set()
     assert provider.calls == 2
     assert [one.error for one in desk.settled] == ["transient", "transient"]
-    assert len(cancel.slept) == 1
 
 
 def test_a_stop_in_a_call_gives_it_up_at_once_and_settles_its_lease() -> None:
@@ -303,9 +255,9 @@ def test_a_stop_in_a_call_gives_it_up_at_once_and_settles_its_lease() -> None:
 
 
 def test_a_stop_while_waiting_ends_the_wait_and_nothing_is_settled_twice() -> None:
-    desk = Desk([*errors(*[ErrorClass.TRANSIENT] * 3)])
+    desk = Desk([*errors(*[ErrorClass.TRANSIENT] * 3)], stop_at=3)
     with pytest.raises(StopRequested):
-        call(desk, NoSleep(stop_at=2))
+        call(desk)
     assert desk.seen.count("call") == 2
     assert [one.error for one in desk.settled] == ["transient", "transient"]
 

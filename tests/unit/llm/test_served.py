@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from agentos.errors import ItemFailed
-from agentos.llm.caller import Caller, Made
+from agentos.llm.caller import Ask, Caller, Made
 from agentos.llm.provider import Cancel, Reply, Request, Role
 from agentos.llm.served import same_model
 from agentos.secret import Secret
-from agentos.wire import Leased, Settled
+from agentos.wire import Kept, Leased, Settled
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,7 @@ class Desk:
         self.settled: list[Settled] = []
         self.kept: list[Made] = []
 
-    def lease(
-        self, provider: str, model: str, tokens: int, *, prompt_tokens: int = 0, role: str = ""
-    ) -> Leased:
+    def lease(self, ask: Ask) -> Leased:
         return Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "s"))
 
     def vet(self, texts: Sequence[str]) -> str | None:
@@ -89,9 +87,6 @@ class Desk:
     def settle(self, settled: Settled) -> None:
         self.settled.append(settled)
 
-    def waiting(self, seconds: float, reason: str) -> None:
-        raise AssertionError
-
     def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
         self.calls += 1
         return self.reply
@@ -99,7 +94,11 @@ class Desk:
     def ask(self, role: Role) -> Made:
         request = Request(role=role, model="gpt-5", number=1, system="", prompt="p")
         caller = Caller("openai", self, self, cancel=Cancel(), max_retries=5, call_timeout=60.0)
-        return caller.call(request, keep=self.kept.append)
+        return caller.call(request, keep=self.keep)
+
+    def keep(self, made: Made) -> Kept:
+        self.kept.append(made)
+        return Kept(life="life-1", number=1)
 
 
 def test_a_review_by_another_model_is_paid_not_kept_and_not_asked_for_again() -> None:
@@ -107,7 +106,7 @@ def test_a_review_by_another_model_is_paid_not_kept_and_not_asked_for_again() ->
     with pytest.raises(ItemFailed, match="reviewer: asked for openai:gpt-5, was served 'gpt-5-mini'"):
         desk.ask("reviewer")
     (settled,) = desk.settled
-    assert (settled.error, settled.tokens_in, settled.tokens_out) == (None, 10, 20)
+    assert (settled.error, settled.tokens_in, settled.tokens_out) == ("other_model", 10, 20)
     assert desk.kept == []
     assert desk.calls == 1
 

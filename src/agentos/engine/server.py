@@ -1,4 +1,4 @@
-"""Starts, signals and buries worker processes. Coordinator process.
+"""Starts worker processes and clears away what is left of them. Coordinator process.
 
 A worker is a fresh process in its own session, forked from a warm server that has the heavy imports done
 (`forkserver`), or started from nothing (`spawn`) where there is no fork. See docs/design/process-model.md.
@@ -17,14 +17,15 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Self
 
 from agentos import process
-from agentos.coordinator.signals import STOP_SIGNALS
-from agentos.errors import AgentosError, ConfigError
+from agentos.engine.protocol import StartFailed
+from agentos.errors import ConfigError
+from agentos.signals import STOP_SIGNALS
 from agentos.worker.entry import Passed, enter
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
-    from agentos.coordinator.worker import Worker
+    from agentos.engine.child import Child
 
 START_METHODS = ("forkserver", "spawn")
 START_PAUSES = (0.1, 0.3, None)  # seconds between the tries to start a process
@@ -72,12 +73,8 @@ def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
-class StartFailed(AgentosError):  # noqa: N818
-    """A worker's process could not be started, such as when the server has just died."""
-
-
-class Supervisor:
-    """Makes workers and sees to it that nothing of them is left."""
+class WorkerServer:
+    """Makes worker processes and leaves nothing of them behind."""
 
     def __init__(self, method: str, environment: Mapping[str, str], *, preload: Sequence[str] = ()) -> None:
         self._preload = [FIRST_MODULE, *preload, LAST_MODULE]
@@ -95,8 +92,8 @@ class Supervisor:
             with _for_children(self._environment):
                 forkserver.ensure_running()
 
-    def start(self, item: str) -> "Worker":
-        """Start a worker; it waits for its job."""
+    def start(self) -> "Child":
+        """Start a worker process; it waits for its job."""
         self._number += 1
         token = f"{os.getpid()}-{self._number}"
         ours, theirs = socket.socketpair()
@@ -120,11 +117,9 @@ class Supervisor:
         os.set_blocking(err, False)
         assert started.pid is not None
         self._alive.add(started.pid)
-        from agentos.coordinator.worker import Worker  # noqa: PLC0415 - imported while the server does its own
+        from agentos.engine.child import Child  # noqa: PLC0415 - imported while the server does its own
 
-        return Worker(
-            item=item, token=token, process=started, pid=started.pid, control=ours, out=out, err=err
-        )
+        return Child(token=token, process=started, pid=started.pid, control=ours, out=out, err=err)
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
         life = {"token": token, "forked": self._method == "forkserver"}
@@ -143,12 +138,12 @@ class Supervisor:
                 return made
         raise AssertionError
 
-    def bury(self, worker: "Worker") -> str:
-        """Make sure that nothing of a worker is left, and say how it died."""
-        worker.process.join(_STATUS_SECONDS)
-        code = worker.process.exitcode
-        worker.close()
-        self._alive.discard(worker.pid)
+    def close_child(self, child: "Child") -> str:
+        """Close what is left of a killed worker, and say how it died."""
+        child.process.join(_STATUS_SECONDS)
+        code = child.process.exitcode
+        child.close()
+        self._alive.discard(child.pid)
         if code is not None and code < 0:
             return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}"
@@ -159,10 +154,10 @@ class Supervisor:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def end(self, worker: "Worker") -> None:
-        """Kill what is left of a worker: its group, and programs that got away from it."""
-        worker.signal_group(signal.SIGKILL)
-        process.end_orphans(worker.token, known=self._known())
+    def kill(self, child: "Child") -> None:
+        """Kill a worker: its group, and programs that got away from it."""
+        child.signal_group(signal.SIGKILL)
+        process.end_orphans(child.token, known=self._known())
 
     def _known(self) -> set[int]:
         """The children that are no orphans: the server, multiprocessing's tracker, workers started here."""

@@ -1,4 +1,4 @@
-"""One living worker as the coordinator holds it: its process, its socket, its two streams."""
+"""One worker process as the coordinator holds it: its process, its socket, its two output streams."""
 
 import contextlib
 import os
@@ -9,6 +9,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
+from agentos.console.prefixer import OutputPrefixer
+from agentos.redact import redact
 from agentos.wire import (
     MAX_WORKER_BYTES,
     MESSAGES_MOST,
@@ -27,10 +29,10 @@ _CHUNK = 65_536
 
 
 @dataclass(kw_only=True, eq=False)
-class Worker:
-    """One living worker: its process, its socket, its two streams."""
+class Child:
+    """A worker process; `item` is empty while it waits for a job."""
 
-    item: str
+    item: str = ""
     token: str
     process: BaseProcess
     pid: int
@@ -41,7 +43,11 @@ class Worker:
     bytes_left: int = WORKER_BYTES_MOST
     messages_left: int = MESSAGES_MOST
     unsent: deque[bytes] = field(default_factory=deque)
+    streams: dict[int, OutputPrefixer] = field(init=False)
     closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.streams = {stream: OutputPrefixer(redact) for stream in (self.out, self.err)}
 
     def send(self, message: Message) -> bool:
         """Send, or keep for later what the socket does not take now; tell whether anything is kept."""
@@ -92,12 +98,23 @@ class Worker:
             words += more
         return words
 
-    def read_stream(self, descriptor: int) -> bytes | None:
-        """Read a part of a stream; None is its end, b'' nothing for now."""
-        try:
-            return os.read(descriptor, _CHUNK) or None
-        except BlockingIOError:
-            return b""
+    def read_lines(self, stream: int, reads: int) -> tuple[list[str], bool]:
+        """Read up to so many parts of a stream: the whole lines in them, and whether the stream has ended."""
+        lines: list[str] = []
+        for _ in range(reads):
+            try:
+                data = os.read(stream, _CHUNK)
+            except BlockingIOError:
+                return lines, False
+            if not data:
+                return lines, True
+            lines += self.streams[stream].feed(data)
+        return lines, False
+
+    def last_lines(self, stream: int, reads: int) -> list[str]:
+        """Read what a dead worker left in a stream, also a last line without its end."""
+        lines, _ = self.read_lines(stream, reads)
+        return lines + self.streams[stream].close()
 
     def signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,0 +1,226 @@
+"""The calls of a run: held back, asked of the key pool, granted, settled, recorded. Coordinator process.
+
+A call is one value (`spending/call.py`) all the way. It waits here for money or for the time of its next try,
+and in the pool for a key; nobody else waits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agentos import record, wire
+from agentos.coordinator.book import RunBook
+from agentos.coordinator.item import RunningItem
+from agentos.coordinator.keys import KeyService
+from agentos.coordinator.scheduler import Scheduler, Stop
+from agentos.coordinator.tracing import RunTrace
+from agentos.coordinator.watch import PoolWatch
+from agentos.credentials import events as pool
+from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
+from agentos.credentials.states import usable_delay
+from agentos.model import CallError
+from agentos.redact import find
+from agentos.spending.call import Call
+from agentos.spending.spending import Answer, Spending
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Held:
+    """A call that does not go to the pool yet."""
+
+    item: RunningItem
+    call: Call
+    until: float | None  # the time of its next try; None: until another call is settled
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Retry:
+    """When a call that failed may be tried again, and why it failed."""
+
+    at: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """What calls may do to items and to the run."""
+
+    send: Callable[[RunningItem, wire.Message], None]
+    kill: Callable[[RunningItem], None]
+    stop: Callable[[Stop], None]
+
+
+class Calls:
+    """Every call that is under way or waits."""
+
+    def __init__(
+        self,
+        *,
+        spending: Spending,
+        keys: KeyService,
+        scheduler: Scheduler,
+        watch: PoolWatch,
+        book: RunBook,
+        trace: RunTrace,
+        models: frozenset[str],
+        items: dict[str, RunningItem],
+        reach: Reach,
+    ) -> None:
+        self.spending = spending
+        self._keys = keys
+        self._scheduler = scheduler
+        self._watch = watch
+        self._book = book
+        self._trace = trace
+        self._models = models
+        self._items = items
+        self._reach = reach
+        self._held: list[_Held] = []
+        self._retries: dict[tuple[str, int], _Retry] = {}  # by item and the lease that failed
+        self.pool_changed = True  # since somebody last looked
+
+    def advance(self, now: float) -> None:
+        """Let time pass: ask for calls whose next try has come, and see what the pool grants."""
+        due = [held for held in self._held if held.until is not None and held.until <= now]
+        self._held = [held for held in self._held if held not in due]
+        for held in due:
+            self._request(held.item, held.call, now)
+        self._take(self._keys.advance(now))
+
+    def next_wake(self, now: float) -> float | None:
+        times = [held.until for held in self._held if held.until is not None]
+        if (wake := self._keys.next_wake(now)) is not None:
+            times.append(wake)
+        return min(times, default=None)
+
+    def ask(self, item: RunningItem, wanted: wire.LeaseWanted, now: float) -> None:
+        """A worker wants to make a call."""
+        if f"{wanted.provider}:{wanted.model}" not in self._models:
+            raise wire.ProtocolError("a call of a model that is not the run's")
+        call = Call.asked(item.label, item.attempt, wanted)
+        retry = self._retries.pop((item.label, wanted.after), None)
+        if retry is None or retry.at <= now:
+            self._request(item, call, now)
+            return
+        seconds = retry.at - now
+        item.waits(f"tries again, {retry.reason}", retry.at)
+        self._book.event("retrying", item=item.id, seconds=round(seconds, 3), reason=retry.reason)
+        self._book.say(f"{item.label}: tries again in {seconds:.0f} s: {retry.reason}")
+        self._held.append(_Held(item=item, call=call, until=retry.at))
+
+    def settle(self, item: RunningItem, settled: wire.Settled, now: float) -> None:
+        """A worker says what came of a call."""
+        item.detail = ""
+        call = self.spending.settle(item.label, settled)
+        if call is not None:
+            self._trace.call_ended(
+                item.label,
+                lease=call.lease,
+                tokens_in=call.tokens_in,
+                tokens_out=call.tokens_out,
+                error=None if call.error is None else call.error.value,
+                served=call.served,
+                cost_usd=call.usd,
+            )
+            self._book.record_call(item.entry, call)
+            if call.error is CallError.TRANSIENT:
+                self._retries[item.label, call.lease] = _retry(call, settled, now)
+        self._take(self._keys.settle(item.label, settled, now))
+        self._ask_again(now)
+
+    def replay(self, item: RunningItem, journal: record.Call) -> None:
+        """A worker found a call in its item's journal; word of it may have been lost."""
+        call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
+        if self._book.record_call(item.entry, call, again=True):
+            self.spending.add(call)
+
+    def vet(self, item: RunningItem, message: wire.Vet) -> None:
+        """A worker asks whether a server's texts hold a secret; it knows its own keys alone."""
+        secret = next((name for text in message.texts if (name := find(text)) is not None), None)
+        self._reach.send(item, wire.Vetted(number=message.number, secret=secret))
+
+    def drop(self, item: RunningItem, now: float) -> None:
+        """An item's worker is gone, and its calls with it."""
+        self._stop_waiting(item, now)
+        self._held = [held for held in self._held if held.item is not item]
+        self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
+        self._take(self._keys.pool.drop(item.label, now))
+        for call in self.spending.drop(item.label):
+            self._book.record_call(item.entry, call)
+        self._ask_again(now)
+
+    def _request(self, item: RunningItem, call: Call, now: float) -> None:
+        """Pass a call on to the key pool, if there is money for it."""
+        if item.waiting_since is None:
+            item.waiting_since = now
+        item.until = None
+        self._scheduler.waiting(item.label, now)
+        match self.spending.ask(call):
+            case Answer.YES:
+                self._take(self._keys.request(call, now))
+            case Answer.LATER:
+                item.waits("waits: calls under way may use up the budget")
+                self._held.append(_Held(item=item, call=call, until=None))
+            case Answer.ITEM_OVER:
+                item.over_budget = item.detail = self.spending.told_of(item.label)
+                self._reach.send(item, wire.Drain(reason="its budget is reached"))
+            case Answer.RUN_OVER if self._scheduler.stopping is None:
+                spending = self.spending
+                self._book.event("budget_reached", spent=spending.spent, carried=spending.carried)
+                self._book.say(f"the budget is reached: {spending.told()}")
+                self._reach.stop(Stop.BUDGET)
+
+    def _ask_again(self, now: float) -> None:
+        """A call is over: what it did not use may be enough for those that wait for money."""
+        waiting = [held for held in self._held if held.until is None]
+        self._held = [held for held in self._held if held.until is not None]
+        for held in waiting:
+            if self._scheduler.stopping is None:
+                self._request(held.item, held.call, now)
+
+    def _take(self, events: Sequence[pool.Event]) -> None:
+        """Carry out what the key pool decided, and have the watch announce it."""
+        self.pool_changed = self.pool_changed or bool(events)
+        for event in events:
+            item = self._items.get(getattr(event, "item", ""))
+            self._watch.announce(event, None if item is None else item.id)
+            self._book.guard(self._keys.note, event, event.at)
+            if item is None or not item.alive:
+                continue
+            match event:
+                case pool.Granted():
+                    self._grant(item, event)
+                case pool.Waiting(reason=reason, until=until):
+                    item.waits(f"waits: {reason}", until)
+                case pool.Refused():
+                    self._reach.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
+                    self._reach.stop(Stop.NO_KEY)
+                case pool.LeaseExpired():
+                    self._book.say(f"{item.label}: its call did not come back in time; ending its worker")
+                    self._reach.kill(item)
+
+    def _grant(self, item: RunningItem, event: pool.Granted) -> None:
+        self.spending.granted(item.label, event.number, lease=event.lease, key=event.key, waited=event.waited)
+        self._trace.call_started(
+            item.label,
+            lease=event.lease,
+            provider=event.provider,
+            model=event.model,
+            key=event.key,
+            waited=event.waited,
+        )
+        self._stop_waiting(item, event.at)
+        self._scheduler.served(item.label, event.at)
+        item.waits(event.key)
+        self._reach.send(item, self._keys.answer(event))
+
+    def _stop_waiting(self, item: RunningItem, now: float) -> None:
+        if item.waiting_since is not None:
+            item.tally.waited += now - item.waiting_since
+            item.waiting_since = None
+
+
+def _retry(call: Call, settled: wire.Settled, now: float) -> _Retry:
+    """When to try again: when the server says, else with doubling pauses."""
+    told = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
+    delay = told or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
+    return _Retry(at=now + delay, reason=f"{CallError.TRANSIENT.value}: {settled.message}")

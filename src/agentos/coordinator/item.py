@@ -1,0 +1,51 @@
+"""What the coordinator knows of one item while its run goes on."""
+
+from dataclasses import dataclass, field
+
+from agentos import wire
+from agentos.coordinator.book import Tally
+from agentos.coordinator.plan import Entry
+
+
+@dataclass(kw_only=True, eq=False)
+class RunningItem:
+    """One item of the run, from its first start to its end."""
+
+    entry: Entry
+    attempt: int = 0
+    alive: bool = False  # it has a worker
+    greeted: bool = False  # its worker has said hello
+    ended: wire.Ended | None = None  # its worker's last word
+    broken: str | None = None  # why its worker is not heard any more, and the item fails
+    over_budget: str | None = None  # why it may make no more calls in this run
+    muted: bool = False  # its output goes to the log alone: what is left of it are stack traces
+    node: str = ""
+    node_since: float | None = None
+    reviews: int = 0
+    detail: str = ""  # the key in use, or what it waits for
+    until: float | None = None  # when that wait ends, if somebody knows
+    waiting_since: float | None = None
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def label(self) -> str:
+        return self.entry.item.label
+
+    @property
+    def id(self) -> str:
+        return self.entry.item.id
+
+    def started(self, attempt: int) -> None:
+        self.attempt = self.tally.attempts = attempt
+        self.alive, self.greeted, self.ended = True, False, None
+        self.node, self.detail, self.until = "", "", None
+
+    def gone(self, now: float) -> None:
+        """Its worker is gone: no node runs any more."""
+        self.alive = False
+        if self.node_since is not None:
+            self.tally.busy += now - self.node_since
+            self.node_since = None
+
+    def waits(self, detail: str, until: float | None = None) -> None:
+        self.detail, self.until = detail, until

@@ -1,0 +1,1 @@
+"""Where items run: local processes, or an in-memory fake for tests."""

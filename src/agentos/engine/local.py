@@ -1,0 +1,203 @@
+"""Runs items in processes of this machine, one each. Coordinator process, one thread.
+
+Workers that wait for a job are forked ahead while nothing else happens, so that an item that starts later
+does not wait for a process.
+"""
+
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Protocol, Self
+
+from agentos import wire
+from agentos.engine.child import STACKS_SIGNAL, Child
+from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said, StartFailed
+from agentos.engine.server import WorkerServer
+
+LONGEST_SLEEP = 3600.0  # seconds; the kernel takes no wait of months
+MOST_SPARES = 4  # workers forked ahead
+_LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
+_STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
+
+_Handler = Callable[[Child, int, int], Iterator[EngineEvent]]
+
+
+class Wakes(Protocol):
+    """Something whose descriptor ends a wait, such as stop signals."""
+
+    def fileno(self) -> int: ...
+
+
+class LocalEngine:
+    """Starts, hears and ends worker processes."""
+
+    def __init__(self, server: WorkerServer, *, wake: Wakes | None = None, expected: int = 0) -> None:
+        self._server = server
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[str, Child] = {}
+        self._silent: set[str] = set()  # started, and nothing said yet
+        self._spares: deque[Child] = deque()
+        self._to_start = expected  # spares are made for these
+        if wake is not None:
+            self._selector.register(wake, selectors.EVENT_READ, None)
+
+    def start(self, item: str, job: wire.Job) -> int:
+        child = self._take_spare() or self._new_child()
+        self._to_start -= 1
+        child.item = item
+        self._children[item] = child
+        self._silent.add(item)
+        for stream in child.streams:
+            self._watch(stream, child, self._on_output)
+        try:
+            self.send(item, job)
+        except wire.ProtocolError as exc:
+            self._forget(child)
+            raise StartFailed(f"its job cannot be sent: {exc}") from exc
+        return child.pid
+
+    def send(self, item: str, message: wire.Message) -> None:
+        child = self._children.get(item)
+        if child is not None and child.send(message):
+            self._watch(child.control, child, self._on_control, selectors.EVENT_READ | selectors.EVENT_WRITE)
+
+    def end(self, item: str, how: Ending) -> None:
+        child = self._children.get(item)
+        if child is None:
+            return
+        if how is Ending.STACKS:
+            child.signal(STACKS_SIGNAL)
+        else:
+            child.signal_group(signal.SIGTERM if how is Ending.TERMINATE else signal.SIGKILL)
+
+    def events(self, until: float) -> Iterator[EngineEvent]:
+        for key, mask in self._ready(until):
+            if key.data is None:
+                continue  # the loop reads what woke it
+            child, handle = key.data
+            if not child.closed:
+                yield from self._contained(child, handle, key.fd, mask)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Kill every worker that is left."""
+        for child in (*self._children.values(), *self._spares):
+            self._server.kill(child)
+            self._server.close_child(child)
+        self._children.clear()
+        self._spares.clear()
+        self._selector.close()
+
+    # Waiting.
+
+    def _ready(self, until: float) -> list[tuple[selectors.SelectorKey, int]]:
+        while self._wants_spare():
+            # Only where nothing else is to be done.
+            if ready := self._selector.select(0):
+                return ready
+            try:
+                self._spares.append(self._new_child())
+            except StartFailed:
+                self._to_start = 0
+        return self._selector.select(min(LONGEST_SLEEP, max(0.0, until - time.monotonic())))
+
+    def _wants_spare(self) -> bool:
+        """Whether to fork a worker ahead: never while one that is needed is still starting."""
+        running = bool(self._children) and not self._silent
+        return running and len(self._spares) < min(self._to_start, MOST_SPARES)
+
+    # Workers.
+
+    def _new_child(self) -> Child:
+        child = self._server.start()
+        self._watch(child.control, child, self._on_control)
+        self._watch(child.process.sentinel, child, self._on_death)
+        return child
+
+    def _take_spare(self) -> Child | None:
+        while self._spares:
+            child = self._spares.popleft()
+            if child.process.is_alive():
+                return child
+            self._drop(child)
+        return None
+
+    def _contained(self, child: Child, handle: _Handler, fd: int, mask: int) -> Iterator[EngineEvent]:
+        """Handle what came from one worker; whatever goes wrong there ends that worker alone."""
+        try:
+            yield from handle(child, fd, mask)
+        except wire.ProtocolError as exc:
+            yield from self._gone(child, broken=_nonsense(exc))
+        except (OSError, ValueError) as exc:
+            yield from self._gone(child, broken=f"unexpected {type(exc).__name__} while its worker was heard")
+
+    def _on_control(self, child: Child, _fd: int, mask: int) -> Iterator[EngineEvent]:
+        if mask & selectors.EVENT_WRITE and not child.flush():
+            self._watch(child.control, child, self._on_control)
+        if not mask & selectors.EVENT_READ:
+            return
+        messages = child.receive()
+        if messages is None:
+            # The end of file is death, whatever is said of the process: the server may be stopped, or dead.
+            yield from self._gone(child)
+            return
+        self._silent.discard(child.item)
+        for message in messages:
+            yield Said(item=child.item, message=message)
+
+    def _on_death(self, child: Child, _fd: int, _mask: int) -> Iterator[EngineEvent]:
+        yield from self._gone(child)
+
+    def _on_output(self, child: Child, stream: int, _mask: int) -> Iterator[EngineEvent]:
+        lines, ended = child.read_lines(stream, _STREAM_READS)
+        if ended:
+            self._selector.unregister(stream)
+        if lines:
+            yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
+
+    def _gone(self, child: Child, broken: str | None = None) -> Iterator[EngineEvent]:
+        """Kill what is left of a worker, and give its last words."""
+        if child in self._spares:
+            self._spares.remove(child)
+            self._drop(child)
+            return
+        self._server.kill(child)
+        if broken is None:
+            try:
+                for message in child.last_words():
+                    yield Said(item=child.item, message=message)
+            except wire.ProtocolError as exc:
+                broken = _nonsense(exc)
+        for stream in child.streams:
+            if lines := child.last_lines(stream, _LAST_READS):
+                yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
+        yield Gone(item=child.item, how=self._forget(child), broken=broken)
+
+    def _forget(self, child: Child) -> str:
+        self._children.pop(child.item, None)
+        self._silent.discard(child.item)
+        return self._drop(child)
+
+    def _drop(self, child: Child) -> str:
+        self._server.kill(child)
+        for watched in (child.control.fileno(), child.process.sentinel, *child.streams):
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(watched)
+        return self._server.close_child(child)
+
+    def _watch(
+        self, watched: "int | Wakes", child: Child, handle: _Handler, mask: int = selectors.EVENT_READ
+    ) -> None:
+        try:
+            self._selector.modify(watched, mask, (child, handle))
+        except KeyError:
+            self._selector.register(watched, mask, (child, handle))
+
+
+def _nonsense(exc: wire.ProtocolError) -> str:
+    return f"its worker sent what makes no sense: {exc}"

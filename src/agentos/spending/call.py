@@ -1,0 +1,114 @@
+"""One call of a model as one value: asked for, granted, settled, recorded. Pure."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from agentos import record, wire
+from agentos.model import CallError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of an item's worker; each stage fills in what it knows."""
+
+    # Asked for.
+    item: str  # label
+    attempt: int
+    number: int  # the worker's own, one per ask
+    role: str
+    provider: str
+    model: str
+    tokens: int = 0  # what it may take of a token limit
+    prompt_tokens: int = 0  # the part of them that is sent
+    tries: int = 0  # how often the same call has failed before
+    estimate: float = 0.0  # USD, set aside until it is settled
+
+    # Granted.
+    lease: int = 0
+    key: str = ""
+    waited: float = 0.0
+
+    # Settled.
+    tokens_in: int = 0
+    tokens_out: int = 0
+    served: str = ""
+    seconds: float = 0.0
+    error: CallError | None = None
+    kept: wire.Kept | None = None  # where its answer stands in the item's journal, if it was taken
+    usd: float | None = None  # None where nobody knows
+
+    @classmethod
+    def asked(cls, item: str, attempt: int, wanted: wire.LeaseWanted) -> Self:
+        return cls(
+            item=item,
+            attempt=attempt,
+            number=wanted.number,
+            role=wanted.role,
+            provider=wanted.provider,
+            model=wanted.model,
+            tokens=wanted.tokens,
+            prompt_tokens=wanted.prompt_tokens,
+            tries=wanted.tries,
+        )
+
+    def granted(self, *, lease: int, key: str, waited: float) -> Self:
+        return replace(self, lease=lease, key=key, waited=waited)
+
+    def settled(self, result: wire.Settled) -> Self:
+        return replace(
+            self,
+            tokens_in=result.tokens_in,
+            tokens_out=result.tokens_out,
+            served=result.served,
+            seconds=result.seconds,
+            error=result.error,
+            kept=result.kept,
+        )
+
+    @classmethod
+    def from_journal(cls, item: str, attempt: int, journal: record.Call) -> Self:
+        """A call that an earlier worker of the item made, as its journal has it."""
+        provider, _, model = journal.model.partition(":")
+        return cls(
+            item=item,
+            attempt=attempt,
+            number=0,
+            role=journal.role,
+            provider=provider,
+            model=model,
+            key=journal.key,
+            tokens_in=journal.tokens_in,
+            tokens_out=journal.tokens_out,
+            served=journal.served,
+            seconds=journal.seconds,
+            kept=wire.Kept(
+                life=journal.life,
+                number=journal.number,
+                node=journal.node,
+                tries=journal.tries,
+                prompt_version=journal.prompt_version,
+            ),
+        )
+
+    @property
+    def counted(self) -> bool:
+        """Whether the server said what the call took."""
+        return bool(self.tokens_in or self.tokens_out)
+
+    def as_record(self) -> dict[str, Any]:
+        """The call's record in the item's audit trail."""
+        usd = None if self.usd is None else round(self.usd, 8)
+        told = {
+            "role": self.role,
+            "model": f"{self.provider}:{self.model}",
+            "served": self.served,
+            "key": self.key,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
+            "seconds": round(self.seconds, 3),
+        }
+        if self.kept is not None:
+            return {"kind": "call"} | self.kept.model_dump() | told | {"cost_usd": usd}
+        free = not self.counted and self.error is not CallError.WORKER_GONE
+        error = None if self.error is None else self.error.value
+        return {"kind": "failed_call"} | told | {"error": error, "cost_usd": 0.0 if free else usd}
