@@ -20,6 +20,8 @@ from math import inf
 from agentos import wire
 from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said, StartFailed
 
+BEAT_SECONDS = 5.0  # as real workers do
+
 
 @dataclass(frozen=True)
 class Say:
@@ -38,7 +40,14 @@ class Print:
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait for a message, at most so long; the script gets the message, or None."""
+    """Wait for a message, at most so long, and beat; the script gets the message, or None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """Hear and say nothing for so long."""
 
     seconds: float
 
@@ -62,7 +71,7 @@ class Lie:
     what: str = "not a message"
 
 
-Step = Say | Print | Wait | Die | Lie
+Step = Say | Print | Wait | Freeze | Die | Lie
 Script = Generator[Step, wire.Message | None, None]
 
 
@@ -70,6 +79,7 @@ Script = Generator[Step, wire.Message | None, None]
 class _Worker:
     script: Script
     due: float  # when it goes on by itself
+    wait_ends: float = 0.0
     inbox: deque[wire.Message] = field(default_factory=deque)
     waits: bool = False
     ends: str | None = None  # how it was killed
@@ -159,8 +169,12 @@ class FakeEngine:
             if worker.due <= self._now and self._workers.get(item) is worker:
                 yield from self._play(item, worker)
 
-    def _play(self, item: str, worker: _Worker) -> Iterator[EngineEvent]:
+    def _play(self, item: str, worker: _Worker) -> Iterator[EngineEvent]:  # noqa: C901 - one case per step
         """Take a worker's steps until it waits or is gone."""
+        if worker.waits and not worker.inbox and worker.ends is None and worker.wait_ends > self._now:
+            yield Said(item=item, message=wire.Beat())
+            worker.due = min(worker.wait_ends, self._now + BEAT_SECONDS)
+            return
         while worker.ends is None:
             told = worker.inbox.popleft() if worker.waits and worker.inbox else None
             worker.waits = False
@@ -177,8 +191,12 @@ class FakeEngine:
                 case Wait(seconds):
                     worker.waits = True
                     if not worker.inbox:
-                        worker.due = self._now + seconds
+                        worker.wait_ends = self._now + seconds
+                        worker.due = min(worker.wait_ends, self._now + BEAT_SECONDS)
                         return
+                case Freeze(seconds):
+                    worker.due = self._now + seconds
+                    return
                 case Die(how):
                     worker.ends = how
                 case Lie(what):

@@ -1,0 +1,431 @@
+"""The coordinator's loop on scripted workers: endings, crashes, limits, stops, money, waits, lies."""
+
+import signal
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agentos import record, wire
+from agentos.coordinator.scheduler import Stop
+from agentos.credentials.pool import KeySpec
+from agentos.engine.fake import Die, Freeze, Lie, Print, Receive, Say, Script, Wait
+from agentos.engine.protocol import Ending
+from agentos.errors import StorageError
+from agentos.model import CallError
+from agentos.wire import Drain, Ended, Hello, LeaseWanted, NodeStarted, PaidBefore, Settled, Vet
+from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
+
+CALL = partial(call)
+LONG = step(Wait(1000.0))
+
+
+def times(run: LoopRun, ending: Ending) -> list[float]:
+    return [at for at, _, how in run.engine.ended if how is ending]
+
+
+def failing(*errors: CallError, **more: Any) -> Worker:
+    """A worker whose call fails like this, one after the other, and then is answered."""
+
+    def parts() -> Any:
+        after = 0
+        for tries, error in enumerate(errors):
+            after = yield from call(tries + 1, error=error, tries=tries, after=after, message="why", **more)
+        yield from call(len(errors) + 1, tries=len(errors), after=after)
+
+    return worker(parts)
+
+
+# Every ending.
+
+
+@pytest.mark.parametrize("status", ["approved", "needs_revision", "discuss", "failed"])
+def test_an_item_ends_as_its_worker_says(status: str) -> None:
+    run = LoopRun({"1": [worker(CALL, status=status, output="x.md", error="why")]}).go()
+    row = run.row()
+    assert (row.status, row.reviews, row.attempts, row.output) == (status, 1, 1, "x.md")
+    assert row.error == (None if status == "approved" else "why")
+    assert (row.tokens_in, row.cost_usd, row.seconds) == (10, 10.0, 1.0)
+    assert run.stopped is None
+
+
+def test_items_run_side_by_side_up_to_the_number_allowed_and_one_that_ends_makes_room() -> None:
+    scripts = {str(number): [worker(partial(call, seconds=10.0))] for number in range(1, 6)}
+    run = LoopRun(scripts, parallel=2).go()
+    assert [at for at, _, _ in run.engine.jobs] == [0.0, 0.0, 10.0, 10.0, 20.0]
+    assert set(run.statuses().values()) == {"approved"}
+
+
+def test_a_run_with_nothing_to_run_ends_at_once() -> None:
+    assert LoopRun({}, parallel=1).go().stopped is None
+
+
+def test_what_a_worker_prints_is_kept_under_its_label() -> None:
+    run = LoopRun({"1": [worker(step(Print(("one", "two"))), step(Print(("oops",), error=True)))]}).go()
+    assert ("LLD-1", "one") in run.folder.output
+    assert ("LLD-1", "oops") in run.folder.output
+
+
+# Crashes.
+
+
+def test_a_worker_that_dies_is_started_again_and_the_third_time_fails_the_item() -> None:
+    dies = worker(CALL, step(Die()))
+    run = LoopRun({"1": [dies, dies, dies], "2": [worker(CALL)]}).go()
+    assert run.statuses() == {"1": "failed", "2": "approved"}
+    assert run.row("1").error == "its worker died 3 times; the last time: killed by SIGKILL"
+    assert [event["attempt"] for event in run.told("crashed")] == [1, 2]
+    assert [job.attempt for _, item, job in run.engine.jobs if item == "LLD-1"] == [1, 2, 3]
+
+
+def test_a_crash_in_a_call_gives_the_key_back_and_leaves_a_record() -> None:
+    def dies_in_call(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Say(LeaseWanted(number=1, provider="open", model="m", tokens=5, role="drafter"))
+        yield Receive()
+        yield Die()
+
+    keys = [KeySpec(id="key-1", provider="open", max_in_flight=1)]
+    run = LoopRun({"1": [dies_in_call, worker(CALL)]}, keys=keys).go()
+    assert run.statuses() == {"1": "approved"}
+    assert [record["kind"] for record in run.folder.audits] == ["failed_call", "call"]
+    assert (run.folder.audits[0]["error"], run.folder.audits[0]["cost_usd"]) == ("worker_gone", None)
+
+
+def test_a_start_that_fails_counts_as_a_crash() -> None:
+    run = LoopRun({"1": [None, None, worker(CALL)]}).go()
+    assert run.statuses() == {"1": "approved"}
+    assert run.row().attempts == 3
+    run = LoopRun({"1": [None, None, None]}).go()
+    assert "its process could not be started" in str(run.row().error)
+
+
+def test_a_call_from_before_a_crash_is_counted_once_however_often_it_is_told() -> None:
+    journal = record.Call(
+        kind="call", role="drafter", number=1, model="open:m", tokens_in=7, tokens_out=0, life="life"
+    )
+    replay = step(Say(PaidBefore(record=journal)))
+    heard_before = worker(partial(call, tokens=7), step(Die()))
+    run = LoopRun({"1": [heard_before, worker(replay)]}).go()
+    assert (run.row().cost_usd, run.spending.spent) == (7.0, 7.0)
+    run = LoopRun({"1": [worker(replay, step(Die())), worker(replay)]}).go()
+    assert (run.row().cost_usd, run.spending.spent) == (7.0, 7.0), "word of it was lost with the process"
+    assert [one["kind"] for one in run.folder.audits] == ["call"]
+
+
+# Time limits.
+
+
+def test_a_worker_that_hangs_prints_its_stacks_is_terminated_then_killed() -> None:
+    run = LoopRun({"1": [worker(LONG)], "2": [worker(CALL)]}, timeout=5.0, stubborn=frozenset("1")).go()
+    assert run.statuses() == {"1": "timed_out", "2": "approved"}
+    assert [how for _, _, how in run.engine.ended] == [Ending.STACKS, Ending.TERMINATE, Ending.KILL]
+    assert times(run, Ending.STACKS) == [5.0]
+    assert times(run, Ending.KILL) == pytest.approx([6.3])
+    assert not run.engine.running
+
+
+def test_the_time_limit_stands_still_while_an_item_waits_for_a_key() -> None:
+    keys = [KeySpec(id="key-1", provider="open")]
+    run = LoopRun({"1": [failing(CallError.RATE_LIMITED, retry_after=40.0)]}, keys=keys, timeout=30.0).go()
+    assert run.statuses() == {"1": "approved"}
+    assert run.engine.clock() == pytest.approx(42.0)
+
+
+def test_a_worker_that_falls_silent_is_killed_and_started_again() -> None:
+    def frozen(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Freeze(100.0)
+
+    run = LoopRun({"1": [frozen, worker(CALL)]}).go()
+    assert run.statuses() == {"1": "approved"}
+    assert times(run, Ending.KILL) == [20.0]
+
+
+def test_a_worker_that_beats_is_not_taken_for_frozen() -> None:
+    assert LoopRun({"1": [worker(step(Wait(100.0)))]}).go().engine.ended == []
+
+
+def test_a_worker_that_never_says_hello_has_a_minute() -> None:
+    def silent(_job: wire.Job) -> Script:
+        yield Wait(500.0)
+
+    run = LoopRun({"1": [silent]}, timeout=5.0).go()
+    assert run.statuses() == {"1": "timed_out"}
+    assert times(run, Ending.STACKS) == [60.0]
+
+
+def test_the_run_has_a_time_limit_of_its_own() -> None:
+    scripts = {"1": [worker(partial(call, seconds=50.0))], "2": [worker(CALL)], "3": [worker(CALL)]}
+    run = LoopRun(scripts, parallel=1, run_timeout=10.0).go()
+    assert run.stopped is Stop.RUN_TIMEOUT
+    assert run.statuses() == {"1": "interrupted", "2": "pending", "3": "pending"}
+    assert run.engine.clock() == 10.0
+
+
+# Stopping.
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGINT, Stop.INTERRUPTED), (signal.SIGTERM, Stop.TERMINATED)]
+)
+def test_a_signal_drains_every_worker_and_starts_nothing_more(number: int, reason: Stop) -> None:
+    scripts = {str(one): [worker(partial(call, seconds=30.0))] for one in range(1, 4)}
+    run = LoopRun(scripts, parallel=2)
+    run.engine.signals.at(3.0, number)
+    run.go()
+    assert run.stopped is reason
+    assert run.statuses() == {"1": "interrupted", "2": "interrupted", "3": "pending"}
+    assert run.engine.ended == [], "asking was enough"
+    assert [item for _, item, message in run.engine.sent if isinstance(message, Drain)] == ["LLD-1", "LLD-2"]
+    assert run.engine.clock() == 3.0
+    assert [one["error"] for one in run.folder.audits] == ["given_up", "given_up"]
+
+
+def deaf(_job: wire.Job) -> Script:
+    yield Say(Hello(pid=1, resumed=False))
+    while True:
+        yield Wait(10.0)
+
+
+def test_a_worker_that_does_not_hear_is_terminated_then_killed() -> None:
+    run = LoopRun({"1": [deaf]}, stubborn=frozenset("1"))
+    run.engine.signals.at(3.0)
+    run.go()
+    assert [(at, how) for at, _, how in run.engine.ended] == [(5.0, Ending.TERMINATE), (6.0, Ending.KILL)]
+    assert run.statuses() == {"1": "interrupted"}
+
+
+def test_a_second_signal_kills_at_once() -> None:
+    run = LoopRun({"1": [deaf]})
+    run.engine.signals.at(3.0)
+    run.engine.signals.at(3.5)
+    run.go()
+    assert [(at, how) for at, _, how in run.engine.ended] == [(3.5, Ending.KILL)]
+
+
+def test_an_approval_that_comes_with_the_stop_counts() -> None:
+    def finishes(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Receive()
+        yield Say(Ended(status="approved", verdict="APPROVED", reviews=1))
+
+    run = LoopRun({"1": [finishes]})
+    run.engine.signals.at(3.0)
+    assert run.go().statuses() == {"1": "approved"}
+
+
+def test_fail_fast_stops_the_others() -> None:
+    scripts = {"1": [worker(CALL, status="failed", error="bad")], "2": [worker(LONG)], "3": [worker(CALL)]}
+    run = LoopRun(scripts, parallel=2, fail_fast=True).go()
+    assert run.stopped is Stop.FAIL_FAST
+    assert run.statuses() == {"1": "failed", "2": "interrupted", "3": "pending"}
+
+
+# Money.
+
+
+def test_calls_wait_for_money_that_calls_under_way_may_leave() -> None:
+    scripts = {"1": [worker(partial(call, tokens=60, seconds=5.0))], "2": [worker(partial(call, tokens=60))]}
+    run = LoopRun(scripts, spending={"budget": 200.0}).go()
+    assert set(run.statuses().values()) == {"approved"}
+    assert run.engine.clock() == 5.0, "both fit, side by side"
+    run = LoopRun(scripts, spending={"budget": 119.0}).go()
+    assert run.statuses() == {"1": "approved", "2": "paused"}
+    assert run.stopped is Stop.BUDGET
+    assert run.engine.clock() == 5.0, "the second waited for what the first would leave"
+    assert "the next call may cost 60" in str(run.row("2").error)
+    assert run.spending.spent == 60.0
+
+
+def test_what_a_dead_worker_had_set_aside_lets_the_next_call_out() -> None:
+    def dies_in_call(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Say(
+            LeaseWanted(number=1, provider="open", model="m", tokens=60, prompt_tokens=60, role="drafter")
+        )
+        yield Receive()
+        yield Wait(5.0)
+        yield Die()
+
+    cheap = worker(status="failed", error="given up")
+    scripts = {"1": [dies_in_call, cheap], "2": [worker(partial(call, tokens=60))]}
+    run = LoopRun(scripts, spending={"budget": 100.0}).go()
+    assert run.statuses() == {"1": "failed", "2": "approved"}
+    assert run.engine.clock() == 6.0
+
+
+def test_an_items_own_budget_pauses_that_item_alone() -> None:
+    scripts = {
+        "1": [worker(partial(call, tokens=60), partial(call, 2, tokens=60))],
+        "2": [worker(partial(call, tokens=60))],
+    }
+    run = LoopRun(scripts, spending={"item_budget": 100.0}).go()
+    assert run.statuses() == {"1": "paused", "2": "approved"}
+    assert run.stopped is None
+    assert "60.0000 of 100 USD spent" in str(run.row("1").error)
+
+
+def test_what_earlier_runs_spent_counts() -> None:
+    run = LoopRun({"1": [worker(CALL)]}, spending={"budget": 10.0, "carried": 5.0}).go()
+    assert run.statuses() == {"1": "paused"}
+    assert run.told("budget_reached") == [{"event": "budget_reached", "spent": 0.0, "carried": 5.0}]
+
+
+# Waits.
+
+
+def test_a_call_that_failed_is_tried_again_after_growing_pauses_that_the_coordinator_decides() -> None:
+    run = LoopRun({"1": [failing(*[CallError.TRANSIENT] * 3)]}).go()
+    first, second, third = (event["seconds"] for event in run.told("retrying"))
+    assert 10.0 <= first <= 12.0
+    assert 20.0 <= second <= 24.0
+    assert 40.0 <= third <= 48.0
+    assert run.engine.clock() == pytest.approx(4.0 + first + second + third, abs=0.01)
+    assert run.told("retrying")[0]["reason"] == "transient: why"
+    assert run.row().waited_seconds == 0.0, "no key was waited for"
+    assert run.row().cost_usd == 10.0
+
+
+def test_a_server_that_says_when_to_try_again_is_believed_within_reason() -> None:
+    run = LoopRun({"1": [failing(CallError.TRANSIENT, retry_after=2.5)]}).go()
+    assert [event["seconds"] for event in run.told("retrying")] == [2.5]
+    run = LoopRun({"1": [failing(CallError.TRANSIENT, retry_after=1e9)]}, timeout=1e6).go()
+    assert [event["seconds"] for event in run.told("retrying")] == [3600.0]
+
+
+def test_the_time_limit_goes_on_while_a_call_waits_for_its_next_try() -> None:
+    run = LoopRun({"1": [failing(*[CallError.TRANSIENT] * 4)]}, timeout=30.0).go()
+    assert run.statuses() == {"1": "timed_out"}
+
+
+def test_a_stop_ends_the_wait_for_the_next_try() -> None:
+    run = LoopRun({"1": [failing(CallError.TRANSIENT, retry_after=500.0)]})
+    run.engine.signals.at(30.0)
+    assert run.go().statuses() == {"1": "interrupted"}
+    assert run.engine.clock() == 30.0
+
+
+def test_a_rate_limit_is_waited_for_in_the_pool() -> None:
+    keys = [KeySpec(id="key-1", provider="open")]
+    run = LoopRun({"1": [failing(CallError.RATE_LIMITED, retry_after=7.0)]}, keys=keys).go()
+    assert run.statuses() == {"1": "approved"}
+    assert run.told("retrying") == []
+    assert run.told("waiting")[0]["until_seconds"] == pytest.approx(7.0)
+    assert run.told("paused"), "no key is left for now"
+    assert run.told("resumed")
+    assert run.row().waited_seconds == pytest.approx(7.0)
+
+
+def test_a_pause_longer_than_the_user_wants_to_wait_ends_the_run() -> None:
+    keys = [KeySpec(id="key-1", provider="open")]
+    scripts = {"1": [failing(CallError.QUOTA_EXHAUSTED, quota_reset=5000.0)]}
+    run = LoopRun(scripts, keys=keys, max_wait=60.0).go()
+    assert run.stopped is Stop.QUOTA
+    assert run.statuses() == {"1": "paused"}
+    assert run.engine.clock() == pytest.approx(61.0)
+
+
+def test_with_no_key_left_the_run_ends() -> None:
+    keys = [KeySpec(id="key-1", provider="open")]
+    run = LoopRun({"1": [failing(CallError.KEY_REJECTED)], "2": [worker(LONG)]}, keys=keys).go()
+    assert run.stopped is Stop.NO_KEY
+    assert run.statuses() == {"1": "paused", "2": "paused"}
+    assert run.health.saved, "the next run knows"
+
+
+def test_a_lease_that_never_comes_back_ends_its_worker() -> None:
+    def holds(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Say(LeaseWanted(number=1, provider="open", model="m", tokens=5, role="drafter"))
+        yield Receive()
+        yield Wait(2000.0)
+
+    run = LoopRun({"1": [holds, worker(CALL)]}).go()
+    assert times(run, Ending.KILL) == [660.0]
+    assert run.statuses() == {"1": "approved"}
+
+
+# Workers that lie.
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Lie(),
+        Say(Hello(pid=1, resumed=False)),  # a second one
+        Say(LeaseWanted(number=1, provider="open", model="other", tokens=5)),  # not a model of the run
+    ],
+)
+def test_a_worker_that_sends_nonsense_fails_its_item_alone(lie: Any) -> None:
+    run = LoopRun({"1": [worker(step(lie), LONG)], "2": [worker(partial(call, seconds=30.0))]}).go()
+    assert run.statuses() == {"1": "failed", "2": "approved"}
+    assert run.row("1").attempts == 1, "another try would not help"
+    assert run.engine.clock() == 30.0
+
+
+def test_nothing_is_heard_of_a_worker_after_it_lied() -> None:
+    lie = step(Say(LeaseWanted(number=1, provider="open", model="other", tokens=5)))
+    run = LoopRun({"1": [worker(lie)]}).go()  # says approved right after
+    assert run.statuses() == {"1": "failed"}
+    assert "not the run's" in str(run.row().error)
+
+
+def test_another_items_lease_changes_nothing() -> None:
+    def thief(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Wait(1.0)
+        yield Say(Settled(lease=1, seconds=0.0, tokens_in=999, error=CallError.KEY_REJECTED))
+        yield Say(Ended(status="approved", verdict="APPROVED", reviews=1))
+
+    run = LoopRun({"1": [worker(partial(call, seconds=5.0))], "2": [thief]}).go()
+    assert run.statuses() == {"1": "approved", "2": "approved"}
+    assert run.spending.spent == 10.0
+    assert run.row("2").tokens_in == 0
+    assert run.told("key_disabled") == []
+
+
+def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> None:
+    run = LoopRun({"1": [worker(step(Say(NodeStarted(node="boom"))), LONG)], "2": [worker(CALL)]})
+    at_node = run.book.at_node
+
+    def broken(entry: Any, node: str, reviews: int) -> None:
+        if node == "boom":
+            raise KeyError(node)
+        at_node(entry, node, reviews)
+
+    run.book.at_node = broken  # type: ignore[method-assign]
+    run.go()
+    assert run.statuses() == {"1": "failed", "2": "approved"}
+    assert run.row("1").error == "unexpected KeyError while its worker was heard; details are in its log"
+    assert any("KeyError" in line for label, line in run.folder.output if label == "LLD-1")
+
+
+def test_texts_are_looked_through_for_secrets_of_any_worker() -> None:
+    answers: list[Any] = []
+
+    def asks(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        for number, text in enumerate(("nothing", "it said sk-key-2-12345 aloud")):
+            yield Say(Vet(number=number, texts=(text,)))
+            answers.append((yield Receive()))
+        yield Say(Ended(status="approved"))
+
+    LoopRun({"1": [asks]}).go()
+    assert [one.secret for one in answers] == [None, "key-2"]
+
+
+def test_a_full_disk_stops_the_run_in_order() -> None:
+
+    run = LoopRun({"1": [worker(partial(call, seconds=5.0), LONG)]})
+    audit = run.folder.audit
+
+    def full(item_id: str, told: dict[str, Any]) -> None:
+        audit(item_id, told)
+        raise StorageError("no room")
+
+    run.folder.audit = full  # type: ignore[method-assign, assignment]
+    run.go()
+    assert run.stopped is Stop.STORAGE
+    assert run.statuses() == {"1": "interrupted"}
+    assert run.engine.clock() == 5.0
