@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 if TYPE_CHECKING:
-    from agentos.cli.project import Project
+    from agentos.app.project import Project
 
 PROGRAM = "agentos"
 VARIABLE = "_AGENTOS_COMPLETE"
@@ -151,7 +151,7 @@ def _runs(ctx: click.Context) -> list[Path]:
 
 def _project(ctx: click.Context) -> "Project":
     """Open the project as the command would, but without a word about its settings."""
-    from agentos.cli.project import Project  # noqa: PLC0415
+    from agentos.app.project import Project  # noqa: PLC0415
     from agentos.config import load_config  # noqa: PLC0415
     from agentos.project import find_worktree  # noqa: PLC0415
     from agentos.store.home import locate_home  # noqa: PLC0415

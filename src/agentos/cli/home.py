@@ -19,7 +19,7 @@ def adopt() -> None:
 
     Only for one that you made: approvals, paid reviews and the state of keys in it are believed from then on.
     """
-    from agentos.cli.project import load_settings  # noqa: PLC0415
+    from agentos.cli.project import load_project  # noqa: PLC0415
     from agentos.errors import ProjectError, UsageError  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
     from agentos.store.home import is_tracked  # noqa: PLC0415
@@ -27,7 +27,8 @@ def adopt() -> None:
     from agentos.store.records import Records  # noqa: PLC0415
     from agentos.store.runfolder import list_runs  # noqa: PLC0415
 
-    worktree, config, place = load_settings()
+    project = load_project()
+    worktree, config, place = project.worktree, project.config, project.home
     if place.register is None:
         raise UsageError(f"{place.path} is the home that you named; it needs no adoption.")
     standing = place.register.standing(place.tree)

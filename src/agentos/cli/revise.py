@@ -41,7 +41,7 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
         click.echo(f"{told} To run it now:\n  {program()} {subject.command}")
         return None
     click.echo(told, err=True)
-    from agentos.cli.running import run_workflow  # noqa: PLC0415
+    from agentos.cli.workflow import run_workflow  # noqa: PLC0415
 
     return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})
 
