@@ -9,7 +9,7 @@ from agentos.coordinator.estimate import Estimate, estimate
 from agentos.coordinator.plan import Entry, Step
 from agentos.money import PriceTable
 from agentos.store.records import Records, Taken
-from agentos.store.runfolder import is_live, list_runs
+from agentos.store.runfolder import live_runs
 
 CALLS_AT_LEAST = 2  # a draft and a review
 LETTERS_A_TOKEN = 4  # roughly, as before a call
@@ -43,7 +43,7 @@ def preview(request: Request) -> Preview:
         calls_high=len(running) * settings.max_iterations * 2,
         cost=estimate_cost(request, running, history),
         moved=moved,
-        live=tuple(path.name for path in list_runs(home) if is_live(path)),
+        live=tuple(run.name for run in live_runs(home)),
     )
 
 

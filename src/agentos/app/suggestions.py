@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from agentos.config import Config, Origin
 from agentos.errors import Exit
 from agentos.model import Status
+from agentos.naming import command_of
 from agentos.report.summary import ItemRow, Summary
 from agentos.settings import NAMES, about, flag_of
 
@@ -34,7 +35,6 @@ def next_commands(
 
     `ids` are the items that were named, `start` the program with its flags for home and settings.
     """
-    flow = summary.workflow if summary.workflow in {"lld", "issue"} else f"run {summary.workflow}"
     by_status: dict[Status, list[ItemRow]] = {}
     for row in summary.items:
         by_status.setdefault(row.status, []).append(row)
@@ -44,7 +44,7 @@ def next_commands(
     everything = "--all" if limit is None or not _typed(config, "limit") else f"--all --limit {limit}"
 
     def command(choice: str) -> str:
-        return " ".join([start, flow, choice, *flags])
+        return " ".join([start, command_of(summary.workflow), choice, *flags])
 
     commands = _about_keys(summary, start) + _about_discussions(by_status.get(Status.DISCUSS, []), start)
     stopped = [

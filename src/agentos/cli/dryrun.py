@@ -10,6 +10,7 @@ from agentos.console.visible import one_line
 from agentos.coordinator.plan import Entry, Step
 from agentos.errors import Exit
 from agentos.model import counted
+from agentos.money import amount, shown
 
 if TYPE_CHECKING:
     from agentos.app.preview import Preview
@@ -65,7 +66,7 @@ def _told(cost: "Estimate", *, mock: bool) -> str:
     if cost.low is None or cost.high is None:
         return "cost unknown: no price is known for the models"
     pretend = " at the mock's pretend prices" if mock else ""
-    return f"{cost.low:.2f} to {cost.high:.2f} USD{pretend} ({cost.why})"
+    return f"{amount(cost.low)} to {shown(cost.high)}{pretend} ({cost.why})"
 
 
 def _as_data(preview: "Preview") -> dict[str, object]:

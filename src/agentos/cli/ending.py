@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentos.app.workflow import Finished
+from agentos.console.colours import STATUS_COLOURS
 from agentos.console.console import Console
 from agentos.console.fitting import columns, cut, cut_middle, cut_start, label_room, listed, padded
 from agentos.console.outlet import Outlet
@@ -16,15 +17,6 @@ from agentos.money import shown
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, Summary, as_markdown
 
-COLOURS = {
-    Status.APPROVED: "green",
-    Status.NEEDS_REVISION: "yellow",
-    Status.DISCUSS: "yellow",
-    Status.FAILED: "red",
-    Status.TIMED_OUT: "red",
-    Status.INTERRUPTED: "cyan",
-    Status.PAUSED: "cyan",
-}
 _SHOWN_ROWS = 60
 _SHOWN_OVERLAPS = 10
 _RESULT = 14  # columns that the result of an item should have
@@ -91,7 +83,7 @@ def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[Line]:
     for_label = label_room((row.label for row in rows), width=width, others=others + _RESULT)
     lines: list[Line] = []
     for row, (status, reviews, seconds) in zip(rows, told, strict=True):
-        coloured = Paint(f"{status:<{status_room}}", fg=COLOURS.get(row.status))
+        coloured = Paint(f"{status:<{status_room}}", fg=STATUS_COLOURS.get(row.status))
         label = padded(cut_middle(row.label, for_label), for_label)
         result = _result(row, None if width is None else width - others - for_label)
         rest = f"  {reviews:<{reviews_room}}  {seconds:>{time_room}}  {result}".rstrip()

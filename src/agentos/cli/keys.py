@@ -8,6 +8,7 @@ import click
 
 from agentos.console.screen import json_text
 from agentos.console.visible import one_line
+from agentos.duration import words
 
 MAX_WALL = 1e11  # seconds since 1970; beyond any rest
 
@@ -54,7 +55,7 @@ def _show(*, as_json: bool) -> None:
     for row in rows:
         limits = ", ".join(f"{name} {value:g}" for name, value in row["limits"].items()) or "limits unknown"
         group = f", group {row['group']}" if row["group"] != row["id"] else ""
-        state = row["state"] + (f" for {row['seconds_left']:.0f} s" if row["seconds_left"] else "")
+        state = row["state"] + (f" for {words(row['seconds_left'])}" if row["seconds_left"] else "")
         told = f" ({row['reason']})" if row["reason"] else ""
         named = f"{row['id']:<{width}}  {row['provider']:<10}"
         click.echo(one_line(f"{named} {state}{told}; {limits}{group}; from {row['source']}"))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from agentos.config import Config, KeyReference
 from agentos.coordinator.keys import read_key, usual_keys
+from agentos.duration import words
 from agentos.errors import AgentosError, Exit
 from agentos.github.repository import Repository, find_repository, find_token
 from agentos.health.check import Check, State
@@ -198,7 +199,7 @@ def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: boo
         fix = f"agentos keys enable {reference.id}"
     elif left > 0:
         state = State.WARNING
-        about = f"{about}; it rests for {_duration(left)} more ({resting.get('state', 'resting')})"
+        about = f"{about}; it rests for {words(left)} more ({resting.get('state', 'resting')})"
         fix = "wait, or: agentos keys"
     elif reference.file is not None and _open_to_others(Path(reference.file).expanduser()):
         state, about = State.WARNING, f"{about}, which others on this machine can read"
@@ -206,16 +207,6 @@ def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: boo
     else:
         about += "; usable" if needed else "; not used by the models chosen"
     return Check(section="keys", name=reference.id, state=state, text=about, fix=fix)
-
-
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.0f} h"
-    )
 
 
 def _open_to_others(path: Path) -> bool:
