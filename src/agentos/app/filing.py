@@ -23,7 +23,7 @@ from agentos.stamp import Stamp
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.lineage import Lineage
 from agentos.store.records import Filing, FilingState, Records
-from agentos.store.tree import TooLarge, worktree_tree
+from agentos.store.tree import why_unreadable, worktree_tree
 
 if TYPE_CHECKING:
     from agentos.app.execution import Ran
@@ -265,14 +265,10 @@ def read_document(worktree: Path, output: str | None, item: Item) -> str:
     assert output is not None
     try:
         document = worktree_tree(worktree).text(Path(output), MAX_DOCUMENT_BYTES)
-    except TooLarge as exc:
-        raise ItemFailed(f"{output} is larger than {MAX_DOCUMENT_BYTES:,} bytes. Shorten it.") from exc
-    except OSError as exc:
+    except (OSError, UnicodeDecodeError) as exc:
         raise ItemFailed(
-            f"{output} cannot be read: {exc.strerror or exc}. Put it back, or run it again with --fresh."
+            f"{output} {why_unreadable(exc)}. Put the document back, or run it again with --fresh."
         ) from exc
-    except UnicodeDecodeError as exc:
-        raise ItemFailed(f"{output} is not UTF-8 text. Put the document back, or use --fresh.") from exc
     if not any(line.startswith(f"<!-- agentos: item={item.label} ") for line in document.splitlines()):
         raise ItemFailed(
             f"{output} is not the document that was approved: its line '<!-- agentos: item={item.label} ...'"

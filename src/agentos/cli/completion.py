@@ -118,7 +118,7 @@ def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 @_quiet
 def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
     """Offer the items that wait for a decision."""
-    from agentos.inbox import discussions  # noqa: PLC0415
+    from agentos.app.inbox import discussions  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
 
     with Records(_project(ctx).home.records, write=False) as records:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.app.inbox import ids_meant, person
 from agentos.errors import UsageError
-from agentos.inbox import ids_meant, person
 from agentos.model import Item
 from agentos.naming import command_of, is_id
 from agentos.store.documents import Author, Found, find_document
