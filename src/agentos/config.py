@@ -259,15 +259,21 @@ def _cap_repo_parallel(values: dict[str, Any], sources: Mapping[str, Source], wa
         values["parallel"] = values["max_parallel"]
 
 
-def _user_path(given: Path | None, env: Mapping[str, str]) -> Path | None:
-    named = given or (Path(env["AGENTOS_CONFIG"]) if env.get("AGENTOS_CONFIG") else None)
-    if named is not None:
-        if not named.is_file():
-            raise ConfigError(f"The configuration file {named} does not exist.")
-        return named
+def user_file_of(given: Path | None, env: Mapping[str, str]) -> Path | None:
+    """Where the user's file is, or would be."""
+    if named := given or env.get("AGENTOS_CONFIG"):
+        return Path(named)
     base = env.get("XDG_CONFIG_HOME") or (env["HOME"] + "/.config" if env.get("HOME") else None)
-    usual = None if base is None else Path(base) / "agentos" / "config.toml"
-    return usual if usual is not None and usual.is_file() else None
+    return None if base is None else Path(base) / "agentos" / "config.toml"
+
+
+def _user_path(given: Path | None, env: Mapping[str, str]) -> Path | None:
+    path = user_file_of(given, env)
+    if path is None or path.is_file():
+        return path
+    if given or env.get("AGENTOS_CONFIG"):
+        raise ConfigError(f"The configuration file {path} does not exist.")
+    return None
 
 
 def _read_toml(path: Path, tree: Tree | None = None) -> dict[str, Any]:

@@ -62,8 +62,13 @@ class PriceTable:
         return self.cost(provider, name, 1, 1) is not None
 
 
-def shown(usd: float | None) -> str:
-    """An amount for people."""
+def amount(usd: float | None) -> str:
+    """A number of USD for people, without the unit: cents, below a dollar hundredths of a cent."""
     if usd is None:
         return "unknown"
-    return f"{usd:.2f} USD" if usd >= 1 else f"{usd:.4f} USD"
+    return f"{usd:.2f}" if usd >= 1 else f"{usd:.4f}"
+
+
+def shown(usd: float | None) -> str:
+    """An amount for people."""
+    return amount(usd) if usd is None else f"{amount(usd)} USD"

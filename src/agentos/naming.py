@@ -31,6 +31,11 @@ def brief_id(stem: str) -> str:
     return _slug(stem) or stem
 
 
+def command_of(workflow: str) -> str:
+    """The command that runs a workflow, as words after `agentos`."""
+    return workflow if workflow in {"lld", "issue"} else f"run {workflow}"
+
+
 def is_path(name: str) -> bool:
     """Whether a person names an item by its file."""
     return name.endswith(".md")

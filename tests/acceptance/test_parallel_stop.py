@@ -80,7 +80,9 @@ def test_ctrl_c_during_start_up(started_by: StartedBy, wanted: str) -> None:
         done = _stop(box, command)
         assert done.code == 130, done
         done.assert_no_traceback()
-        assert box.summary()["exit_code"] == 130
+        # The server starts before the items are read, so that there may be no run yet.
+        assert box.runs() or wanted == "warm server"
+        assert {box.summary(run)["exit_code"] for run in box.runs()} <= {130}
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agentos.app.inbox import Discussion, next_command
 from agentos.cli.look import latest_states
-from agentos.inbox import Discussion, next_command
 from agentos.model import Item, Status
 from agentos.report.summary import KeyRow
 from agentos.store.records import FilingState, Progress, Records

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 if TYPE_CHECKING:
-    from agentos.cli.project import Project
+    from agentos.app.project import Project
 
 PROGRAM = "agentos"
 VARIABLE = "_AGENTOS_COMPLETE"
@@ -118,7 +118,7 @@ def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 @_quiet
 def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
     """Offer the items that wait for a decision."""
-    from agentos.inbox import discussions  # noqa: PLC0415
+    from agentos.app.inbox import discussions  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
 
     with Records(_project(ctx).home.records, write=False) as records:
@@ -151,7 +151,7 @@ def _runs(ctx: click.Context) -> list[Path]:
 
 def _project(ctx: click.Context) -> "Project":
     """Open the project as the command would, but without a word about its settings."""
-    from agentos.cli.project import Project  # noqa: PLC0415
+    from agentos.app.project import Project  # noqa: PLC0415
     from agentos.config import load_config  # noqa: PLC0415
     from agentos.project import find_worktree  # noqa: PLC0415
     from agentos.store.home import locate_home  # noqa: PLC0415

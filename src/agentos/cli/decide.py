@@ -12,9 +12,9 @@ from agentos.cli import completion
 @click.option("--note", default="", help="Tell the drafter what was decided; by itself it means --revise.")
 def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
     """Answer the review of item ID, which asks for a person's decision; the next run goes on from there."""
+    from agentos.app.inbox import Answer, answer_discussion  # noqa: PLC0415
     from agentos.cli.project import open_project, program  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.inbox import Answer, answer_discussion  # noqa: PLC0415
 
     if approve and revise:
         raise UsageError("Choose --approve or --revise, not both.")

@@ -25,7 +25,7 @@ NAME_WIDTH = 14  # a longer name pushes its text to the right
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, live: bool, as_json: bool) -> int:
     """Check git, project, settings, models, keys and GitHub; say what to type where something is missing."""
-    from agentos.cli.init import user_file  # noqa: PLC0415
+    from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.health import examine, exit_code  # noqa: PLC0415
     from agentos.process import hide_memory  # noqa: PLC0415
 
@@ -35,7 +35,7 @@ def doctor(*, live: bool, as_json: bool) -> int:
     checks = examine(
         Path.cwd(),
         environment=environment,
-        user_file=user_file(given["config_file"], environment),
+        user_file=user_file_of(given["config_file"], environment),
         named_file=given["config_file"],
         home=given["home"],
         live=live,

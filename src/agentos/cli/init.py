@@ -142,10 +142,11 @@ def _make_demo(demo: Path) -> None:
 
 def _make_user_file() -> None:
     """Write the user's file where the settings are read from; it may come to name keys, so it is private."""
+    from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.errors import StorageError, UsageError  # noqa: PLC0415
     from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree  # noqa: PLC0415
 
-    path = user_file(click.get_current_context().find_root().obj["config_file"], os.environ)
+    path = user_file_of(click.get_current_context().find_root().obj["config_file"], os.environ)
     if path is None:
         raise UsageError("Neither HOME nor XDG_CONFIG_HOME is set; name the file with --config FILE.")
     if path.exists() or path.is_symlink():
@@ -160,17 +161,6 @@ def _make_user_file() -> None:
     click.echo("Next: choose a drafter and a reviewer in it, then type")
     click.echo("  agentos doctor                        what is set up and what is missing")
     click.echo("  agentos lld --all --mock --dry-run    what would be done, without a key and a call")
-
-
-def user_file(given: Path | None, environment: Mapping[str, str]) -> Path | None:
-    """Where the user's file is, or would be."""
-    named = given or environment.get("AGENTOS_CONFIG")
-    if named:
-        return Path(named)
-    base = environment.get("XDG_CONFIG_HOME") or (
-        environment["HOME"] + "/.config" if environment.get("HOME") else None
-    )
-    return None if base is None else Path(base) / "agentos" / "config.toml"
 
 
 def _write(root: Path, contents: Mapping[str, str]) -> None:

@@ -11,8 +11,8 @@ import click
 from agentos.cli import completion
 
 if TYPE_CHECKING:
+    from agentos.app.feedback import Subject
     from agentos.config import Config
-    from agentos.feedback import Subject
 
 MAX_NOTE_BYTES = 100_000
 
@@ -24,9 +24,9 @@ MAX_NOTE_BYTES = 100_000
 @click.option("--run", "run_now", is_flag=True, help="Run the item at once.")
 def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:
     """Send item ID back with a note, whatever state it is in. Without one: have your edits reviewed."""
+    from agentos.app.feedback import find_subject, kept, send_back  # noqa: PLC0415
     from agentos.cli.project import open_project, program  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.feedback import find_subject, kept, send_back  # noqa: PLC0415
 
     if note is not None and note_file is not None:
         raise UsageError("Use --note or --note-file, not both.")
@@ -41,7 +41,7 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
         click.echo(f"{told} To run it now:\n  {program()} {subject.command}")
         return None
     click.echo(told, err=True)
-    from agentos.cli.running import run_workflow  # noqa: PLC0415
+    from agentos.cli.workflow import run_workflow  # noqa: PLC0415
 
     return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})
 
@@ -49,16 +49,14 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
 def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> str:
     """The note from a file, from what is piped in, or from the user's editor."""
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.store.tree import TooLarge, read_named  # noqa: PLC0415
+    from agentos.store.tree import read_named, why_unreadable  # noqa: PLC0415
 
     written = False
     if note_file not in {None, "-"}:
         try:
             data = read_named(Path(str(note_file)), MAX_NOTE_BYTES)
-        except TooLarge as exc:
-            raise UsageError(f"The note is larger than {MAX_NOTE_BYTES:,} bytes. Shorten it.") from exc
         except OSError as exc:
-            raise UsageError(f"Cannot read {note_file}: {exc.strerror or exc}.") from exc
+            raise UsageError(f"{note_file} {why_unreadable(exc)}.") from exc
     elif note_file == "-" or _is_piped():
         data = sys.stdin.buffer.read(MAX_NOTE_BYTES + 1)
     elif sys.stdin.isatty() and sys.stdout.isatty() and subject.needs_note:
@@ -73,7 +71,7 @@ def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> s
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise UsageError(f"The note is not UTF-8 text (byte {exc.start}).") from exc
+        raise UsageError(f"The note {why_unreadable(exc)}.") from exc
     if not written:
         return text
     return "\n".join(line for line in text.splitlines() if not line.startswith("# "))

@@ -13,14 +13,14 @@ from agentos.cli.options import GroupedCommand, workflow_flags
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.items)
 def lld(ids: Sequence[str], **flags: Any) -> int:
     """Turn issues into reviewed low-level designs, named by ID or all that are pending."""
-    return _run("lld", ids, flags)
+    return run_workflow("lld", ids, flags)
 
 
 @click.command("issue", cls=GroupedCommand)
 @click.argument("briefs", nargs=-1, metavar="[BRIEF]...", shell_complete=completion.items)
 def issue(briefs: Sequence[str], **flags: Any) -> int:
     """Turn briefs into reviewed issues, named by file or slug or all that are pending."""
-    return _run("issue", briefs, flags)
+    return run_workflow("issue", briefs, flags)
 
 
 @click.command("run", cls=GroupedCommand)
@@ -28,14 +28,31 @@ def issue(briefs: Sequence[str], **flags: Any) -> int:
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.items)
 def run(name: str, ids: Sequence[str], **flags: Any) -> int:
     """Run the registered workflow NAME over items, named by ID or all that are pending."""
-    return _run(name, ids, flags)
+    return run_workflow(name, ids, flags)
 
 
 for command in (lld, issue, run):
     workflow_flags(command)
 
 
-def _run(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int:
-    from agentos.cli.running import run_workflow  # noqa: PLC0415 - the help page needs none of it
+def run_workflow(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int:
+    """Carry the command out and show what came of it."""
+    from agentos.app.command import Command  # noqa: PLC0415 - the help page needs none of it
+    from agentos.app.session import Session  # noqa: PLC0415
+    from agentos.cli.dialog import Terminal  # noqa: PLC0415
+    from agentos.cli.project import invocation  # noqa: PLC0415
 
-    return run_workflow(name, tuple(ids), flags)
+    command = Command(invocation=invocation(), workflow=name, ids=tuple(ids), flags=flags)
+    terminal = Terminal()
+    with Session(command) as session:
+        from agentos.app.preview import Preview  # noqa: PLC0415 - while the session's process imports, too
+        from agentos.app.workflow import carry_out  # noqa: PLC0415
+
+        result = carry_out(command, session, terminal)
+        if isinstance(result, Preview):
+            from agentos.cli.dryrun import show_preview  # noqa: PLC0415
+
+            return show_preview(result)
+        from agentos.cli.ending import show_finished  # noqa: PLC0415
+
+        return show_finished(result, terminal.console)

@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from agentos.console.colours import STATUS_COLOURS
 from agentos.console.fitting import columns, cut, cut_middle, label_room
 from agentos.console.visible import one_line
 
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from agentos.console.outlet import Canvas
 
 LABEL_COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue")
-STATUS_COLOURS = {
-    "approved": "green",
-    "failed": "red",
-    "timed_out": "red",
-    "needs_revision": "yellow",
-    "discuss": "yellow",
-}
 _GAP = 2  # columns between two columns
 _NODE = 12  # columns of a node's name at most
 _DETAIL = 20  # columns that the key in use, or what is waited for, should have

@@ -8,6 +8,7 @@ from agentos.coordinator.book import RunBook
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials import events as pool
 from agentos.credentials.pool import PoolSnapshot
+from agentos.duration import words
 from agentos.model import counted
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class PoolWatch:
             case pool.RateLimited(keys=keys, seconds=seconds):
                 self._book.say(f"{', '.join(keys)}: rate limited, resting {seconds:.1f} s")
             case pool.QuotaExhausted(keys=keys, seconds=seconds):
-                self._book.say(f"{', '.join(keys)}: quota exhausted, resting {_span(seconds)}")
+                self._book.say(f"{', '.join(keys)}: quota exhausted, resting {words(seconds)}")
             case pool.KeyDisabled(key=key, reason=reason):
                 self._book.say(f"{key}: disabled ({reason}); 'agentos keys enable {key}' when it is fixed")
             case pool.Capacity(provider=provider, model=model, seconds=seconds):
@@ -62,14 +63,14 @@ class PoolWatch:
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
                 self._book.event("resumed", seconds=round(now - self._paused_since, 3))
-                self._book.say(f"going on after a pause of {_span(now - self._paused_since)}")
+                self._book.say(f"going on after a pause of {words(now - self._paused_since)}")
                 self._paused_since = None
             return None
         self._until, self.reason = exhausted.until, exhausted.reason
         if self._paused_since is None:
             self._paused_since = now
             self._book.event("paused", reason=exhausted.reason, seconds=round(exhausted.until - now, 3))
-            self._book.say(f"paused: {exhausted.reason}; goes on in {_span(exhausted.until - now)}")
+            self._book.say(f"paused: {exhausted.reason}; goes on in {words(exhausted.until - now)}")
         if now - self._paused_since >= self._max_wait:
             return Stop.QUOTA
         return None
@@ -94,17 +95,7 @@ class PoolWatch:
     def notice(self, now: float) -> str:
         if self._paused_since is None or self._until is None:
             return ""
-        return f"paused: {self.reason}; goes on in {_left(self._until, now)}"
-
-
-def _left(until: float, now: float) -> str:
-    return _span(max(0.0, until - now))
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        return f"paused: {self.reason}; goes on in {words(self._until - now)}"
 
 
 def view(book: RunBook, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float) -> View:
@@ -116,7 +107,7 @@ def view(book: RunBook, items: "Iterable[RunningItem]", *, total: int, notice: s
             node=one.node,
             round=one.reviews + (one.node in {"load", "draft", "gate", "review"}),
             seconds=now - (one.tally.began or now),
-            detail=one.detail if one.until is None else f"{one.detail}; {_left(one.until, now)}",
+            detail=one.detail if one.until is None else f"{one.detail}; {words(one.until - now)}",
         )
         for one in items
         if one.alive

@@ -12,7 +12,7 @@ from agentos.errors import ListingError, UsageError
 from agentos.model import Item, check_id
 from agentos.naming import IdOf, check_name, ids_named, is_id, is_path, proposal, safe_name
 from agentos.stamp import split
-from agentos.store.tree import Refused, TooLarge, worktree_tree
+from agentos.store.tree import Refused, TooLarge, why_unreadable, worktree_tree
 
 MAX_ITEM_BYTES = 1_000_000
 _HEADING = re.compile(r"#{1,6}\s")
@@ -170,10 +170,9 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
     shown = _shown(path)
     try:
         text, problem = _decode(worktree_tree(worktree).read(path, MAX_ITEM_BYTES), shown)
-    except TooLarge:
-        problem = f"{shown} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller items"
     except OSError as exc:
-        problem = f"{shown} cannot be read: {exc.strerror or exc}"
+        problem = f"{shown} {why_unreadable(exc)}"
+        problem += "; split it into smaller items" if isinstance(exc, TooLarge) else ""
     taken = split(text)  # a stamp is no part of what is asked for
     about = read_front_matter(taken.body)
     return Item(
@@ -196,7 +195,7 @@ def _decode(data: bytes, shown: str) -> tuple[str, str | None]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        return "", f"{shown} is not UTF-8 text (byte {exc.start}); save it as UTF-8"
+        return "", f"{shown} {why_unreadable(exc)}; save it as UTF-8"
     text = text.replace("\r\n", "\n")
     about = read_front_matter(text)
     if not about.title and not _without_comments(about.body).strip():

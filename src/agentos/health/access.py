@@ -9,8 +9,10 @@ from shlex import quote
 from typing import Any
 from urllib.parse import urlsplit
 
+from agentos.app.keys import rest_of
 from agentos.config import Config, KeyReference
 from agentos.coordinator.keys import read_key, usual_keys
+from agentos.duration import words
 from agentos.errors import AgentosError, Exit
 from agentos.github.repository import Repository, find_repository, find_token
 from agentos.health.check import Check, State
@@ -186,19 +188,16 @@ def _find(config: Config, reference: KeyReference) -> Key | Check:
 
 
 def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: bool) -> Check:
-    resting = entry.get("resting")
-    resting = resting if isinstance(resting, dict) else {}
-    until = resting.get("until")
-    left = until - time.time() if isinstance(until, int | float) else 0.0
+    rest = rest_of(entry, time.time())
     group = f", group {reference.quota_group}" if reference.quota_group else ""
     about = f"{reference.provider}{group}, from {reference.env or reference.file}"
     state, fix = State.OK, ""
     if entry.get("disabled"):
         state, about = State.WARNING, f"{about}; it was rejected: {entry['disabled']}"
         fix = f"agentos keys enable {reference.id}"
-    elif left > 0:
+    elif rest.seconds:
         state = State.WARNING
-        about = f"{about}; it rests for {_duration(left)} more ({resting.get('state', 'resting')})"
+        about = f"{about}; it rests for {words(rest.seconds)} more ({rest.state})"
         fix = "wait, or: agentos keys"
     elif reference.file is not None and _open_to_others(Path(reference.file).expanduser()):
         state, about = State.WARNING, f"{about}, which others on this machine can read"
@@ -206,16 +205,6 @@ def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: boo
     else:
         about += "; usable" if needed else "; not used by the models chosen"
     return Check(section="keys", name=reference.id, state=state, text=about, fix=fix)
-
-
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.0f} h"
-    )
 
 
 def _open_to_others(path: Path) -> bool:

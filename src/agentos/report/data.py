@@ -29,8 +29,7 @@ from agentos.report.timeline import (
     text_of,
     web_address,
 )
-from agentos.store.home import Home
-from agentos.store.runfolder import is_live, list_runs, read_lines, read_summary, run_tree
+from agentos.store.runfolder import is_live, read_lines, read_summary, run_tree, runs_before
 
 TREND_RUNS = 20
 _DOCUMENT_BYTES = 1_000_000
@@ -54,7 +53,7 @@ _MEANINGS = {
 
 def history_of(run: Path) -> tuple[Path, ...]:
     """The runs before this one on the same home, the oldest first."""
-    return tuple(path for path in list_runs(Home(path=run.parents[2])) if path.name < run.name)
+    return tuple(runs_before(run))
 
 
 def run_data(

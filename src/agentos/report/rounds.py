@@ -1,18 +1,13 @@
 """The audit trail of an item: the verdict of each round, its findings and what became of them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agentos.finding import identity
 from agentos.report.timeline import Record, count_of, moment, number_of, text_of
 
 _MOST_FINDINGS = 100  # of one round
 _UNREADABLE = "UNREADABLE"
-
-
-def identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What makes two findings the same: the rule by which the workflow sees that there is no progress."""
-    words = " ".join(f"{finding.get('title') or ''} {finding.get('text') or ''}".casefold().split())
-    return (finding.get("tier"), finding.get("category"), words)
 
 
 def read_rounds(records: Iterable[Record], *, started: float) -> list[dict[str, Any]]:

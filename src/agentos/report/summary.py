@@ -10,6 +10,7 @@ from typing import Any
 from agentos.console.visible import visible
 from agentos.errors import Exit
 from agentos.model import Status
+from agentos.money import amount, shown
 from agentos.report.overlaps import Overlap
 
 SCHEMA_VERSION = 1  # of summary.json; raised when a key changes its meaning or goes away
@@ -166,7 +167,7 @@ def as_markdown(summary: Summary) -> str:
         f"# Run {summary.run_id}",
         "",
         f"Workflow `{summary.workflow}`, {summary.parallel} at once, {summary.wall_seconds:.1f} s: {told}.",
-        f"Exit code {summary.exit_code}. Cost {_usd(summary.cost_usd)} USD.",
+        f"Exit code {summary.exit_code}. Cost {shown(summary.cost_usd)}.",
         "",
         "| item | status | verdict | reviews | seconds | waited | tokens | USD | output or reason |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -176,7 +177,7 @@ def as_markdown(summary: Summary) -> str:
         lines.append(
             f"| {row.label} | {row.status.value} | {_cell(row.verdict or '-')} | {row.reviews} "
             f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
-            f"| {row.tokens_in + row.tokens_out} | {_usd(row.cost_usd)} | {_cell(told)} |"
+            f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {_cell(told)} |"
         )
     if summary.overlaps:
         lines += ["", "## Overlaps", "", "Designs that change the same files; decide which goes first.", ""]
@@ -184,10 +185,6 @@ def as_markdown(summary: Summary) -> str:
             f"- {', '.join(overlap.items)}: {_cell(', '.join(overlap.files))}" for overlap in summary.overlaps
         ]
     return "\n".join(lines) + "\n"
-
-
-def _usd(cost: float | None) -> str:
-    return "unknown" if cost is None else f"{cost:.4f}"
 
 
 def _cell(text: str) -> str:

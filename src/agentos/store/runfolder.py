@@ -106,6 +106,17 @@ def list_runs(home: Home) -> list[Path]:
     return [home.runs / name for name in sorted(names, key=run_order)]
 
 
+def live_runs(home: Home) -> list[Path]:
+    """The runs that are at work now."""
+    return [run for run in list_runs(home) if is_live(run)]
+
+
+def runs_before(run: Path) -> list[Path]:
+    """The earlier runs of the same home, the oldest first."""
+    runs = list_runs(Home(path=run.parents[2]))
+    return [other for other in runs if run_order(other.name) < run_order(run.name)]
+
+
 def run_logs(run: Path) -> list[Path]:
     """The logs of a run's items."""
     try:

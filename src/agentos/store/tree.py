@@ -300,6 +300,15 @@ def read_named(path: Path, most: int) -> bytes:
     return data
 
 
+def why_unreadable(exc: OSError | UnicodeDecodeError) -> str:
+    """Why a file cannot be taken as text, as the rest of a sentence that starts with its name."""
+    if isinstance(exc, UnicodeDecodeError):
+        return f"is not UTF-8 text (byte {exc.start})"
+    if isinstance(exc, TooLarge):
+        return str(exc.strerror).removeprefix("it ")
+    return f"cannot be read: {exc.strerror or exc}"
+
+
 def _entry(found: "os.DirEntry[str]") -> Entry:
     try:
         info = found.stat(follow_symlinks=False)

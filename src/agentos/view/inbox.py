@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from agentos.inbox import Discussion, discussions, next_command
+from agentos.app.inbox import Discussion, discussions, next_command
 from agentos.review import read_document
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home

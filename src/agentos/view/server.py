@@ -21,9 +21,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from agentos.app.feedback import find_subject, kept, pending_notes, send_back
+from agentos.app.inbox import Answer, Seen, answer_discussion
 from agentos.errors import AgentosError, UsageError
-from agentos.feedback import find_subject, kept, pending_notes, send_back
-from agentos.inbox import Answer, Seen, answer_discussion
 from agentos.report.data import run_data
 from agentos.store.home import Home
 from agentos.view.connection import Connection

@@ -16,7 +16,7 @@ from typing import Any
 
 from agentos.errors import AgentosError
 from agentos.store.home import Home
-from agentos.store.runfolder import has_summary, is_live, list_runs, read_summary, run_order, run_tree
+from agentos.store.runfolder import has_summary, is_live, list_runs, read_summary, run_tree, runs_before
 
 LOG_BLOCK = 262_144  # bytes of a log in one answer
 LOG_TAIL = 65_536  # bytes shown of a log at first
@@ -55,7 +55,7 @@ class Shelf:
         raise NotThere(f"There is no run {run_id!r}.")
 
     def folders_before(self, run: Path) -> list[Path]:
-        return [path for path in self.folders() if run_order(path.name) < run_order(run.name)]
+        return runs_before(run)
 
     def live(self, run: Path) -> bool:
         """Tell whether the run goes on; one that is over never comes back, and is not asked again."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from agentos import redact
 from agentos.console.prefixer import one_line
 from agentos.errors import UsageError
-from agentos.store.tree import CLOSED, Tree, worktree_tree
+from agentos.store.tree import CLOSED, Tree, why_unreadable, worktree_tree
 
 MAX_FILE_BYTES = 100_000
 MAX_TOTAL_BYTES = 400_000
@@ -179,9 +179,7 @@ def _decoded(data: bytes, found: _Found) -> str | None:
     except UnicodeDecodeError as exc:
         if not found.named:
             return None
-        raise UsageError(
-            f"--context {found.name} is not UTF-8 text (byte {exc.start}); save it as UTF-8."
-        ) from exc
+        raise UsageError(f"--context {found.name} {why_unreadable(exc)}; save it as UTF-8.") from exc
 
 
 def _refuse_name(found: _Found) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from agentos.errors import ConfigError
 from agentos.stamp import author, seal, without_stamps
 from agentos.store.documents import REVIEW_LOG
-from agentos.store.tree import worktree_tree
+from agentos.store.tree import why_unreadable, worktree_tree
 from agentos.workflows.gates import check_template
 from agentos.workflows.prompts import Kind, shipped_template
 from agentos.workflows.registry import ItemContext
@@ -58,10 +58,8 @@ def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
     name = f"{kind}_template {override!r}"
     try:
         template = worktree_tree(worktree).read(Path(override), MAX_TEMPLATE_BYTES).decode("utf-8-sig")
-    except OSError as exc:
-        raise ConfigError(f"{name} cannot be read: {exc.strerror or exc}.") from exc
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"{name} is not UTF-8 text.") from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{name} {why_unreadable(exc)}.") from exc
     if missing := check_template(kind, template):
         raise ConfigError(
             f"{name} lacks the section {', '.join(missing)}, which every draft must have. Add it."

@@ -8,7 +8,6 @@ Paid calls stand alone in their nodes (draft, review), so that their results are
 with them. Every other node can run twice with the same result.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -16,6 +15,7 @@ from typing import Any, Literal, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
+from agentos.finding import identity
 from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.stamp import MOCK, author, text_hash
@@ -332,8 +332,8 @@ class _Nodes:
         return Command(update=update, goto="review")
 
     def _revise(self, state: LoopState, update: LoopState, reading: Reading) -> Command[str]:
-        before = {_identity(finding) for finding in state["findings"] if finding["tier"] < 3}
-        now = {_identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
+        before = {identity(finding) for finding in state["findings"] if finding["tier"] < 3}
+        now = {identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
         update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
         if update["repeats"] >= NO_PROGRESS_REPEATS:
             reason = f"no progress: the same findings came back {NO_PROGRESS_REPEATS} times"
@@ -423,8 +423,3 @@ class _Nodes:
         if reading.verdict is Verdict.UNREADABLE:
             return f"<!-- Not a readable review: {reading.reason.replace('--', '- -')} -->\n\n{reply}\n"
         return reply
-
-
-def _identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
-    words = " ".join(f"{finding['title']} {finding['text']}".casefold().split())
-    return (finding["tier"], finding["category"], words)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from agentos.inbox import answer_discussion, discussions
+from agentos.app.inbox import answer_discussion, discussions
 from agentos.model import Item, Status
 from agentos.settings import Settings
 from agentos.store.home import Home

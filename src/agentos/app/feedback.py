@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos.app.inbox import ids_meant, person
 from agentos.errors import UsageError
-from agentos.inbox import ids_meant, person
 from agentos.model import Item
-from agentos.naming import is_id
+from agentos.naming import command_of, is_id
 from agentos.store.documents import Author, Found, find_document
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
@@ -35,8 +35,7 @@ class Subject:
     @property
     def command(self) -> str:
         """What runs it, as words."""
-        name = self.workflow if self.workflow in {"lld", "issue"} else f"run {self.workflow}"
-        return f"{name} {self.item}{' --mock' if self.mock else ''}"
+        return f"{command_of(self.workflow)} {self.item}{' --mock' if self.mock else ''}"
 
 
 def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted: str) -> Subject:

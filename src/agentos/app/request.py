@@ -1,4 +1,4 @@
-"""What a workflow command asks for, checked: settings, where items come from, models, budget."""
+"""What a workflow command asks for, checked: the project, settings, and the items with their source."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from agentos.cli.project import Project
-from agentos.config import Config, Origin
-from agentos.console.visible import one_line
+from agentos.app.command import Command
+from agentos.app.dialog import Dialog
+from agentos.app.project import Project, open_project
+from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
-from agentos.llm.providers import check_provider
 from agentos.model import Item, check_distinct
-from agentos.money import PriceTable
 from agentos.naming import check_name
 from agentos.settings import Rejected, Settings, duration
 from agentos.store.records import FilingState
@@ -27,7 +24,7 @@ MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class Request:
     """What was asked for, checked."""
 
     project: Project
@@ -41,10 +38,17 @@ class Order:
     untokened: str | None = None  # the repository on GitHub that no token was found for
 
     @property
+    def models(self) -> Mapping[str, str | None]:
+        """The model of each role; a dry run needs none to be set."""
+        if self.settings.mock:
+            return MOCK_MODELS
+        return {"drafter": self.settings.drafter, "reviewer": self.settings.reviewer}
+
+    @property
     def mock(self) -> bool:
         """Whether the mock has any part in it; then nothing of it counts for a real run."""
-        models = (self.settings.drafter, self.settings.reviewer)
-        return self.settings.mock or any((model or "").partition(":")[0] == "mock" for model in models)
+        chosen = (self.settings.drafter, self.settings.reviewer)
+        return self.settings.mock or any((model or "").partition(":")[0] == "mock" for model in chosen)
 
     @property
     def filing(self) -> FilingState | None:
@@ -65,15 +69,17 @@ class Order:
         return self.mock or not self.settings.file
 
 
-def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
-    """Check what was asked for and list its items."""
-    settings = _checked(project, ids)
-    flow = workflow(name)
-    context = _context(project, settings)
-    github, untokened = _github(project, flow, settings)
+def make_request(command: Command, dialog: Dialog) -> Request:
+    """Read the project and its settings, check what was asked for, and list its items."""
+    ids = command.ids
+    project = open_project(command.invocation, command.flags, warn=dialog.warn)
+    settings = _checked(project, ids, dialog)
+    flow = workflow(command.workflow)
+    context = _context(project, settings, dialog)
+    github, untokened = _github(project, flow, settings, dialog)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
-    order = Order(
+    request = Request(
         project=project,
         flow=flow,
         settings=settings,
@@ -84,16 +90,15 @@ def take_order(name: str, ids: tuple[str, ...], project: Project) -> Order:
         source=source_of(flow, settings, github),
         untokened=untokened,
     )
-    if untokened is not None and order.filing is FilingState.WANTED:
-        click.echo(
-            f"agentos: warning: approved issues are not filed on {untokened}: no token was found. "
-            "Set GH_TOKEN, or type 'gh auth login', then run it again with --yes; or use --no-file.",
-            err=True,
+    if untokened is not None and request.filing is FilingState.WANTED:
+        dialog.warn(
+            f"approved issues are not filed on {untokened}: no token was found. "
+            "Set GH_TOKEN, or type 'gh auth login', then run it again with --yes; or use --no-file."
         )
-    return order
+    return request
 
 
-def _context(project: Project, settings: Settings) -> Mapping[str, str]:
+def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[str, str]:
     """Read the files for the drafter; those that the repo names itself only where git tracks them."""
     if not settings.context:
         return {}
@@ -106,12 +111,14 @@ def _context(project: Project, settings: Settings) -> Mapping[str, str]:
 
     known = tracked(project.worktree, settings.context, project.config.environment)
     if known is None:
-        _warn(f"{source.name} is ignored: git cannot say which files it tracks. Use --context to name files.")
+        dialog.warn(
+            f"{source.name} is ignored: git cannot say which files it tracks. Use --context to name files."
+        )
         return {}
     paths = [path for path in settings.context if _covers(path, known)]
     for path in settings.context:
         if path not in paths:
-            _warn(f"{source.name} names {path}, which git does not track; ignored.")
+            dialog.warn(f"{source.name} names {path}, which git does not track; ignored.")
     return read_context(project.worktree, paths, only=known)
 
 
@@ -119,11 +126,7 @@ def _covers(path: Path, known: Iterable[str]) -> bool:
     return any(Path(one).is_relative_to(path) for one in known)
 
 
-def _warn(line: str) -> None:
-    click.echo(f"agentos: warning: {one_line(line)}", err=True)
-
-
-def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
+def _checked(project: Project, ids: tuple[str, ...], dialog: Dialog) -> Settings:
     """Refuse what cannot be meant; cap what is too much."""
     settings = project.config.settings
     for one in ids:
@@ -133,10 +136,9 @@ def _checked(project: Project, ids: tuple[str, ...]) -> Settings:
     if settings.engine != "local":
         raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
     if settings.parallel > settings.max_parallel:
-        click.echo(
-            f"agentos: warning: --parallel {settings.parallel} is capped at {settings.max_parallel}; "
-            "max_parallel in your configuration file raises the cap.",
-            err=True,
+        dialog.warn(
+            f"--parallel {settings.parallel} is capped at {settings.max_parallel}; "
+            "max_parallel in your configuration file raises the cap."
         )
         settings = replace(settings, parallel=settings.max_parallel)
     return settings
@@ -158,7 +160,9 @@ def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) ->
         raise UsageError(f"Name the items to process, or use --all for every pending one.{meant}")
 
 
-def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitHub | None, str | None]":
+def _github(
+    project: Project, flow: Workflow, settings: Settings, dialog: Dialog
+) -> "tuple[GitHub | None, str | None]":
     """Open GitHub where issues are to come from there or go there; or name what no token was found for."""
     wanted = settings.source == "github"
     asked_to_file = (
@@ -178,7 +182,7 @@ def _github(project: Project, flow: Workflow, settings: Settings) -> "tuple[GitH
 
         within = _shortest(environment)
         limit, stale = min(ANSWER_SECONDS, within), min(STALE_SECONDS, within)
-        return GitHub(repository, token, limit=limit, stale=stale, tell=_tell), None
+        return GitHub(repository, token, limit=limit, stale=stale, tell=dialog.tell), None
     why = "--source github" if wanted else "--file"
     if repository is None:
         if wanted or asked_to_file:
@@ -203,40 +207,9 @@ def _shortest(environment: Mapping[str, str]) -> float:
         raise ConfigError(f"AGENTOS_GITHUB_SECONDS is {text!r}: {exc}.") from None
 
 
-def _tell(line: str) -> None:
-    click.echo(f"agentos: {one_line(line)}", err=True)
-
-
-def models_of(settings: Settings, config: Config) -> dict[str, str]:
-    if settings.mock:
-        return MOCK_MODELS
-    chosen = {"drafter": settings.drafter, "reviewer": settings.reviewer}
-    for role, model in chosen.items():
-        if model is None:
-            raise ConfigError(
-                f'No {role} is set. Put {role} = "provider:model" into your configuration file, '
-                f"use --{role}, or use --mock to work offline."
-            )
-        check_provider(model, config.worktree, config.environment)
-    return {role: str(model) for role, model in chosen.items()}
-
-
-def check_budget(order: Order, models: Mapping[str, str]) -> None:
-    settings = order.settings
-    if settings.budget is None and settings.item_budget is None:
-        return
-    prices = PriceTable(own=order.project.config.prices)
-    for model in models.values():
-        if not prices.knows(model):
-            raise ConfigError(
-                f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
-                f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
-            )
-
-
-def source_change(order: Order, before: str | None) -> str | None:
+def source_change(request: Request, before: str | None) -> str | None:
     """What to say where items come from another place than in the last run, which was `before`."""
-    source = order.source
+    source = request.source
     if before is None or before == source.place:
         return None
     was_remote = before.endswith(ON_GITHUB)
@@ -245,4 +218,4 @@ def source_change(order: Order, before: str | None) -> str | None:
         instead = "; use --source local for the files"
     elif was_remote and not source.remote:
         instead = "; use --source github for the issues there"
-    return f"{order.flow.prefix} items now come from {source.place} (before: {before}){instead}."
+    return f"{request.flow.prefix} items now come from {source.place} (before: {before}){instead}."

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from agentos.app.feedback import Subject, find_subject, send_back
 from agentos.errors import UsageError
-from agentos.feedback import Subject, find_subject, send_back
 from agentos.model import Item, Status
 from agentos.settings import Settings
 from agentos.stamp import seal

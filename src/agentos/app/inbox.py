@@ -7,7 +7,7 @@ from typing import Literal
 
 from agentos.errors import UsageError
 from agentos.model import Item, Status
-from agentos.naming import ids_named
+from agentos.naming import command_of, ids_named
 from agentos.store.home import Home
 from agentos.store.records import Decided, Progress, Records, timestamp
 from agentos.workflows.registry import registered
@@ -148,9 +148,8 @@ def ids_meant(wanted: str, workflow: str) -> tuple[str, ...]:
 def next_command(discussion: Discussion, *, program: str = "agentos") -> str:
     """What to type for the item to go on; `program` has the flags that stand before the command's name."""
     progress = discussion.progress
-    name = progress.workflow if progress.workflow in {"lld", "issue"} else f"run {progress.workflow}"
     mock = " --mock" if discussion.mock else ""
-    return f"{program} {name} {shlex.quote(progress.item)}{mock}"
+    return f"{program} {command_of(progress.workflow)} {shlex.quote(progress.item)}{mock}"
 
 
 def _item(progress: Progress) -> Item:

@@ -4,14 +4,13 @@ import contextlib
 import fcntl
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import click
-
+from agentos.app.dialog import Dialog
 from agentos.coordinator.book import RunBook
 from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.coordinator.plan import Entry
@@ -24,10 +23,40 @@ from agentos.stamp import Stamp
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.lineage import Lineage
 from agentos.store.records import Filing, FilingState, Records
-from agentos.store.tree import TooLarge, worktree_tree
+from agentos.store.tree import why_unreadable, worktree_tree
+
+if TYPE_CHECKING:
+    from agentos.app.execution import Ran
+    from agentos.app.openrun import OpenRun
 
 LOCK_SECONDS = 0.2  # between two looks whether another run has finished filing
 _NAMED = 10  # items named in the question
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilingResult:
+    """How the filing ended."""
+
+    stopped: Stop | None  # why the run ended early, before or while filing
+    unfinished: bool = False  # an attempt of an earlier run is unknown still, with or without a row here
+
+
+def file_approved(run: "OpenRun", plan: Sequence[Entry], ran: "Ran") -> FilingResult:
+    """File the issues that are approved, where the request says so."""
+    request = run.request
+    if not request.files or request.github is None:
+        return FilingResult(stopped=ran.stopped)
+    desk = Desk(
+        request.github,
+        run.records,
+        ran.book,
+        run.session.signals,
+        run.dialog,
+        yes=request.settings.yes,
+        lineage_folder=request.settings.lineage_folder,
+        allowed_labels=request.settings.filing_labels,
+    )
+    return desk.file(plan, request.project.worktree, ran.stopped)
 
 
 class Desk:
@@ -39,6 +68,7 @@ class Desk:
         records: Records,
         book: RunBook,
         signals: StopSignals,
+        dialog: Dialog,
         *,
         yes: bool,
         lineage_folder: str,
@@ -48,15 +78,20 @@ class Desk:
         self._records = records
         self._book = book
         self._signals = signals
+        self._dialog = dialog
         self._yes = yes
         self._lineage_folder = lineage_folder
         self._allowed_labels = allowed_labels
-        self.unfinished = False  # an attempt of an earlier run is unknown still, with or without a row here
+        self._unfinished = False
 
-    def file(self, entries: Sequence[Entry], worktree: Path, stopped: Stop | None) -> Stop | None:
-        """File what is approved; tell why it was stopped, if it was, before or here."""
-        if stopped in {Stop.INTERRUPTED, Stop.TERMINATED, Stop.STORAGE}:
-            return stopped
+    def file(self, entries: Sequence[Entry], worktree: Path, stopped: Stop | None) -> FilingResult:
+        """File what is approved, unless the run was stopped by a person or the disk."""
+        if stopped not in {Stop.INTERRUPTED, Stop.TERMINATED, Stop.STORAGE}:
+            stopped = self._file_all(entries, worktree) or stopped
+        return FilingResult(stopped=stopped, unfinished=self._unfinished)
+
+    def _file_all(self, entries: Sequence[Entry], worktree: Path) -> Stop | None:
+        """File one after the other; tell why it was stopped, if it was."""
         waiting = [entry for entry in entries if self._book.rows[entry.item.label].filing == "wanted"]
         try:
             with self._signals.raising():
@@ -73,14 +108,14 @@ class Desk:
                         held = self._settle_earlier(filer, entries)
                         for entry in waiting if allowed else ():
                             self._file(filer, entry, worktree, held=entry.item.id in held)
-        except (KeyboardInterrupt, click.Abort):
+        except KeyboardInterrupt:
             if heard := self._signals.read():
                 self._book.say("stopped while filing; the same command looks up what was filed and goes on")
                 return Stop.TERMINATED if signal.SIGTERM in heard else Stop.INTERRUPTED
         except AgentosError as exc:
-            self.unfinished = True
+            self._unfinished = True
             self._book.say(f"filing stopped: {exc}")
-        return stopped
+        return None
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -124,7 +159,7 @@ class Desk:
         unknown = filer.settle_earlier(
             self._earlier(entries), lambda row: labels.get(row.item, f"{row.workflow} {row.item}"), absent
         )
-        self.unfinished = bool(unknown)
+        self._unfinished = bool(unknown)
         for row in unknown:
             if row.item in labels:
                 shown = self._book.rows[labels[row.item]]
@@ -137,12 +172,12 @@ class Desk:
         if self._yes:
             return True
         what = f"{counted(len(waiting), 'approved issue')} on {self._github.repository}"
-        if sys.stdin.isatty() and sys.stderr.isatty():
-            labels = ", ".join(entry.item.label for entry in waiting[:_NAMED])
-            more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
-            return click.confirm(f"File {what} ({labels}{more})?", default=False, err=True)
-        self._book.say(f"not filed: {what}; --yes files without asking")
-        return False
+        labels = ", ".join(entry.item.label for entry in waiting[:_NAMED])
+        more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
+        allowed = self._dialog.confirm(f"File {what} ({labels}{more})?")
+        if allowed is None:
+            self._book.say(f"not filed: {what}; --yes files without asking")
+        return bool(allowed)
 
     def _file(self, filer: Filer, entry: Entry, worktree: Path, *, held: bool) -> None:
         """File one issue; its file goes once GitHub has it, for there is one truth then."""
@@ -230,14 +265,10 @@ def read_document(worktree: Path, output: str | None, item: Item) -> str:
     assert output is not None
     try:
         document = worktree_tree(worktree).text(Path(output), MAX_DOCUMENT_BYTES)
-    except TooLarge as exc:
-        raise ItemFailed(f"{output} is larger than {MAX_DOCUMENT_BYTES:,} bytes. Shorten it.") from exc
-    except OSError as exc:
+    except (OSError, UnicodeDecodeError) as exc:
         raise ItemFailed(
-            f"{output} cannot be read: {exc.strerror or exc}. Put it back, or run it again with --fresh."
+            f"{output} {why_unreadable(exc)}. Put the document back, or run it again with --fresh."
         ) from exc
-    except UnicodeDecodeError as exc:
-        raise ItemFailed(f"{output} is not UTF-8 text. Put the document back, or use --fresh.") from exc
     if not any(line.startswith(f"<!-- agentos: item={item.label} ") for line in document.splitlines()):
         raise ItemFailed(
             f"{output} is not the document that was approved: its line '<!-- agentos: item={item.label} ...'"

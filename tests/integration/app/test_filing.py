@@ -1,4 +1,4 @@
-"""The desk: which file is posted, and what earlier runs left unknown."""
+"""Filing at the end of a run: which file is posted, and what earlier runs left unknown."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from agentos.cli.desk import Desk, read_document
+from agentos.app.filing import Desk, FilingResult, read_document
 from agentos.coordinator.plan import Entry, Step
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed
@@ -24,6 +24,7 @@ from agentos.stamp import seal
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.lineage import receipts
 from agentos.store.records import FilingState, Records
+from harness.dialog import FakeDialog
 from harness.github import FakeGitHub, running_fakegithub
 from integration.coordinator.filing_process import DOCUMENT, ITEM
 
@@ -102,7 +103,9 @@ class Office:
             at=(datetime.now(UTC) - timedelta(hours=1)).isoformat(),
         )
 
-    def run(self, *items: Item) -> tuple[Desk, dict[str, ItemRow]]:
+    def run(
+        self, *items: Item, yes: bool = True, dialog: FakeDialog | None = None
+    ) -> tuple[FilingResult, dict[str, ItemRow]]:
         rows = {
             item.label: ItemRow(
                 id=item.id, label=item.label, status=Status.APPROVED, output=NAME, filing="wanted"
@@ -116,10 +119,16 @@ class Office:
         github = GitHub(repository, Secret("github-token", self.fake.token), sleep=lambda _seconds: None)
         with StopSignals() as signals:
             desk = Desk(
-                github, self.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE
+                github,
+                self.records,
+                cast("RunBook", book),
+                signals,
+                dialog or FakeDialog(),
+                yes=yes,
+                lineage_folder=LINEAGE,
             )
-            desk.file([Entry(item=item, step=Step.FILE) for item in items], self.worktree, None)
-        return desk, rows
+            result = desk.file([Entry(item=item, step=Step.FILE) for item in items], self.worktree, None)
+        return result, rows
 
     def state(self) -> FilingState:
         row = self.records.filing(ITEM)
@@ -139,10 +148,10 @@ CHANGED = replace(ITEM, text="Another brief")
 def test_a_run_without_items_looks_up_what_is_unknown(office: Office) -> None:
     office.fake.add(body="0" * 32 + f"<!-- agentos-filing: {'0' * 32} -->")
 
-    desk, _rows = office.run()
+    result, _rows = office.run()
 
     assert office.state() is FilingState.FILED
-    assert not desk.unfinished
+    assert not result.unfinished
 
 
 def test_what_is_absent_still_waits_where_its_text_may_be_the_latest(office: Office) -> None:
@@ -154,7 +163,7 @@ def test_what_is_absent_still_waits_where_its_text_may_be_the_latest(office: Off
 def test_what_is_absent_is_over_where_the_text_changed(office: Office) -> None:
     (office.worktree / NAME).write_text(OURS)
 
-    _desk, rows = office.run(CHANGED)
+    _result, rows = office.run(CHANGED)
 
     assert office.state() is FilingState.KEPT
     assert rows[ITEM.label].filing == "filed"
@@ -165,9 +174,9 @@ def test_what_stays_unknown_is_unfinished_and_holds_the_new_text_back(office: Of
     (office.worktree / NAME).write_text(OURS)
     office.fake.fail_lists(404)
 
-    desk, rows = office.run(CHANGED)
+    result, rows = office.run(CHANGED)
 
-    assert desk.unfinished
+    assert result.unfinished
     assert rows[ITEM.label].filing == "unknown"
     assert office.fake.count("POST") == 0
     assert office.state() is FilingState.INTENDED
@@ -179,9 +188,34 @@ def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
     repository = Repository(full_name="acme/widgets", api_url=office.fake.url)
     github = GitHub(repository, Secret("github-token", office.fake.token))
     with StopSignals() as signals:
-        desk = Desk(github, office.records, cast("RunBook", book), signals, yes=True, lineage_folder=LINEAGE)
-        assert desk.file([], office.worktree, Stop.INTERRUPTED) is Stop.INTERRUPTED
+        desk = Desk(
+            github,
+            office.records,
+            cast("RunBook", book),
+            signals,
+            FakeDialog(),
+            yes=True,
+            lineage_folder=LINEAGE,
+        )
+        assert desk.file([], office.worktree, Stop.INTERRUPTED).stopped is Stop.INTERRUPTED
     assert office.fake.requests == []
+
+
+# The question.
+
+
+@pytest.mark.parametrize("answer", [True, False, None, KeyboardInterrupt])
+def test_without_yes_only_a_yes_files(office: Office, answer: Any) -> None:
+    (office.worktree / NAME).write_text(OURS)
+    dialog = FakeDialog(answer=answer)
+
+    _result, rows = office.run(CHANGED, yes=False, dialog=dialog)
+
+    [question] = dialog.asked
+    assert question.startswith("File 1 approved issue on acme/widgets")
+    assert question.endswith(f"({ITEM.label})?")
+    assert rows[ITEM.label].filing == ("filed" if answer is True else "wanted")
+    assert any("--yes files without asking" in line for line in office.said) is (answer is None)
 
 
 # What a person changed, and what is left behind.
@@ -192,7 +226,7 @@ def test_a_filed_document_leaves_a_receipt_and_goes(office: Office) -> None:
         seal(DOCUMENT, item=ITEM.label, input_hash=CHANGED.input_hash, by="a")
     )
 
-    _desk, rows = office.run(CHANGED)
+    _result, rows = office.run(CHANGED)
 
     assert rows[ITEM.label].filing == "filed"
     assert list((office.worktree / NAME).parent.iterdir()) == []
@@ -206,7 +240,7 @@ def test_what_was_edited_since_its_approval_or_is_the_mocks_is_not_filed(office:
     text = text if by == "mock" else f"{text}\nA person's word.\n"
     (office.worktree / NAME).write_text(text)
 
-    _desk, rows = office.run(CHANGED)
+    _result, rows = office.run(CHANGED)
 
     assert office.fake.issues == {}
     assert f"agentos revise {ITEM.id}" in str(rows[ITEM.label].error)

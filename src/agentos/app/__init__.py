@@ -1,0 +1,1 @@
+"""The application: what the commands do. Never prints, never reads flags; `cli` and `view` call it."""

@@ -1,0 +1,39 @@
+"""Takes over a home that agentos does not know, such as one from a backup or of another machine."""
+
+from dataclasses import dataclass
+
+from agentos.app.project import Project
+from agentos.errors import ProjectError, UsageError
+from agentos.store.home import is_tracked
+from agentos.store.known import Standing
+from agentos.store.records import Records
+from agentos.store.runfolder import list_runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """What an adopted home holds."""
+
+    runs: int
+    unfinished: int  # items
+
+
+def adopt_home(project: Project) -> Adopted | None:
+    """Note that the home is the user's own; None where that is known already."""
+    home = project.home
+    if home.register is None:
+        raise UsageError(f"{home.path} is the home that you named; it needs no adoption.")
+    standing = home.register.standing(home.tree)
+    if standing is Standing.MISSING:
+        raise UsageError(f"There is no {home.path}; the first run makes it.")
+    if is_tracked(home.path, project.worktree, project.config.environment):
+        raise ProjectError(
+            f"git tracks files in {home.path}, so whoever writes to the repository writes to it, too. "
+            "Type 'git rm -r --cached .agentos' and commit, then adopt it."
+        )
+    if standing is Standing.KNOWN:
+        return None
+    with Records(home.records, write=False) as records:  # before anything is written: can it be read?
+        unfinished = sum(len(records.of(mock=mock).progress()) for mock in (False, True))
+    home.create()
+    return Adopted(runs=len(list_runs(home)), unfinished=unfinished)

@@ -1,0 +1,49 @@
+"""Finds and removes old runs and kept checkpoints."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.store.home import Home, checkpoint_files
+from agentos.store.records import Records
+from agentos.store.runfolder import is_live, list_runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Old:
+    """What can go: nothing in it belongs to a run that is at work."""
+
+    runs: tuple[Path, ...]
+    checkpoints: tuple[Path, ...]
+
+
+def find_old(home: Home, records: Records, *, limit: float) -> Old:
+    """List what was last changed before `limit`, in seconds since 1970."""
+    runs = list_runs(home)
+    live = {path.name for path in runs if is_live(path)}
+    held = {
+        home.checkpoint(claim.workflow, claim.item, mock=mock)
+        for claim in records.claims().values()
+        for mock in (False, True)
+        if claim.run_id in live
+    }
+    old = {entry.name for entry in home.tree.entries(home.runs) if entry.changed < limit}
+    checkpoints = [
+        home.checkpoints / entry.name
+        for entry in home.tree.entries(home.checkpoints)
+        if entry.name.endswith(".db") and entry.is_file and entry.changed < limit
+    ]
+    return Old(
+        runs=tuple(path for path in runs if path.name in old - live),
+        checkpoints=tuple(path for path in checkpoints if path not in held),
+    )
+
+
+def remove_old(home: Home, records: Records, old: Old) -> None:
+    """Remove it; an item without its checkpoint starts over."""
+    for path in old.runs:
+        home.tree.remove_tree(path)
+    for path in old.checkpoints:
+        for one in checkpoint_files(path):
+            home.tree.remove(one)
+        workflow, _, item = path.stem.partition("_workflow_")
+        records.of(mock=item.endswith(".mock")).drop_progress(workflow, item.removesuffix(".mock"))

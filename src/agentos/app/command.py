@@ -1,0 +1,28 @@
+"""A workflow command as it was typed, before any file is read."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentos.app.project import Invocation
+from agentos.settings import Rejected, variable_of, yes_no
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """`agentos lld`, `agentos issue` or `agentos run`, with its ids and flags."""
+
+    invocation: Invocation
+    workflow: str
+    ids: tuple[str, ...]
+    flags: Mapping[str, Any]
+
+    def says(self, name: str) -> bool:
+        """Whether a flag or its variable switches a setting on; what files say is not known yet."""
+        given = self.flags.get(name)
+        if given is None:
+            given = self.invocation.environment.get(variable_of(name), "")
+        with contextlib.suppress(Rejected):
+            return yes_no(given)
+        return False

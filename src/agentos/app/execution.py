@@ -1,0 +1,149 @@
+"""Runs the items of a plan: builds what the coordinator needs, and lets it work."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agentos.app.openrun import OpenRun
+from agentos.app.request import source_change
+from agentos.config import Config, Origin
+from agentos.console.console import Console
+from agentos.coordinator.book import RunBook
+from agentos.coordinator.coordinator import ParallelCoordinator
+from agentos.coordinator.keys import KeyService
+from agentos.coordinator.plan import Entry
+from agentos.coordinator.scheduler import Stop
+from agentos.coordinator.tracing import RunTrace
+from agentos.engine.local import LocalEngine
+from agentos.loopback import in_clear_text
+from agentos.spending.spending import Spending
+from agentos.store.keyhealth import HealthFile
+from agentos.store.runfolder import is_live
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What is left when all workers are gone."""
+
+    stopped: Stop | None  # why the run ended early, if it did
+    book: RunBook
+    keys: KeyService
+    spending: Spending
+    trace: RunTrace
+    console: Console
+
+
+def run_items(run: OpenRun, plan: Sequence[Entry]) -> Ran:
+    """Run what is planned, until all is done or something stops it; no worker is left."""
+    spending = _spending(run)
+    console = _console(run)
+    book = _book(run, console)
+    keys = _keys(run)
+    trace = _trace(run, book, items=len(plan))
+    book.trace_id, book.source = trace.trace_id, str(run.request.source)
+    _announce(run, book)
+    with LocalEngine(
+        run.session.server, wake=run.session.signals, expected=sum(entry.runs for entry in plan)
+    ) as engine:
+        coordinator = ParallelCoordinator(
+            run.prepared.config,
+            plan,
+            engine=engine,
+            keys=keys,
+            book=book,
+            console=console,
+            signals=run.session.signals,
+            spending=spending,
+            trace=trace,
+        )
+        stopped = coordinator.run()
+    return Ran(stopped=stopped, book=book, keys=keys, spending=spending, trace=trace, console=console)
+
+
+def _spending(run: OpenRun) -> Spending:
+    """Begin the run's account, with what was spent before a stop on the items that are meant now."""
+    request, records, run_id = run.request, run.records, run.folder.run_id
+    name, runs = request.flow.name, request.project.home.runs
+    labels = {item.id: item.label for item in request.items}
+    records.begin_run(run_id, name, labels, lambda other: is_live(runs / other))
+    spent = records.spent_before(name, run_id)
+    return Spending(
+        prices=run.prepared.prices,
+        budget=request.settings.budget,
+        item_budget=request.settings.item_budget,
+        carried=sum(usd for item, usd in spent.items() if item in labels),
+        items={labels[item]: usd for item, usd in records.spent_on_items(name).items() if item in labels},
+        outputs=records.usual_outputs(name),
+    )
+
+
+def _console(run: OpenRun) -> Console:
+    config = run.request.project.config
+    return run.dialog.open_console(
+        how=output_mode(config),
+        json=config.settings.json,
+        environment=config.environment,
+        interrupt=run.session.signals.fileno(),
+    )
+
+
+def output_mode(config: Config) -> str:
+    """How output is shown: on GitHub Actions item by item, unless the user says otherwise."""
+    if config.settings.quiet:
+        return "quiet"
+    chosen = config.sources["output"].origin is not Origin.DEFAULT
+    actions = config.environment.get("GITHUB_ACTIONS") == "true"
+    return "grouped" if actions and not chosen else config.settings.output
+
+
+def _keys(run: OpenRun) -> KeyService:
+    home, prepared = run.home, run.prepared
+    return KeyService(
+        prepared.ring,
+        HealthFile(home.mock_key_health if run.request.mock else home.key_health),
+        call_timeout=prepared.config.call_timeout,
+        refuse_every=prepared.refuse_every,
+    )
+
+
+def _book(run: OpenRun, console: Console) -> RunBook:
+    return RunBook(
+        run.home,
+        run.request.flow.name,
+        run.prepared.config.parallel,
+        records=run.records,
+        folder=run.folder,
+        console=console,
+        filing=run.request.filing,
+        verbose=run.request.settings.verbose,
+        mock="mock" in run.prepared.providers,
+    )
+
+
+def _trace(run: OpenRun, book: RunBook, *, items: int) -> RunTrace:
+    return RunTrace(
+        run_id=run.folder.run_id,
+        workflow=run.request.flow.name,
+        parallel=run.prepared.config.parallel,
+        items=items,
+        write=book.span if run.request.settings.trace else None,
+        environment=run.request.project.config.environment,
+        complain=book.say,
+    )
+
+
+def _announce(run: OpenRun, book: RunBook) -> None:
+    """Say where items come from, and what a person may not expect."""
+    request, records = run.request, run.records
+    book.say(book.source)
+    for place in unencrypted(request.project.config.base_urls, run.prepared.providers):
+        book.say(f"{place}: the key travels unencrypted; use https://")
+    if not request.mock:
+        if moved := source_change(request, records.source(request.flow.name)):
+            book.say(moved)
+        book.guard(records.note_source, request.flow.name, request.source.place)
+
+
+def unencrypted(base_urls: Mapping[str, str], providers: Iterable[str]) -> list[str]:
+    """The servers of this run that get keys and texts in clear text, each once."""
+    places = (in_clear_text(base_urls[provider]) for provider in providers if provider in base_urls)
+    return list(dict.fromkeys(place for place in places if place is not None))

@@ -1,0 +1,109 @@
+"""What is known of each key: its limits, and whether it can be used. Never the key itself."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentos.app.project import Project
+from agentos.config import KeyReference
+from agentos.coordinator.keys import login_keys, read_key, usual_keys
+from agentos.credentials.headers import MAX_LIMIT, number
+from agentos.errors import ConfigError, UsageError
+from agentos.store.keyhealth import HealthFile
+
+MAX_WALL = 1e11  # seconds since 1970; beyond any rest
+_LIMITS = ("rpm", "tpm", "rpd", "burst", "max_in_flight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyInfo:
+    """One key, as configuration and health file have it."""
+
+    id: str
+    provider: str
+    group: str
+    state: str  # available, missing, unusable, disabled, or the kind of its rest
+    reason: str | None
+    seconds_left: float  # of its rest
+    limits: Mapping[str, float]
+    source: str  # the variable or file it is read from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest:
+    """Why a key is not used for a while, and how long yet."""
+
+    state: str
+    seconds: float  # 0: it is over, or there is none
+
+
+def list_keys(project: Project) -> tuple[KeyInfo, ...]:
+    """Every key that a run of this project could use."""
+    config, now = project.config, time.time()
+    health = HealthFile(project.home.key_health).read().get("keys", {})
+    references = (*(config.keys or usual_keys(config.environment)), *login_keys(config, known=health))
+    return tuple(_info(one, _table(health.get(one.id)), config.environment, now) for one in references)
+
+
+def enable_key(project: Project, key_id: str) -> bool:
+    """Clear the rest or rejection of a key; tell whether there was any."""
+    known = {one.id for one in list_keys(project)}
+    if key_id not in known:
+        raise UsageError(f"No key {key_id!r}. There are: {', '.join(sorted(known)) or 'none'}.")
+    home = project.home
+    return home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
+
+
+def rest_of(entry: Mapping[str, Any], now: float) -> Rest:
+    """The rest of a key from its entry in the health file, whatever else may stand there."""
+    resting = _table(entry.get("resting"))
+    until = number(resting.get("until"), low=0.0, high=MAX_WALL) or 0.0
+    return Rest(state=str(resting.get("state", "resting"))[:40], seconds=max(0.0, until - now))
+
+
+def _info(
+    reference: KeyReference, entry: Mapping[str, Any], environment: Mapping[str, str], now: float
+) -> KeyInfo:
+    rest = rest_of(entry, now)
+    state, reason = "available", None
+    if reference.env is not None and not environment.get(reference.env, "").strip():
+        state, reason = "missing", f"the variable {reference.env} is not set"
+    elif (problem := _problem(reference, environment)) is not None:
+        state, reason = "unusable", problem
+    elif entry.get("disabled"):
+        state, reason = "disabled", str(entry["disabled"])[:200]
+    elif rest.seconds:
+        state = rest.state
+    configured = {name: getattr(reference, name) for name in _LIMITS}
+    learnt = {
+        f"{model} {name}": value
+        for model, told in _table(entry.get("models")).items()
+        for name, raw in _table(_table(told).get("limits")).items()
+        if (value := number(raw, low=1.0, high=MAX_LIMIT)) is not None
+    }
+    return KeyInfo(
+        id=reference.id,
+        provider=reference.provider,
+        group=reference.quota_group or reference.id,
+        state=state,
+        reason=reason,
+        seconds_left=round(rest.seconds, 1),
+        limits={name: value for name, value in configured.items() if value is not None} | learnt,
+        source=reference.env or reference.file or "its own login",
+    )
+
+
+def _problem(reference: KeyReference, environment: Mapping[str, str]) -> str | None:
+    """Why a key cannot be used, if it cannot."""
+    if reference.env is None and reference.file is None:
+        return None
+    try:
+        read_key(reference, environment)
+    except ConfigError as exc:
+        return str(exc)
+    return None
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,75 @@
+"""Decides which items of a request run, and claims them so that no other run takes them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentos.app.request import Request
+from agentos.coordinator.plan import Choice, Entry, Step, make_plan
+from agentos.coordinator.survey import survey
+from agentos.errors import UsageError
+from agentos.store.records import Claim, Records
+from agentos.store.runfolder import is_live
+
+if TYPE_CHECKING:
+    from agentos.app.openrun import OpenRun
+
+
+def plan_items(request: Request, records: Records) -> tuple[Entry, ...]:
+    """Decide for each item from its document, its records and the flags. Writes nothing."""
+    settings = request.settings
+    known = survey(
+        request.flow,
+        request.items,
+        records,
+        worktree=request.project.worktree,
+        folders=settings.folders,
+        filing=request.filing is not None,
+    )
+    choice = Choice(
+        fresh=settings.fresh,
+        mock=request.mock,
+        only_failed=settings.retry_failed and not settings.all and not request.ids,
+        filing=request.files,
+        no_file=request.no_file,
+        named=bool(request.ids),
+        limit=settings.limit,
+    )
+    return make_plan(request.items, known, choice)
+
+
+def claim_items(run: "OpenRun") -> tuple[Entry, ...]:
+    """Claim the items for this run and plan it; items that another living run holds are skipped.
+
+    Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
+    """
+    request, records, folder = run.request, run.records, run.folder
+    runs = request.project.home.runs
+    for item in request.items:
+        records.rehash(item)
+    wanted = [entry.item for entry in plan_items(request, records) if entry.acts]
+    held = records.claim(wanted, folder.run_id, lambda other: is_live(runs / other))
+    if held and (request.ids or len(held) == len(wanted)):
+        folder.discard()
+        who = "; ".join(f"{item} is {_holder(claim)}" for item, claim in held.items())
+        raise UsageError(f"Another run is at work: {who}. Wait for it, or stop it with Ctrl+C there.")
+    claimed = {item.id for item in wanted} - held.keys()
+    return keep_claimed(plan_items(request, records), claimed=claimed, held=held)
+
+
+def keep_claimed(
+    entries: Iterable[Entry], *, claimed: Iterable[str], held: Mapping[str, Claim]
+) -> tuple[Entry, ...]:
+    """Skip what another run holds, and leave out what only came to be pending after the claim."""
+    mine = frozenset(claimed)
+    kept = []
+    for entry in entries:
+        if (claim := held.get(entry.item.id)) is not None:
+            kept.append(replace(entry, step=Step.SKIP, reason=_holder(claim)))
+        elif not entry.acts or entry.item.id in mine:
+            kept.append(entry)
+    return tuple(kept)
+
+
+def _holder(claim: Claim) -> str:
+    return f"held by run {claim.run_id} (process {claim.pid}, since {claim.since})"

@@ -1,0 +1,133 @@
+"""What a run needs before its first write: models, prices, keys and templates, all checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentos.app.dialog import Dialog
+from agentos.app.request import Request
+from agentos.coordinator.job import ParallelRunConfig
+from agentos.coordinator.keys import KeyRing, key_ring
+from agentos.errors import ConfigError, NoUsableKey
+from agentos.llm.providers import check_provider
+from agentos.money import PriceTable
+
+if TYPE_CHECKING:
+    from agentos.config import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """All that a run is told, and the keys it may use."""
+
+    config: ParallelRunConfig
+    providers: tuple[str, ...]
+    ring: KeyRing
+    prices: PriceTable
+    refuse_every: int | None  # every how-manieth call the mock refuses
+
+
+def prepare(request: Request, dialog: Dialog) -> Prepared:
+    """Refuse what would fail later: a model that is not there, a budget without a price, a missing key."""
+    project, settings = request.project, request.settings
+    models = checked_models(request.models, project.config)
+    prices = PriceTable(own=project.config.prices)
+    if settings.budget is not None or settings.item_budget is not None:
+        check_prices(models, prices)
+    providers = tuple(sorted({model.partition(":")[0] for model in models.values()}))
+    config = _run_config(request, models, request.flow.prepare(project.worktree, settings))
+    ring = key_ring(project.config, providers)
+    check_keys(models, ring)
+    for sentence in ring.unusable:
+        dialog.warn(f"{sentence} It is left out.")
+    _check_context(request)
+    return Prepared(
+        config=config,
+        providers=providers,
+        ring=ring,
+        prices=prices,
+        refuse_every=refuse_every(project.config.environment),
+    )
+
+
+def checked_models(models: Mapping[str, str | None], config: "Config") -> dict[str, str]:
+    """The model of each role; every role needs one whose provider is there."""
+    checked: dict[str, str] = {}
+    for role, model in models.items():
+        if model is None:
+            raise ConfigError(
+                f'No {role} is set. Put {role} = "provider:model" into your configuration file, '
+                f"use --{role}, or use --mock to work offline."
+            )
+        check_provider(model, config.worktree, config.environment)
+        checked[role] = model
+    return checked
+
+
+def check_prices(models: Mapping[str, str], prices: PriceTable) -> None:
+    """A budget can only be kept where every model has a price."""
+    for model in models.values():
+        if not prices.knows(model):
+            raise ConfigError(
+                f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
+                f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
+            )
+
+
+def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
+    """Every role needs a key before the first call is paid for."""
+    for role, model in models.items():
+        provider = model.partition(":")[0]
+        if all(spec.provider != provider for spec in ring.specs):
+            raise NoUsableKey(
+                f"There is no key for {provider}, which the {role} {model} needs. Set "
+                f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
+                "'agentos doctor' shows what is there."
+            )
+
+
+def _check_context(request: Request) -> None:
+    """No key goes to a model in a file; keys are known by now."""
+    if request.context:
+        from agentos.workflows.context import refuse_known  # noqa: PLC0415 - many patterns
+
+        refuse_known(request.context)
+
+
+def refuse_every(environment: Mapping[str, str]) -> int | None:
+    """Every how-manieth call the mock refuses, where a test asks for it."""
+    text = environment.get("AGENTOS_SIMULATE_429")
+    if not text:
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise ConfigError(f"AGENTOS_SIMULATE_429 is {text!r}: a whole number from 1 is needed.")
+    return int(text)
+
+
+def _run_config(request: Request, models: Mapping[str, str], templates: dict[str, str]) -> ParallelRunConfig:
+    settings, config = request.settings, request.project.config
+    return ParallelRunConfig(
+        base_dir=request.project.home.path,
+        worktree=request.project.worktree,
+        workflow=request.flow.name,
+        drafter=models["drafter"],
+        reviewer=models["reviewer"],
+        parallel=settings.parallel,
+        timeout=settings.timeout,
+        run_timeout=settings.run_timeout,
+        max_retries=settings.max_retries,
+        max_iterations=settings.max_iterations,
+        max_wait=0.0 if settings.no_wait else settings.max_wait,
+        fail_fast=settings.fail_fast,
+        retry_failed=settings.retry_failed,
+        templates=templates,
+        context=dict(request.context),
+        folders=settings.folders,
+        base_urls=dict(config.base_urls),
+        mock_shell=config.environment.get("AGENTOS_MOCK_SHELL") == "1",
+        environment=_langsmith(config.environment) if settings.langsmith else {},
+    )
+
+
+def _langsmith(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environment.items() if name.startswith(("LANGSMITH_", "LANGCHAIN_"))}

@@ -1,0 +1,68 @@
+"""What a run would do and cost. No call, no write, no LangGraph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agentos.app.plan import plan_items
+from agentos.app.request import Request, source_change
+from agentos.coordinator.estimate import Estimate, estimate
+from agentos.coordinator.plan import Entry, Step
+from agentos.money import PriceTable
+from agentos.store.records import Records, Taken
+from agentos.store.runfolder import live_runs
+
+CALLS_AT_LEAST = 2  # a draft and a review
+LETTERS_A_TOKEN = 4  # roughly, as before a call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """A plan that is only shown."""
+
+    request: Request
+    entries: tuple[Entry, ...]
+    calls_low: int
+    calls_high: int
+    cost: Estimate
+    moved: str | None  # what to say where items came from elsewhere before
+    live: tuple[str, ...]  # runs at work now
+
+
+def preview(request: Request) -> Preview:
+    """Plan the request on the records as they are."""
+    name, settings, home = request.flow.name, request.settings, request.project.home
+    with Records(home.records, write=False, mock=request.mock) as records:
+        entries = plan_items(request, records)
+        history = records.tokens_of_items(name, **request.models)
+        moved = None if request.mock else source_change(request, records.source(name))
+    running = [entry for entry in entries if entry.runs]
+    return Preview(
+        request=request,
+        entries=entries,
+        calls_low=sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME),
+        calls_high=len(running) * settings.max_iterations * 2,
+        cost=estimate_cost(request, running, history),
+        moved=moved,
+        live=tuple(run.name for run in live_runs(home)),
+    )
+
+
+def estimate_cost(
+    request: Request, running: Sequence[Entry], history: Sequence[Mapping[str, Taken]]
+) -> Estimate:
+    """What the entries that run will cost, from what items took before."""
+    prices = PriceTable(own=request.project.config.prices)
+
+    def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
+        provider, _, model = (request.models.get(role) or "").partition(":")
+        return prices.cost(provider, model, tokens_in, tokens_out)
+
+    resumed = sum(entry.step is Step.RESUME for entry in running)
+    return estimate(
+        fresh=len(running) - resumed,
+        resumed=resumed,
+        history=history,
+        rounds=request.settings.max_iterations,
+        cost=cost,
+        context=sum(len(name) + len(text) for name, text in request.context.items()) // LETTERS_A_TOKEN,
+    )

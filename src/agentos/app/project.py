@@ -1,0 +1,80 @@
+"""What most commands need first: the project, its settings, its home."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentos.config import Config, check_folders, load_config
+from agentos.process import leave_no_core
+from agentos.project import check_owner, find_worktree
+from agentos.secret import know
+from agentos.store.home import Home, check_home, locate_home
+from agentos.store.known import register_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """Where a command is called, and with which global flags."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    home: Path | None = None  # --home
+    config_file: Path | None = None  # --config
+
+    @property
+    def program(self) -> str:
+        """The start of every command that we suggest: it must find the same home and settings as this one."""
+        words = ["agentos"]
+        for flag, given in (("--home", self.home), ("--config", self.config_file)):
+            if given is not None:
+                words += [flag, str(given)]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A project opened for one command."""
+
+    worktree: Path
+    config: Config
+    home: Home
+
+
+def open_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Callable[[str], None]) -> Project:
+    """Find the project and read its settings; refuses one that is not this user's."""
+    project = load_project(invocation, flags, warn=warn)
+    check_home(project.home, project.worktree, project.config.environment)
+    return project
+
+
+def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Callable[[str], None]) -> Project:
+    """Find the project and read its settings. Its home is not checked and may be anybody's."""
+    worktree = find_worktree(invocation.folder)
+    config = load_config(
+        flags=flags, worktree=worktree, user_file=invocation.config_file, environment=invocation.environment
+    )
+    leave_no_core()
+    know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
+    for warning in config.warnings:
+        warn(warning)
+    home = find_home(invocation, worktree)
+    check_owner(worktree, home.path, safe=config.settings.safe_directories, environment=config.environment)
+    check_folders(config, worktree, home.path)
+    return Project(worktree=worktree, config=config, home=home)
+
+
+def open_home(invocation: Invocation) -> Home:
+    """Find and check the home without reading any settings, which may be what is broken."""
+    worktree = find_worktree(invocation.folder)
+    home = find_home(invocation, worktree)
+    check_owner(worktree, home.path, safe=(), environment=invocation.environment)
+    check_home(home, worktree, invocation.environment)
+    return home
+
+
+def find_home(invocation: Invocation, worktree: Path) -> Home:
+    """Where the home is, or would be; not whether it can be used."""
+    given = invocation.home or invocation.environment.get("AGENTOS_HOME") or None
+    return locate_home(worktree, None if given is None else Path(given), register_of(invocation.environment))

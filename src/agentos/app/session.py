@@ -1,0 +1,68 @@
+"""What lives as long as a workflow command: the process that workers are forked from, and stop signals.
+
+The process takes most of a second to import what workers need. It starts as soon as the command is parsed,
+and imports while the coordinator reads the project, its settings and its items.
+"""
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from agentos.app.command import Command
+
+if TYPE_CHECKING:
+    from agentos.engine.server import WorkerServer
+    from agentos.signals import StopSignals
+
+SHIPPED = {"lld": "agentos.workflows.lld", "issue": "agentos.workflows.issue"}
+
+
+class Session:
+    """Opened before the request is read, closed after the result is shown; leaves no process behind."""
+
+    server: "WorkerServer"
+    signals: "StopSignals"
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._held = stack.enter_context(ExitStack())  # closed last: no signal cuts the tidying short
+            if not self._command.says("dry_run"):
+                from agentos.process import hide_memory  # noqa: PLC0415
+
+                hide_memory()
+                self.server = stack.enter_context(_server(self._command))
+                self.server.warm_up()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._stack.close()
+
+    def hold_signals(self) -> None:
+        """Let stop signals no longer raise: from here on the run sees them and ends in order."""
+        from agentos.signals import StopSignals  # noqa: PLC0415
+
+        self.signals = self._held.enter_context(StopSignals())
+
+
+def _server(command: Command) -> "WorkerServer":
+    from agentos.engine.server import WorkerServer, start_method  # noqa: PLC0415 - multiprocessing
+
+    environment = command.invocation.environment
+    method = start_method(environment.get("AGENTOS_START_METHOD"))
+    return WorkerServer(method, environment, preload=preloaded(command))
+
+
+def preloaded(command: Command) -> list[str]:
+    """The modules that workers of this command will need, as far as the command alone tells."""
+    from agentos.llm.providers import MODULES  # noqa: PLC0415
+
+    modules = [MODULES["mock"]] if command.says("mock") else list(dict.fromkeys(MODULES.values()))
+    if (shipped := SHIPPED.get(command.workflow)) is not None:
+        return [*modules, shipped]
+    from agentos.workflows.registry import registered  # noqa: PLC0415 - searches the installed packages
+
+    entry = registered().get(command.workflow)
+    return modules if entry is None else [*modules, entry.module]

@@ -1,0 +1,170 @@
+"""The commands to type next after a run, as values: exactly those that get it further."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+from agentos.config import Config, Origin
+from agentos.errors import Exit
+from agentos.model import Status
+from agentos.naming import command_of
+from agentos.report.summary import ItemRow, Summary
+from agentos.settings import NAMES, about, flag_of
+
+_SHOWN_DISCUSSIONS = 3
+_MOST_NAMED = 20  # items in one suggested command
+# Flags that chose items or a way of showing: they are chosen anew with each command.
+_NOT_REPEATED = frozenset(
+    {"all", "limit", "retry_failed", "fresh", "mock", "dry_run", "yes", "json", "verbose", "quiet"}
+)
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A command, and what it does."""
+
+    command: str
+    why: str
+
+
+def next_commands(
+    summary: Summary, config: Config, *, ids: tuple[str, ...] = (), start: str = "agentos"
+) -> tuple[Suggestion, ...]:
+    """The exact commands that get the run further, with what each does.
+
+    `ids` are the items that were named, `start` the program with its flags for home and settings.
+    """
+    by_status: dict[Status, list[ItemRow]] = {}
+    for row in summary.items:
+        by_status.setdefault(row.status, []).append(row)
+    flags = _flags(summary, config)
+    named = shlex.join(ids)
+    limit = config.settings.limit
+    everything = "--all" if limit is None or not _typed(config, "limit") else f"--all --limit {limit}"
+
+    def command(choice: str) -> str:
+        return " ".join([start, command_of(summary.workflow), choice, *flags])
+
+    commands = _about_keys(summary, start) + _about_discussions(by_status.get(Status.DISCUSS, []), start)
+    stopped = [
+        row for row in summary.items if row.status in {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}
+    ]
+    for choice in _to_go_on(stopped, config, named or everything, was_named=bool(ids)):
+        commands.append(Suggestion(command(choice), "go on where it stopped"))
+    # A file that could not be used was never begun: trying again does not help, and it has no log.
+    broken = [
+        row
+        for status in (Status.FAILED, Status.TIMED_OUT)
+        for row in by_status.get(status, [])
+        if row.attempts
+    ]
+    if broken or Status.NEEDS_REVISION in by_status:
+        again = f"{named} --retry-failed" if named else "--retry-failed"
+        commands.append(Suggestion(command(again), "try again what did not get through"))
+    if any(row.filing in {"wanted", "unknown"} for row in summary.items):
+        commands.append(Suggestion(command(f"{named or everything} --yes"), "file what is approved"))
+    if broken:
+        commands.append(Suggestion(f"{start} logs {shlex.quote(broken[0].label)}", "see what happened"))
+    if any(row.seconds for row in summary.items):
+        commands.append(Suggestion(f"{start} report {summary.run_id} --open", "see the run as a picture"))
+    return tuple(commands)
+
+
+def _about_keys(summary: Summary, start: str) -> list[Suggestion]:
+    if summary.exit_code != Exit.NO_KEY:
+        return []
+    disabled = [key for key in summary.keys if key.state == "disabled" and key.provider != "mock"]
+    return [
+        Suggestion(f"{start} doctor --live", "see why keys are refused"),
+        *(
+            Suggestion(f"{start} keys enable {shlex.quote(key.id)}", "once the key is good again")
+            for key in disabled
+        ),
+    ]
+
+
+def _about_discussions(asked: Sequence[ItemRow], start: str) -> list[Suggestion]:
+    commands = [
+        Suggestion(f"{start} decide {shlex.quote(row.label)} --approve", 'or --revise, or --note "..."')
+        for row in asked[:_SHOWN_DISCUSSIONS]
+    ]
+    if (more := len(asked) - _SHOWN_DISCUSSIONS) > 0:
+        commands.append(
+            Suggestion(f"{start} view", f"and {more} more; agentos view answers them in one place")
+        )
+    return commands
+
+
+def _to_go_on(stopped: Sequence[ItemRow], config: Config, meant: str, *, was_named: bool) -> list[str]:
+    """Which items the next command takes to go on; nothing if none was stopped.
+
+    What --retry-failed and --fresh chose cannot be chosen again by the same flag: an item that was begun
+    is neither failed nor to be started anew. So the items are named.
+    """
+    if not stopped:
+        return []
+    settings = config.settings
+    if settings.fresh:
+        begun = [row.id for row in stopped if row.attempts]
+        untouched = [row.id for row in stopped if not row.attempts]
+        choices = [shlex.join(begun)] if begun else []
+        choices += [f"{shlex.join(untouched)} --fresh"] if untouched else []
+        return choices if len(stopped) <= _MOST_NAMED else [meant]
+    if settings.retry_failed:
+        few = not was_named and not settings.all and len(stopped) <= _MOST_NAMED
+        return [f"{shlex.join(row.id for row in stopped) if few else meant} --retry-failed"]
+    return [meant]
+
+
+def _typed(config: Config, name: str) -> bool:
+    return config.sources[name].origin is Origin.FLAG
+
+
+def _flags(summary: Summary, config: Config) -> list[str]:
+    """The flags without which the next command would not be the same; a budget that is reached is raised."""
+    settings = config.settings
+    flags = ["--mock"] if settings.mock else []
+    raised = _raised(summary, config)
+    for name in NAMES:
+        if name in raised:
+            flags += [flag_of(name), _number(raised[name])]
+        elif _typed(config, name) and name not in _NOT_REPEATED:
+            flags += _as_typed(name, getattr(settings, name))
+    return flags
+
+
+def _as_typed(name: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [flag_of(name) if value else about(name).negative or ""]
+    if isinstance(value, tuple):
+        return [word for one in value for word in (flag_of(name), shlex.quote(str(one)))]
+    return [flag_of(name), _number(value) if isinstance(value, float) else shlex.quote(str(value))]
+
+
+def _raised(summary: Summary, config: Config) -> dict[str, float]:
+    """The budgets that are too small, each with an amount that lets the run go on for a while."""
+    settings = config.settings
+    raised: dict[str, float] = {}
+    for name, amount, needed in (
+        ("budget", settings.budget, summary.needed_budget),
+        ("item_budget", settings.item_budget, summary.needed_item_budget),
+    ):
+        if amount is not None and needed is not None and needed > amount:
+            raised[name] = _rounded_up(max(2 * amount, needed))
+    if not raised and summary.exit_code == Exit.BUDGET:
+        name = "budget" if summary.stopped == "budget" else "item_budget"
+        amount = settings.budget if name == "budget" else settings.item_budget
+        raised |= {} if amount is None else {name: _rounded_up(2 * amount)}
+    return raised
+
+
+def _rounded_up(amount: float) -> float:
+    """Two digits are enough for a budget; never less than what is needed."""
+    unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted() - 1)
+    return float((Decimal(repr(amount)) / unit).to_integral_value(ROUND_CEILING) * unit)
+
+
+def _number(value: float) -> str:
+    # Never with an exponent, which is no duration.
+    return f"{Decimal(repr(value)).normalize():f}"

@@ -1,0 +1,70 @@
+"""Sums a run up: overlaps between its documents, what a larger budget needs, the summary and the report."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from agentos.app.execution import Ran
+from agentos.app.filing import FilingResult
+from agentos.app.openrun import OpenRun
+from agentos.app.project import Project
+from agentos.coordinator.plan import Entry
+from agentos.model import Status
+from agentos.report.overlaps import Overlap, overlaps
+from agentos.report.summary import ItemRow, Summary
+from agentos.store.documents import MAX_DOCUMENT_BYTES
+from agentos.store.runfolder import has_summary
+from agentos.store.tree import worktree_tree
+
+
+def summarise(run: OpenRun, plan: Sequence[Entry], ran: Ran, filed: FilingResult) -> Summary:
+    """Write the summary and the report of the run, and close its trace."""
+    project = run.request.project
+    summary = ran.book.close(
+        plan,
+        ran.keys.snapshot(time.monotonic()),
+        filed.stopped,
+        unfiled=filed.unfinished,
+        overlaps=find_overlaps(project, plan, ran.book.rows),
+        needed_budget=ran.spending.needed,
+        needed_item_budget=ran.spending.needed_for_an_item,
+    )
+    ran.trace.close(exit_code=summary.exit_code, totals=summary.totals)
+    _write_report(run, ran)
+    return summary
+
+
+def find_overlaps(
+    project: Project, plan: Iterable[Entry], rows: Mapping[str, ItemRow]
+) -> tuple[Overlap, ...]:
+    """Designs that change the same files, where one is new: of this run, or of one that was cut off."""
+    documents: dict[str, str] = {}
+    tree = worktree_tree(project.worktree)
+    new: set[str] = set()
+    for entry in plan:
+        row = rows[entry.item.label]
+        if row.status not in {Status.APPROVED, Status.SKIPPED} or not row.output or "://" in row.output:
+            continue
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            documents[row.label] = tree.text(Path(row.output), MAX_DOCUMENT_BYTES)
+        untold = entry.outcome is not None and not has_summary(project.home.runs / entry.outcome.run_id)
+        if row.status is Status.APPROVED or untold:
+            new.add(row.label)
+    return tuple(one for one in overlaps(documents) if new.intersection(one.items))
+
+
+def _write_report(run: OpenRun, ran: Ran) -> None:
+    """Write the page of the run; a run that went well stays so, whatever happens here."""
+    from agentos.report.data import history_of, run_data  # noqa: PLC0415 - not before the first call
+    from agentos.report.page import write_report  # noqa: PLC0415
+
+    path, project = run.folder.path, run.request.project
+    lineage_folder = project.config.settings.lineage_folder
+    try:
+        data = run_data(
+            path, worktree=project.worktree, lineage_folder=lineage_folder, history=history_of(path)
+        )
+        write_report(path, data)
+    except Exception as exc:  # noqa: BLE001
+        ran.console.complain(f"the report could not be written: {exc}; 'agentos report' tries again")

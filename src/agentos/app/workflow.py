@@ -1,0 +1,54 @@
+"""The sequence of a workflow command: request -> plan -> run -> file -> summarise."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentos.app.command import Command
+from agentos.app.dialog import Dialog
+from agentos.app.request import Request, make_request
+from agentos.app.session import Session
+
+if TYPE_CHECKING:
+    from agentos.app.preview import Preview
+    from agentos.app.suggestions import Suggestion
+    from agentos.report.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run that is over."""
+
+    request: Request
+    summary: "Summary"
+    suggestions: "tuple[Suggestion, ...]"
+
+
+def carry_out(command: Command, session: Session, dialog: Dialog) -> "Preview | Finished":
+    """Do what the command asks for; for a dry run, only look."""
+    request = make_request(command, dialog)
+    if request.settings.dry_run:
+        from agentos.app.preview import preview  # noqa: PLC0415
+
+        return preview(request)
+    from agentos.app.execution import run_items  # noqa: PLC0415 - a dry run needs none of these
+    from agentos.app.filing import file_approved  # noqa: PLC0415
+    from agentos.app.openrun import open_run  # noqa: PLC0415
+    from agentos.app.plan import claim_items  # noqa: PLC0415
+    from agentos.app.preparation import prepare  # noqa: PLC0415
+    from agentos.app.suggestions import next_commands  # noqa: PLC0415
+    from agentos.app.summary import summarise  # noqa: PLC0415
+
+    prepared = prepare(request, dialog)
+    session.hold_signals()
+    with open_run(request, prepared, session, dialog) as run:
+        plan = claim_items(run)
+        ran = run_items(run, plan)
+        filed = file_approved(run, plan, ran)
+        summary = summarise(run, plan, ran, filed)
+    return Finished(
+        request=request,
+        summary=summary,
+        suggestions=next_commands(
+            summary, request.project.config, ids=command.ids, start=command.invocation.program
+        ),
+    )

@@ -1,0 +1,10 @@
+"""When two findings of reviews are the same: no progress for the workflow, still open in the report. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Equal for findings of the same tier and category with the same words; also of a record with gaps."""
+    words = " ".join(f"{finding.get('title') or ''} {finding.get('text') or ''}".casefold().split())
+    return (finding.get("tier"), finding.get("category"), words)
