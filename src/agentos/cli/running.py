@@ -162,6 +162,7 @@ def _supervised_run(
         keys = KeyService(
             ring,
             HealthFile(home.mock_key_health if order.mock else home.key_health),
+            run_id=folder.run_id,
             call_timeout=config.call_timeout,
             refuse_every=refuse_every,
         )

@@ -409,7 +409,7 @@ class ParallelCoordinator:
             served=message.served,
             cost_usd=usd,
         )
-        self._take(self._keys.settle(running.label, message, now))
+        self._take(self._keys.settle(running.label, tally.attempts, message, now))
         self._ask_again(now)
 
     def _audit(self, running: Running, record: dict[str, Any], *, again: bool) -> None:
@@ -435,7 +435,7 @@ class ParallelCoordinator:
         purse = self._accounts.purse
         match self._accounts.ask(running.label, wanted):
             case Answer.YES:
-                self._take(self._keys.request(running.label, wanted, now))
+                self._take(self._keys.request(running.label, running.tally.attempts, wanted, now))
             case Answer.LATER:
                 running.detail = "waits: calls under way may use up the budget"
                 self._held.append((running, wanted))
@@ -532,7 +532,7 @@ class ParallelCoordinator:
             running.tally.busy += now - running.node_since
             running.node_since = None
         self._stop_waiting(running, now)
-        self._take(self._keys.pool.drop(running.label, now))
+        self._take(self._keys.drop(running.label, running.tally.attempts, now))
         self._accounts.drop(running.entry, running.tally)
         self._held = [one for one in self._held if one[0] is not running]
         ended = running.ended

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentos.config import Config, KeyReference
 from agentos.credentials.events import Event, Granted, KeyDisabled, LimitLearnt, QuotaExhausted, RateLimited
-from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
+from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.errors import ConfigError
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.llm.provider import ErrorClass
@@ -133,8 +133,9 @@ class KeyService:
     """Answers workers' requests for leases; the pool decides, this hands over the secret."""
 
     def __init__(
-        self, ring: KeyRing, health: HealthFile, *, call_timeout: float, refuse_every: int | None
+        self, ring: KeyRing, health: HealthFile, *, run_id: str, call_timeout: float, refuse_every: int | None
     ) -> None:
+        self._run_id = run_id
         self._ring = ring
         self._health = health
         self._unsaved_since: float | None = None
@@ -167,9 +168,9 @@ class KeyService:
         self._unsaved_since = None
         self._health.merge(self.pool.export(now, time.time()))
 
-    def request(self, item: str, wanted: LeaseWanted, now: float) -> list[Event]:
+    def request(self, item: str, attempt: int, wanted: LeaseWanted, now: float) -> list[Event]:
         return self.pool.request(
-            item=item,
+            asker=Asker(self._run_id, item, attempt),
             number=wanted.number,
             provider=wanted.provider,
             model=wanted.model,
@@ -177,7 +178,7 @@ class KeyService:
             now=now,
         )
 
-    def settle(self, item: str, settled: Settled, now: float) -> list[Event]:
+    def settle(self, item: str, attempt: int, settled: Settled, now: float) -> list[Event]:
         error = None
         if settled.error is not None:
             error = ErrorClass(settled.error) if settled.error in set(ErrorClass) else ErrorClass.TRANSIENT
@@ -189,7 +190,12 @@ class KeyService:
             quota_reset=settled.quota_reset,
             headers=settled.headers,
         )
-        return self.pool.settle(settled.lease, item=item, settlement=settlement, now=now)
+        asker = Asker(self._run_id, item, attempt)
+        return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)
+
+    def drop(self, item: str, attempt: int, now: float) -> list[Event]:
+        """Give back what an attempt holds whose worker is gone."""
+        return self.pool.drop(Asker(self._run_id, item, attempt), now)
 
     def answer(self, granted: Granted) -> Leased:
         """Make the message that carries the secret to its worker."""

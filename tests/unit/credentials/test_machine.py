@@ -24,7 +24,7 @@ from agentos.credentials.events import (
     Settled,
     SettleRefused,
 )
-from agentos.credentials.pool import CredentialCoordinator, KeySpec, Settlement
+from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
 from agentos.llm.provider import ErrorClass
 
 LEASE_SECONDS = 300.0
@@ -125,6 +125,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.number = 0
         self.last_lease = 0
         self.waiting: dict[str, int] = {}
+        self.attempts: dict[str, int] = {}
         self.live: dict[int, Granted] = {}
         self.expired: dict[int, Granted] = {}
         self.disabled: set[str] = set()
@@ -166,7 +167,12 @@ class PoolMachine(RuleBasedStateMachine):
             self.ask(item, "p", "m", 10, number=self.waiting[item])
         elif held:
             events = self.pool.request(
-                item=item, number=held[0].number, provider="p", model="m", tokens=10, now=self.now
+                asker=self.asker(item),
+                number=held[0].number,
+                provider="p",
+                model="m",
+                tokens=10,
+                now=self.now,
             )
             assert events == [held[0]]
 
@@ -176,14 +182,14 @@ class PoolMachine(RuleBasedStateMachine):
         if lease in self.live and self.live[lease].item == item:
             return
         before = self.pool.snapshot(self.now)
-        events = self.pool.settle(lease, item=item, settlement=settlement, now=self.now)
+        events = self.pool.settle(lease, asker=self.asker(item), settlement=settlement, now=self.now)
         assert [type(one) for one in events] == [SettleRefused]
         assert self.pool.snapshot(self.now) == before
 
     @rule(item=st.sampled_from(ITEMS))
     def drop(self, item: str) -> None:
         self.waiting.pop(item, None)
-        self.take(self.pool.drop(item, self.now))
+        self.end(item)
         held = [*self.live.values(), *self.expired.values()]
         assert all(one.item != item for one in held)
 
@@ -251,7 +257,7 @@ class PoolMachine(RuleBasedStateMachine):
         for key in self.keys:
             self.take(self.pool.enable(key, self.now))
         for item in sorted({one.item for one in self.expired.values()}):
-            self.take(self.pool.drop(item, self.now))
+            self.end(item)
             self.waiting.pop(item, None)
         for _ in range(400):
             for lease in sorted(self.live):
@@ -275,13 +281,26 @@ class PoolMachine(RuleBasedStateMachine):
             number = self.waiting[item] = self.number
         self.take(
             self.pool.request(
-                item=item, number=number, provider=provider, model=model, tokens=tokens, now=self.now
+                asker=self.asker(item),
+                number=number,
+                provider=provider,
+                model=model,
+                tokens=tokens,
+                now=self.now,
             )
         )
 
+    def asker(self, item: str) -> Asker:
+        return Asker("run", item, self.attempts.get(item, 1))
+
+    def end(self, item: str) -> None:
+        gone = self.asker(item)
+        self.attempts[item] = gone.attempt + 1
+        self.take(self.pool.drop(gone, self.now))
+
     def settled(self, lease: int, settlement: Settlement) -> None:
         given = self.live[lease]
-        events = self.pool.settle(lease, item=given.item, settlement=settlement, now=self.now)
+        events = self.pool.settle(lease, asker=given.asker, settlement=settlement, now=self.now)
         assert isinstance(events[0], Settled)
         used = settlement.tokens_in + settlement.tokens_out
         if used or settlement.error in UNREAD:
