@@ -108,7 +108,7 @@ class Budget:
         self.strikes = 0
         self.struck_at = float("-inf")
         self.eased_at = now
-        self._pace(now)
+        self.pace(now)
 
     def limit(self, which: Limit) -> float | None:
         """Return the limit that counts."""
@@ -180,7 +180,7 @@ class Budget:
             self.ease = min(1.0, self.ease + passed * (EASE_CREPT if close else EASE_REGAINED))
             self.burst_share = min(1.0, self.burst_share + passed * BURST_REGAINED)
             self.eased_at = now
-            self._pace(now)
+            self.pace(now)
 
     def refused(self, grant: int, now: float) -> bool:
         """Believe that nothing is left; says whether limits learnt since explain it, else goes slower."""
@@ -199,7 +199,7 @@ class Budget:
         if self.strikes > 1:
             self.burst_share = max(BURST_LEAST, self.burst_share / 2.0)
         self.eased_at = now
-        self._pace(now)
+        self.pace(now)
         return False
 
     def renew(self, now: float) -> None:
@@ -217,7 +217,7 @@ class Budget:
         if long and long.limit and long.remaining is not None and long.reset and long.remaining < long.limit:
             self.long_rate = (long.limit - long.remaining) / long.reset
         if new or long:
-            self._pace(now)
+            self.pace(now)
         for which, reading in readings.items():
             self._believe(which, reading, age, now)
         return new
@@ -237,10 +237,10 @@ class Budget:
             # counted already, so this sees only what others took.
             bucket.lower(reading.remaining + age * bucket.rate, now)
 
-    def _pace(self, now: float) -> None:
+    def pace(self, now: float) -> None:
         """Bring every bucket to the limits as they are known now."""
         for which, value in self.limits().items():
-            rate, capacity = self._shape(which, value)
+            rate, capacity = self.shape(which, value)
             bucket = self.buckets.get(which)
             if bucket is None:
                 self.buckets[which] = self._replayed(which, rate, capacity, now)
@@ -256,7 +256,7 @@ class Budget:
             bucket.take(sent.cost[_FIELD[which]], sent.at)
         return bucket
 
-    def _shape(self, which: Limit, value: float) -> tuple[float, float]:
+    def shape(self, which: Limit, value: float) -> tuple[float, float]:
         """Return rate and capacity that keep calls within the limit although they arrive unevenly."""
         if which is Limit.RPD:
             learnt = self.long_rate if which not in self._configured else None
