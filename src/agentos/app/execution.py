@@ -100,6 +100,7 @@ def _keys(run: OpenRun) -> KeyService:
     return KeyService(
         prepared.ring,
         HealthFile(home.mock_key_health if run.request.mock else home.key_health),
+        run_id=run.folder.run_id,
         call_timeout=prepared.config.call_timeout,
         refuse_every=prepared.refuse_every,
     )

@@ -124,7 +124,7 @@ class Calls:
             self._book.record_call(item.entry, call)
             if call.error is CallError.TRANSIENT:
                 self._retries[item.label, call.lease] = _retry(call, settled, now)
-        self._take(self._keys.settle(item.label, settled, now))
+        self._take(self._keys.settle(item.label, item.attempt, settled, now))
         self._ask_again(now)
 
     def replay(self, item: RunningItem, journal: record.Call) -> None:
@@ -143,7 +143,7 @@ class Calls:
         self._stop_waiting(item, now)
         self._held = [held for held in self._held if held.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
-        self._take(self._keys.pool.drop(item.label, now))
+        self._take(self._keys.drop(item.label, item.attempt, now))
         for call in self.spending.drop(item.label):
             self._book.record_call(item.entry, call)
         self._ask_again(now)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentos.config import Config, KeyReference
 from agentos.credentials.events import Event, Granted, KeyDisabled, LimitLearnt, QuotaExhausted, RateLimited
-from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
+from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.errors import ConfigError
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.llm.providers import COMMAND_PROVIDERS
@@ -134,8 +134,9 @@ class KeyService:
     """Answers workers' requests for leases; the pool decides, this hands over the secret."""
 
     def __init__(
-        self, ring: KeyRing, health: HealthFile, *, call_timeout: float, refuse_every: int | None
+        self, ring: KeyRing, health: HealthFile, *, run_id: str, call_timeout: float, refuse_every: int | None
     ) -> None:
+        self._run_id = run_id
         self._ring = ring
         self._health = health
         self._unsaved_since: float | None = None
@@ -170,7 +171,7 @@ class KeyService:
 
     def request(self, call: Call, now: float) -> list[Event]:
         return self.pool.request(
-            item=call.item,
+            asker=Asker(self._run_id, call.item, call.attempt),
             number=call.number,
             provider=call.provider,
             model=call.model,
@@ -178,7 +179,7 @@ class KeyService:
             now=now,
         )
 
-    def settle(self, item: str, settled: Settled, now: float) -> list[Event]:
+    def settle(self, item: str, attempt: int, settled: Settled, now: float) -> list[Event]:
         settlement = Settlement(
             tokens_in=settled.tokens_in,
             tokens_out=settled.tokens_out,
@@ -188,7 +189,12 @@ class KeyService:
             quota_reset=settled.quota_reset,
             headers=settled.headers,
         )
-        return self.pool.settle(settled.lease, item=item, settlement=settlement, now=now)
+        asker = Asker(self._run_id, item, attempt)
+        return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)
+
+    def drop(self, item: str, attempt: int, now: float) -> list[Event]:
+        """Give back what an attempt holds whose worker is gone."""
+        return self.pool.drop(Asker(self._run_id, item, attempt), now)
 
     def answer(self, granted: Granted) -> Leased:
         """Make the message that carries the secret to its worker."""

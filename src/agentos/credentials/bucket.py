@@ -1,27 +1,31 @@
 """A token bucket that is read at a given time. Pure, used in the coordinator."""
 
+from agentos.credentials.ticks import tick_span
+
 TOLERANCE = 1e-6  # share of the need; less than this is missing by rounding only
 
 
 class Bucket:
     """Holds at most `capacity`, gains `rate` a second, and may be in debt."""
 
-    __slots__ = ("_at", "_level", "capacity", "rate")
+    __slots__ = ("at", "capacity", "held", "rate")
 
     def __init__(self, *, rate: float, capacity: float, now: float) -> None:
         self.rate = rate
         self.capacity = capacity
-        self._level = capacity
-        self._at = now
+        self.held = capacity
+        self.at = now
 
     def level(self, now: float) -> float:
-        return min(self.capacity, self._level + max(0.0, now - self._at) * self.rate)
+        return min(self.capacity, self.held + max(0.0, now - self.at) * self.rate)
 
     def ready(self, need: float, now: float) -> float:
         """Return when there is room; a need above the capacity waits for a full bucket, and never starves."""
         need = min(need, self.capacity)
         missing = need - self.level(now)
-        return now if missing <= TOLERANCE * max(1.0, need) else now + missing / self.rate
+        if missing <= TOLERANCE * max(1.0, need):
+            return now
+        return now + tick_span(missing / self.rate)
 
     def take(self, amount: float, now: float) -> None:
         """Charge an amount; a negative one gives back, never above the capacity."""
@@ -43,5 +47,5 @@ class Bucket:
         self._set(level, now)
 
     def _set(self, level: float, now: float) -> None:
-        self._level = min(self.capacity, level)
-        self._at = max(self._at, now)
+        self.held = min(self.capacity, level)
+        self.at = max(self.at, now)

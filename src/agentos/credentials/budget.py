@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit, Reading
+from agentos.credentials.ticks import tick_span
 
 MARGIN = 0.005  # share of a limit left unused, for clocks that differ
 ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were let go
@@ -22,7 +23,8 @@ EASE_CREPT = 0.0002  # the same, close to the pace that was refused last
 BURST_REGAINED = 0.01
 BURST_LEAST = 0.05
 QUIET = 60.0  # seconds without a refusal, after which the next one counts as a first again
-HISTORY = 256  # calls remembered, to start a bucket where it would stand had its limit been known
+HISTORY = 16  # entries remembered, to start a bucket where it would stand had its limit been known
+ENTRY_SECONDS = 1.0  # calls within this time share an entry, which keeps the state small
 
 
 class Cost(NamedTuple):
@@ -57,6 +59,24 @@ class Plan:
         return {which: value for which, value in given.items() if value is not None}
 
 
+class Sent(NamedTuple):
+    """Calls that went out within a short time; they count as of the last one, which is never too early."""
+
+    began: float
+    at: float
+    cost: Cost  # of all of them
+
+    def plus(self, cost: Cost, now: float) -> "Sent":
+        requests, tokens, tokens_in, tokens_out, _ = self.cost
+        both = Cost(
+            requests + cost.requests,
+            tokens + cost.tokens,
+            tokens_in + cost.tokens_in,
+            tokens_out + cost.tokens_out,
+        )
+        return Sent(self.began, now, both)
+
+
 class Room(NamedTuple):
     """When a budget has room, and which limit it waits for."""
 
@@ -77,18 +97,18 @@ class Budget:
         self.grants = 0
         self._plan = plan
         self._configured = plan.limits()
-        self._long_rate: float | None = None  # learnt refill of a limit longer than a minute
-        self._history: deque[tuple[float, Cost]] = deque(maxlen=HISTORY)
-        self._known_since = 0  # calls let go before this one did not know the limits of now
-        self._held_until = float("-inf")
-        self._held_for: Limit | None = None
-        self._ease = 1.0
-        self._refused_ease = 1.0  # the pace that was refused last
-        self._burst_share = 1.0
-        self._strikes = 0
-        self._struck_at = float("-inf")
-        self._eased_at = now
-        self._pace(now)
+        self.long_rate: float | None = None  # learnt refill of a limit longer than a minute
+        self.history: deque[Sent] = deque(maxlen=HISTORY)
+        self.known_since = 0  # calls let go before this one did not know the limits of now
+        self.held_until = float("-inf")
+        self.held_for: Limit | None = None
+        self.ease = 1.0
+        self.refused_ease = 1.0  # the pace that was refused last
+        self.burst_share = 1.0
+        self.strikes = 0
+        self.struck_at = float("-inf")
+        self.eased_at = now
+        self.pace(now)
 
     def limit(self, which: Limit) -> float | None:
         """Return the limit that counts."""
@@ -105,8 +125,8 @@ class Budget:
             ready = bucket.ready(cost.need(which), now)
             if ready > at:
                 at, limit = ready, which
-        if self._held_until > at:
-            return Room(self._held_until, self._held_for)
+        if self.held_until > at:
+            return Room(self.held_until, self.held_for)
         return Room(at, limit)
 
     def fullness(self, now: float) -> float:
@@ -140,7 +160,10 @@ class Budget:
         """Take the cost of a call that goes out now; returns its number here."""
         for which, bucket in self.buckets.items():
             bucket.take(cost[_FIELD[which]], now)
-        self._history.append((now, cost))
+        if self.history and now - self.history[-1].began < ENTRY_SECONDS:
+            self.history[-1] = self.history[-1].plus(cost, now)
+        else:
+            self.history.append(Sent(now, now, cost))
         self.grants += 1
         return self.grants
 
@@ -151,13 +174,13 @@ class Budget:
 
     def succeeded(self, now: float) -> None:
         """Regain pace for the time since the last refusal or success."""
-        if self._ease < 1.0 or self._burst_share < 1.0:
-            passed = max(0.0, now - self._eased_at)
-            close = self._ease >= self._refused_ease * (1.0 - EASE_STEP)
-            self._ease = min(1.0, self._ease + passed * (EASE_CREPT if close else EASE_REGAINED))
-            self._burst_share = min(1.0, self._burst_share + passed * BURST_REGAINED)
-            self._eased_at = now
-            self._pace(now)
+        if self.ease < 1.0 or self.burst_share < 1.0:
+            passed = max(0.0, now - self.eased_at)
+            close = self.ease >= self.refused_ease * (1.0 - EASE_STEP)
+            self.ease = min(1.0, self.ease + passed * (EASE_CREPT if close else EASE_REGAINED))
+            self.burst_share = min(1.0, self.burst_share + passed * BURST_REGAINED)
+            self.eased_at = now
+            self.pace(now)
 
     def refused(self, grant: int, now: float) -> bool:
         """Believe that nothing is left; says whether limits learnt since explain it, else goes slower."""
@@ -166,17 +189,17 @@ class Budget:
                 bucket.lower(0.0, now)
         if not self.is_paced:
             return False
-        if grant <= self._known_since:
+        if grant <= self.known_since:
             return True
-        self._strikes = self._strikes + 1 if now - self._struck_at < QUIET else 1
-        self._struck_at = now
-        self._refused_ease = self._ease
-        step = min(EASE_STEP_MOST, EASE_STEP * 2.0 ** min(self._strikes - 1, 8))
-        self._ease = max(EASE_LEAST, self._ease * (1.0 - step))
-        if self._strikes > 1:
-            self._burst_share = max(BURST_LEAST, self._burst_share / 2.0)
-        self._eased_at = now
-        self._pace(now)
+        self.strikes = self.strikes + 1 if now - self.struck_at < QUIET else 1
+        self.struck_at = now
+        self.refused_ease = self.ease
+        step = min(EASE_STEP_MOST, EASE_STEP * 2.0 ** min(self.strikes - 1, 8))
+        self.ease = max(EASE_LEAST, self.ease * (1.0 - step))
+        if self.strikes > 1:
+            self.burst_share = max(BURST_LEAST, self.burst_share / 2.0)
+        self.eased_at = now
+        self.pace(now)
         return False
 
     def renew(self, now: float) -> None:
@@ -192,9 +215,9 @@ class Budget:
                 self.learnt[which] = new[which] = reading.limit
         long = readings.get(Limit.RPD)
         if long and long.limit and long.remaining is not None and long.reset and long.remaining < long.limit:
-            self._long_rate = (long.limit - long.remaining) / long.reset
+            self.long_rate = (long.limit - long.remaining) / long.reset
         if new or long:
-            self._pace(now)
+            self.pace(now)
         for which, reading in readings.items():
             self._believe(which, reading, age, now)
         return new
@@ -205,8 +228,8 @@ class Budget:
         bucket = self.buckets.get(which)
         if bucket is None:
             if reading.remaining == 0 and reading.reset:
-                self._held_until = now + min(reading.reset, HOLD_LONGEST)
-                self._held_for = which
+                self.held_until = now + tick_span(min(reading.reset, HOLD_LONGEST))
+                self.held_for = which
         elif which is Limit.RPD and which not in self._configured:
             bucket.put(reading.remaining, now)
         else:
@@ -214,41 +237,41 @@ class Budget:
             # counted already, so this sees only what others took.
             bucket.lower(reading.remaining + age * bucket.rate, now)
 
-    def _pace(self, now: float) -> None:
+    def pace(self, now: float) -> None:
         """Bring every bucket to the limits as they are known now."""
         for which, value in self.limits().items():
-            rate, capacity = self._shape(which, value)
+            rate, capacity = self.shape(which, value)
             bucket = self.buckets.get(which)
             if bucket is None:
                 self.buckets[which] = self._replayed(which, rate, capacity, now)
-                self._known_since = self.grants
+                self.known_since = self.grants
             elif bucket.rate != rate or bucket.capacity != capacity:
                 bucket.pace(rate=rate, capacity=capacity, now=now)
 
     def _replayed(self, which: Limit, rate: float, capacity: float, now: float) -> Bucket:
         """Return a bucket as it would stand now, had its limit been known from the first call on."""
-        began = self._history[0][0] if self._history else now
+        began = self.history[0].began if self.history else now
         bucket = Bucket(rate=rate, capacity=capacity, now=began)
-        for at, cost in self._history:
-            bucket.take(cost[_FIELD[which]], at)
+        for sent in self.history:
+            bucket.take(sent.cost[_FIELD[which]], sent.at)
         return bucket
 
-    def _shape(self, which: Limit, value: float) -> tuple[float, float]:
+    def shape(self, which: Limit, value: float) -> tuple[float, float]:
         """Return rate and capacity that keep calls within the limit although they arrive unevenly."""
         if which is Limit.RPD:
-            learnt = self._long_rate if which not in self._configured else None
+            learnt = self.long_rate if which not in self._configured else None
             return learnt or value / DAY, max(1.0, value)
         true = value / 60.0
         slack = true * ARRIVAL_JITTER
         rate = true * (1.0 - MARGIN)
         if which is not Limit.RPM:
             # Not shrunk as requests are: a call larger than the bucket would only go the sooner.
-            return rate * self._ease, max(1.0, true * self._burst_seconds() - slack)
+            return rate * self.ease, max(1.0, true * self._burst_seconds() - slack)
         burst = self._plan.burst or max(1.0, true * BURST_SECONDS)
         if self._plan.burst and burst - slack < 1.0:
             # No room in the burst for uneven arrival: the pace itself must leave it.
             rate = min(rate, true / (2.0 - burst + slack))
-        return rate * self._ease, max(1.0, burst * self._burst_share - slack)
+        return rate * self.ease, max(1.0, burst * self.burst_share - slack)
 
     def _burst_seconds(self) -> float:
         """Return the seconds of tokens in one burst; a configured burst means the same time for both."""

@@ -6,6 +6,8 @@ Times are monotonic seconds; `seconds` beside an `until` is the same as a durati
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from agentos.credentials.asker import Asker
+
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
@@ -19,11 +21,27 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Granted(Event):
+class AskerEvent(Event):
+    """Something that concerns one who asked; a log names the item alone."""
+
+    asker: Asker
+
+    @property
+    def item(self) -> str:
+        return self.asker.item
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "item" if name == "asker" else name: self.item if name == "asker" else value
+            for name, value in super().as_dict().items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Granted(AskerEvent):
     """An item may make one call with one key."""
 
     name = "granted"
-    item: str
     number: int
     lease: int
     key: str
@@ -35,11 +53,10 @@ class Granted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting(Event):
+class Waiting(AskerEvent):
     """An item queues for a lease."""
 
     name = "waiting"
-    item: str
     number: int
     provider: str
     model: str
@@ -48,11 +65,10 @@ class Waiting(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused(Event):
+class Refused(AskerEvent):
     """No key will serve this request by itself."""
 
     name = "refused"
-    item: str
     number: int
     provider: str
     model: str
@@ -60,11 +76,19 @@ class Refused(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled(Event):
+class AskRefused(AskerEvent):
+    """A request of an attempt that is over; nothing was changed."""
+
+    name = "ask_refused"
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled(AskerEvent):
     """A call has come back."""
 
     name = "settled"
-    item: str
     number: int
     lease: int
     key: str
@@ -75,32 +99,29 @@ class Settled(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettleRefused(Event):
+class SettleRefused(AskerEvent):
     """A settlement of a lease that its sender does not hold; nothing was changed."""
 
     name = "settle_refused"
-    item: str
     lease: int
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Returned(Event):
+class Returned(AskerEvent):
     """A lease came back because its worker is gone."""
 
     name = "returned"
-    item: str
     number: int
     lease: int
     key: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaseExpired(Event):
+class LeaseExpired(AskerEvent):
     """A lease ran out; its place stays taken until the item is dropped."""
 
     name = "lease_expired"
-    item: str
     number: int
     lease: int
     key: str

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentos.credentials.book import Book
 from agentos.credentials.headers import MAX_LIMIT, Limit, Reading, number
 from agentos.credentials.outcome import QUOTA_LONGEST, RATE_LIMIT_LONGEST
-from agentos.credentials.states import Book, Key, KeyState
+from agentos.credentials.states import Key, KeyState
 
 VERSION = 1
 MODELS_MOST = 200  # a file may be anybody's

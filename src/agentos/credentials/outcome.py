@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from agentos.credentials.book import Lease
 from agentos.credentials.budget import Cost
 from agentos.credentials.events import (
     Capacity,
@@ -13,7 +14,8 @@ from agentos.credentials.events import (
     RateLimited,
 )
 from agentos.credentials.headers import read_headers
-from agentos.credentials.states import Backoff, Group, Key, KeyState, Lease, Settlement, usable_delay
+from agentos.credentials.states import Backoff, Group, Key, KeyState, Settlement, usable_delay
+from agentos.credentials.ticks import tick_span
 from agentos.llm.provider import ErrorClass
 
 RATE_LIMIT_LONGEST = 3600.0  # seconds; a server that asks for more than this is asked again after it
@@ -121,7 +123,7 @@ class Judge:
             explained = lease.budget.refused(lease.grant, self.now)
             events += self._halve(group, explained=explained)
         if delay:
-            self.rest(group, KeyState.RATE_LIMITED, self.now + delay)
+            self.rest(group, KeyState.RATE_LIMITED, self.now + tick_span(delay))
         until = group.rest.until or self.now
         return [
             RateLimited(
@@ -145,7 +147,7 @@ class Judge:
         )
         known = group.rest.until is not None and group.rest.state is KeyState.QUOTA_EXHAUSTED
         if told or not known:
-            self.rest(group, KeyState.QUOTA_EXHAUSTED, self.now + (told or QUOTA_UNKNOWN))
+            self.rest(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(told or QUOTA_UNKNOWN))
         until = group.rest.until or self.now
         return [
             QuotaExhausted(
@@ -169,9 +171,9 @@ class Judge:
             rest.strikes += 1
             delay = told or self.capacity_backoff.delay(rest.strikes, f"{lane.provider}:{lane.model}")
         if delay and rest.until is None:
-            rest.begin(self.now + delay, self.last_lease)
+            rest.begin(self.now + tick_span(delay), self.last_lease)
         elif delay and rest.until is not None:
-            rest.until = max(rest.until, self.now + delay)
+            rest.until = max(rest.until, self.now + tick_span(delay))
         until = rest.until or self.now
         return [
             Capacity(

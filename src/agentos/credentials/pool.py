@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from agentos.credentials import health
-from agentos.credentials.budget import Cost
+from agentos.credentials.asker import Asker
+from agentos.credentials.book import Ask, Book, KeySet
 from agentos.credentials.events import (
+    AskRefused,
     Event,
-    Granted,
     KeyDisabled,
     KeyRecovered,
     LeaseExpired,
@@ -24,29 +25,31 @@ from agentos.credentials.events import (
     SettleRefused,
     Waiting,
 )
+from agentos.credentials.granting import grant_all
 from agentos.credentials.outcome import BACKOFF, Judge
-from agentos.credentials.snapshot import PoolSnapshot, take_snapshot, useful_parallel, why_waiting
+from agentos.credentials.snapshot import (
+    PoolSnapshot,
+    take_snapshot,
+    useful_parallel,
+    why_not_served,
+    why_waiting,
+)
 from agentos.credentials.states import (
     UNUSABLE,
-    Ask,
     Backoff,
-    Book,
     Group,
     Key,
     KeySpec,
     KeyState,
-    Lane,
-    Lease,
     Settlement,
-    key_hurdle,
-    lane_hurdle,
     token_count,
 )
+from agentos.credentials.ticks import tick, tick_span
 from agentos.llm.provider import ErrorClass
 
-WAKE_LEAST = 0.001  # seconds; a wake sooner than this would be a busy loop
+WAKE_LEAST = 1 / 1024  # seconds; a wake sooner than this would be a busy loop
 
-__all__ = ["Backoff", "CredentialCoordinator", "KeySpec", "KeyState", "PoolSnapshot", "Settlement"]
+__all__ = ["Asker", "Backoff", "CredentialCoordinator", "KeySpec", "KeyState", "PoolSnapshot", "Settlement"]
 
 
 class CredentialCoordinator:
@@ -60,57 +63,76 @@ class CredentialCoordinator:
         backoff: Backoff = BACKOFF,
         capacity_backoff: Backoff = BACKOFF,
     ) -> None:
-        self._book = Book(keys)
-        self._lease_seconds = lease_seconds
+        self.book = Book(keys)
+        self._lease_seconds = tick_span(lease_seconds)
         self._backoff = backoff
         self._capacity_backoff = capacity_backoff
-        self._now = float("-inf")
-        self._last_lease = 0
-        self._last_ask = 0
 
     def request(
-        self, *, item: str, number: int, provider: str, model: str, tokens: int, now: float
+        self,
+        *,
+        asker: Asker,
+        number: int,
+        provider: str,
+        model: str,
+        tokens: int,
+        now: float,
+        keys: frozenset[str] | None = None,
     ) -> list[Event]:
-        """Queue an item for a lease; the same request again changes nothing, another one takes its place."""
+        """Queue for a lease; the same request again changes nothing, another one takes its place.
+
+        `keys` are the ids of those that may serve it, where that is not every key of the provider.
+        """
         events = self._tick(now)
-        book = self._book
-        if (waiting := book.asks.get(item)) is not None:
-            if waiting.number == number:
-                return events + self._pump()
-            self._forget(waiting)
-        for lease in book.held.get(item, {}).values():
+        book = self.book
+        if book.is_over(asker):
+            why = "the attempt is over"
+            return [*events, AskRefused(at=book.now, asker=asker, number=number, reason=why), *self._grant()]
+        book.end_attempts(asker.work, asker.attempt - 1)
+        if (waiting := book.asks.get(asker.work)) is not None:
+            if (waiting.asker, waiting.number) == (asker, number):
+                return events + self._grant()
+            book.remove_ask(waiting)
+        for lease in book.held.get(asker, {}).values():
             if lease.call == number and lease.number in book.leases:
-                return [*events, lease.granted, *self._pump()]
-        if (reason := self._unservable(provider)) is not None:
-            return [*events, *self._pump(), self._refuse(item, number, provider, model, reason)]
-        self._last_ask += 1
-        lane = book.lane(provider, model)
-        ask = Ask(item, number, token_count(tokens), lane, self._last_ask, self._now)
-        lane.queue[item] = book.asks[item] = ask
-        events += self._pump()
-        if book.asks.get(item) is ask:
-            why = why_waiting(lane, self._now)
+                return [*events, lease.granted(), *self._grant()]
+        if (reason := self._unservable(provider, keys)) is not None:
+            return [*events, *self._grant(), self._refuse(asker, number, provider, model, reason)]
+        book.last_ask += 1
+        ask = Ask(
+            asker=asker,
+            number=number,
+            tokens=token_count(tokens),
+            queue=book.lane(provider, model).queue(keys),
+            order=book.last_ask,
+            since=book.now,
+            lease_seconds=self._lease_seconds,
+        )
+        book.add_ask(ask)
+        events += self._grant()
+        if book.asks.get(asker.work) is ask:
+            reason, until = why_waiting(ask.queue, book.now)
             events.append(
                 Waiting(
-                    at=self._now,
-                    item=item,
+                    at=book.now,
+                    asker=asker,
                     number=number,
                     provider=provider,
                     model=model,
-                    reason=why.reason,
-                    until=why.until,
+                    reason=reason,
+                    until=until,
                 )
             )
         return events
 
-    def settle(self, lease: int, *, item: str, settlement: Settlement, now: float) -> list[Event]:
+    def settle(self, lease: int, *, asker: Asker, settlement: Settlement, now: float) -> list[Event]:
         """Take back a lease with what came of its call."""
         events = self._tick(now)
-        held = self._book.leases.get(lease)
-        if held is None or held.item != item:
-            reason = self._why_not_held(lease, held)
-            events.append(SettleRefused(at=self._now, item=item, lease=lease, reason=reason))
-            return events + self._pump()
+        held = self.book.leases.get(lease)
+        if held is None or held.asker != asker or self.book.is_over(asker):
+            reason = self._why_not_held(lease, asker)
+            events.append(SettleRefused(at=self.book.now, asker=asker, lease=lease, reason=reason))
+            return events + self._grant()
         key, error = held.key, settlement.error
         settlement = replace(
             settlement,
@@ -121,113 +143,116 @@ class CredentialCoordinator:
         key.tokens_out += settlement.tokens_out
         events.append(
             Settled(
-                at=self._now,
-                item=item,
+                at=self.book.now,
+                asker=asker,
                 number=held.call,
                 lease=lease,
                 key=key.spec.id,
                 tokens_in=settlement.tokens_in,
                 tokens_out=settlement.tokens_out,
                 error=None if error is None else error.value,
-                seconds=self._now - held.since,
+                seconds=self.book.now - held.since,
             )
         )
         events += self._judge().judge(held, settlement)
         if error is ErrorClass.KEY_REJECTED:
             events += self._disable(key, "rejected by the provider")
-        self._release(held)
-        return events + self._pump()
+        self.book.remove_lease(held)
+        return events + self._grant()
 
-    def drop(self, item: str, now: float) -> list[Event]:
-        """Forget an item whose worker is gone for sure: its leases, expired ones too, return at once."""
+    def drop(self, asker: Asker, now: float) -> list[Event]:
+        """Forget an attempt that is gone for sure: its leases, expired ones too, return at once."""
         events = self._tick(now)
-        if (ask := self._book.asks.get(item)) is not None:
-            self._forget(ask)
-        for lease in list(self._book.held.get(item, {}).values()):
-            self._release(lease)
+        book = self.book
+        book.end_attempts(asker.work, asker.attempt)
+        if (ask := book.asks.get(asker.work)) is not None and ask.asker == asker:
+            book.remove_ask(ask)
+        for lease in list(book.held.get(asker, {}).values()):
+            book.remove_lease(lease)
             events.append(
                 Returned(
-                    at=self._now, item=item, number=lease.call, lease=lease.number, key=lease.key.spec.id
+                    at=book.now, asker=asker, number=lease.call, lease=lease.number, key=lease.key.spec.id
                 )
             )
-        return events + self._pump()
+        return events + self._grant()
 
     def advance(self, now: float) -> list[Event]:
         """Let time pass: expire leases, wake rested keys, grant what can be granted."""
-        return self._tick(now) + self._pump()
+        return self._tick(now) + self._grant()
 
     def next_wake(self, now: float) -> float | None:
         """Return when `advance` could next change anything; None where only an outside event can."""
-        now = max(now, self._now)
-        times = [group.rest.until for group in self._book.groups.values() if group.rest.until is not None]
-        if self._book.leases:
-            times.append(next(iter(self._book.leases.values())).expires)
-        whys = (why_waiting(lane, now) for lane in self._book.lanes.values() if lane.queue)
-        times += [why.until for why in whys if why.until is not None]
+        now = self._time(now)
+        times = [group.rest.until for group in self.book.groups.values() if group.rest.until is not None]
+        if (lease := self.book.next_expiry()) is not None:
+            times.append(lease.expires)
+        turns = (turn for lane in self.book.lanes.values() for turn in lane.turns())
+        times += [until for turn in turns if (until := why_not_served(turn, now).until) is not None]
         return max(min(times), now + WAKE_LEAST) if times else None
 
     def snapshot(self, now: float) -> PoolSnapshot:
         """Return how everything stands, without changing it."""
-        return take_snapshot(self._book, max(now, self._now))
+        return take_snapshot(self.book, self._time(now))
 
     def useful_parallel(self, now: float) -> int:
         """Return how many calls could be in flight, given the keys and budgets of now."""
-        return useful_parallel(self._book, max(now, self._now))
+        return useful_parallel(self.book, self._time(now))
 
     def export(self, now: float, wall: float) -> dict[str, Any]:
         """Return the keys' health as JSON-able data with wall-clock times."""
-        return health.export(self._book, max(now, self._now), wall)
+        return health.export(self.book, self._time(now), wall)
 
     def restore(self, data: object, now: float, wall: float) -> list[Event]:
         """Take over health that was exported before; only ever adds rests, never ends one."""
         events = self._tick(now)
-        for found in health.read(data, self._book, wall):
+        for found in health.read(data, self.book, wall):
             events += self._take_over(found)
-        return events + self._pump()
+        return events + self._grant()
 
     def enable(self, key_id: str, now: float) -> list[Event]:
         """Clear what is held against a key, and the rest of its group; KeyError for an unknown id."""
         events = self._tick(now)
-        key = self._book.keys[key_id]
+        key = self.book.keys[key_id]
         group = key.group
-        idle = [one for one in group.keys if one.state(self._now) in UNUSABLE]
+        idle = [one for one in group.keys if one.state(self.book.now) in UNUSABLE]
         if group.rest.until is not None and group.rest.state is KeyState.QUOTA_EXHAUSTED:
-            group.renew(self._now)
+            group.renew(self.book.now)
         key.disabled = None
         group.rest.clear()
         events += [
-            KeyRecovered(at=self._now, key=one.spec.id, provider=group.provider, reason="enabled by hand")
+            KeyRecovered(at=self.book.now, key=one.spec.id, provider=group.provider, reason="enabled by hand")
             for one in idle
             if one.disabled is None
         ]
-        return events + self._pump()
+        return events + self._grant()
 
     def _judge(self) -> Judge:
         return Judge(
-            now=self._now,
-            last_lease=self._last_lease,
+            now=self.book.now,
+            last_lease=self.book.last_lease,
             backoff=self._backoff,
             capacity_backoff=self._capacity_backoff,
         )
 
     def _take_over(self, found: health.KeyHealth) -> list[Event]:
         key, group, events = found.key, found.key.group, list[Event]()
-        health.restore_budgets(found, self._now)
+        health.restore_budgets(found, self.book.now)
         if found.disabled is not None:
             events += self._disable(key, found.disabled)
-        if found.rest is not None and self._judge().rest(
-            group, found.rest.state, self._now + found.rest.seconds
-        ):
+        if found.rest is None:
+            return events
+        until = self.book.now + tick_span(found.rest.seconds)
+        if self._judge().rest(group, found.rest.state, until):
             kind = RateLimited if found.rest.state is KeyState.RATE_LIMITED else QuotaExhausted
             events.append(
                 kind(
-                    at=self._now,
+                    at=self.book.now,
                     key=key.spec.id,
                     group=group.name,
                     keys=group.key_ids,
                     provider=group.provider,
                     model=None,
-                    until=self._now + found.rest.seconds,
+                    until=until,
                     seconds=found.rest.seconds,
                     told=True,
                 )
@@ -240,152 +265,80 @@ class CredentialCoordinator:
             return []
         key.disabled = reason
         provider = key.spec.provider
-        events: list[Event] = [KeyDisabled(at=self._now, key=key.spec.id, provider=provider, reason=reason)]
-        if (why := self._unservable(provider)) is None:
-            return events
-        for ask in [ask for ask in self._book.asks.values() if ask.lane.provider == provider]:
-            self._forget(ask)
-            events.append(self._refuse(ask.item, ask.number, provider, ask.lane.model, why))
+        events: list[Event] = [
+            KeyDisabled(at=self.book.now, key=key.spec.id, provider=provider, reason=reason)
+        ]
+        reasons: dict[KeySet, str | None] = {}
+        for ask in [ask for ask in self.book.asks.values() if ask.lane.provider == provider]:
+            key_ids = ask.queue.key_ids
+            if key_ids not in reasons:
+                reasons[key_ids] = self._unservable(provider, key_ids)
+            if (why := reasons[key_ids]) is not None:
+                self.book.remove_ask(ask)
+                events.append(self._refuse(ask.asker, ask.number, provider, ask.lane.model, why))
         return events
 
-    def _refuse(self, item: str, number: int, provider: str, model: str, reason: str) -> Refused:
-        return Refused(at=self._now, item=item, number=number, provider=provider, model=model, reason=reason)
+    def _refuse(self, asker: Asker, number: int, provider: str, model: str, reason: str) -> Refused:
+        return Refused(
+            at=self.book.now, asker=asker, number=number, provider=provider, model=model, reason=reason
+        )
+
+    def _grant(self) -> list[Event]:
+        return grant_all(self.book)
+
+    def _time(self, now: float) -> float:
+        """Return the time to go by; a clock that went back has not moved."""
+        return max(self.book.now, tick(now))
 
     def _tick(self, now: float) -> list[Event]:
-        """Bring the state to now; a clock that went back has not moved."""
-        self._now = now = max(self._now, now)
+        """Bring the state to now."""
+        self.book.now = now = self._time(now)
         events: list[Event] = []
-        leases = self._book.leases
-        while leases and (lease := next(iter(leases.values()))).expires <= now:
-            del leases[lease.number]
-            self._book.expired[lease.number] = lease
+        while (lease := self.book.next_expiry()) is not None and lease.expires <= now:
+            self.book.expire(lease)
             events.append(
                 LeaseExpired(
-                    at=now, item=lease.item, number=lease.call, lease=lease.number, key=lease.key.spec.id
+                    at=now, asker=lease.asker, number=lease.call, lease=lease.number, key=lease.key.spec.id
                 )
             )
-        for group in self._book.groups.values():
+        for group in self.book.groups.values():
             if group.rest.until is not None and group.rest.until <= now:
                 events += self._woken(group)
-        for lane in self._book.lanes.values():
+        for lane in self.book.lanes.values():
             if lane.rest.until is not None and lane.rest.until <= now:
                 lane.rest.wake(now)
         return events
 
     def _woken(self, group: Group) -> list[Event]:
         if group.rest.state is KeyState.QUOTA_EXHAUSTED:
-            group.renew(self._now)
-        group.rest.wake(self._now)
+            group.renew(self.book.now)
+        group.rest.wake(self.book.now)
         return [
-            KeyRecovered(at=self._now, key=key.spec.id, provider=group.provider, reason="rested")
+            KeyRecovered(at=self.book.now, key=key.spec.id, provider=group.provider, reason="rested")
             for key in group.keys
             if key.disabled is None
         ]
 
-    def _pump(self) -> list[Event]:
-        """Grant all that can go out now, first come first served; a lane that is stuck holds up no other."""
-        events: list[Event] = []
-        open_lanes = [lane for lane in self._book.lanes.values() if lane.queue]
-        while open_lanes:
-            lane = min(open_lanes, key=_oldest)
-            ask = lane.head()
-            cost = lane.estimate.cost(ask.tokens)
-            key = self._choose(lane, cost)
-            if key is None:
-                open_lanes.remove(lane)
-                continue
-            self._forget(ask)
-            events.append(self._grant(ask, key, cost))
-            if not lane.queue:
-                open_lanes.remove(lane)
-        return events
-
-    def _choose(self, lane: Lane, cost: Cost) -> Key | None:
-        """Return the key with the most room; between equals the one that was idle longest."""
-        if lane_hurdle(lane, self._now) is not None:
-            return None
-        best: Key | None = None
-        best_room = (0.0, 0)
-        for key in lane.keys:
-            if key_hurdle(key, lane.model, cost, self._now) is not None:
-                continue
-            free = (key.places - key.in_flight) / key.places
-            room = (min(free, key.group.budget(lane.model, self._now).fullness(self._now)), -key.last_lease)
-            if best is None or room > best_room:
-                best, best_room = key, room
-        return best
-
-    def _grant(self, ask: Ask, key: Key, cost: Cost) -> Granted:
-        self._last_lease += 1
-        number = self._last_lease
-        expires = self._now + self._lease_seconds
-        granted = Granted(
-            at=self._now,
-            item=ask.item,
-            number=ask.number,
-            lease=number,
-            key=key.spec.id,
-            provider=key.spec.provider,
-            model=ask.lane.model,
-            tokens=round(cost.tokens),
-            waited=self._now - ask.since,
-            expires=expires,
-        )
-        budget = key.group.budget(ask.lane.model, self._now)
-        lease = Lease(
-            number=number,
-            item=ask.item,
-            call=ask.number,
-            key=key,
-            lane=ask.lane,
-            asked=ask.tokens,
-            budget=budget,
-            cost=cost,
-            grant=budget.charge(cost, self._now),
-            granted=granted,
-            since=self._now,
-            expires=expires,
-        )
-        key.in_flight += 1
-        key.calls += 1
-        key.last_lease = number
-        key.group.rest.given()
-        ask.lane.rest.given()
-        self._book.leases[number] = lease
-        self._book.held.setdefault(ask.item, {})[number] = lease
-        return granted
-
-    def _release(self, lease: Lease) -> None:
-        self._book.leases.pop(lease.number, None)
-        self._book.expired.pop(lease.number, None)
-        held = self._book.held[lease.item]
-        del held[lease.number]
-        if not held:
-            del self._book.held[lease.item]
-        lease.key.in_flight -= 1
-        lease.key.group.rest.returned(lease.number)
-        lease.lane.rest.returned(lease.number)
-
-    def _forget(self, ask: Ask) -> None:
-        del self._book.asks[ask.item]
-        del ask.lane.queue[ask.item]
-
-    def _unservable(self, provider: str) -> str | None:
-        """Return why no key of a provider will ever serve, if that is so."""
-        keys = self._book.by_provider.get(provider)
+    def _unservable(self, provider: str, key_ids: KeySet) -> str | None:
+        """Return why none of these keys will ever serve, if that is so."""
+        keys = self.book.by_provider.get(provider)
         if not keys:
             return f"no key for {provider}"
+        if key_ids is not None:
+            keys = [key for key in keys if key.spec.id in key_ids]
+            if not keys:
+                return f"no key for {provider} on this machine"
         if any(key.disabled is None for key in keys):
             return None
         return "all keys disabled: " + ", ".join(f"{key.spec.id} ({key.disabled})" for key in keys)
 
-    def _why_not_held(self, number: int, held: Lease | None) -> str:
-        if held is not None:
-            return "held by another item"
-        if number in self._book.expired:
-            return "expired"
-        return "ended before" if 0 < number <= self._last_lease else "never given"
-
-
-def _oldest(lane: Lane) -> int:
-    return lane.head().order
+    def _why_not_held(self, number: int, asker: Asker) -> str:
+        lease = self.book.leases.get(number)
+        if lease is None:
+            if number in self.book.expired:
+                return "expired"
+            return "ended before" if 0 < number <= self.book.last_lease else "never given"
+        if lease.asker == asker:
+            return "the attempt is over"
+        same_item = lease.asker.work == asker.work
+        return "held by another attempt" if same_item else "held by another item"

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agentos.credentials.book import Book, Queue, Turn, lane_hurdle
 from agentos.credentials.headers import Limit
-from agentos.credentials.states import Book, Group, Hurdle, Key, KeyState, Lane, key_hurdle, lane_hurdle
+from agentos.credentials.states import Group, Hurdle, Key, KeyState, key_hurdle
+from agentos.credentials.ticks import tick_span
 
 BETWEEN = 2.0  # an item spends about as long between its calls as in them
 SOON = 60.0  # seconds; a budget with no room for longer than this takes part in nothing now
@@ -54,7 +56,7 @@ class WaitingView:
     provider: str
     model: str
     since: float
-    position: int  # 0 is next
+    position: int  # 0 is next, among those that the same keys may serve
     reason: str
     until: float | None  # estimate; None where it depends on calls in flight
 
@@ -92,19 +94,27 @@ class PoolSnapshot:
 
 
 class Why(NamedTuple):
-    """What the next request of a lane waits for."""
+    """What the next request of a queue waits for."""
 
     reason: str
     until: float | None
 
 
-def why_waiting(lane: Lane, now: float) -> Why:
-    """Return what keeps the first request of a lane back, and the earliest time at which that may end."""
+def why_waiting(queue: Queue, now: float) -> Why:
+    """Return what keeps the first request of a queue back, and the earliest time at which that may end."""
+    return why_not_served(next(turn for turn in queue.lane.turns() if turn.queue is queue), now)
+
+
+def why_not_served(turn: Turn, now: float) -> Why:
+    """Return the same of a queue and the keys that it may have."""
+    lane = turn.queue.lane
     if (hurdle := lane_hurdle(lane, now)) is not None:
         return Why(f"{lane.model} is overloaded", hurdle.until)
-    cost = lane.estimate.cost(lane.head().tokens)
+    if not turn.keys:
+        return Why("requests before it", None)
+    cost = lane.estimate.cost(turn.queue.head().tokens)
     hurdles: dict[Key, Hurdle] = {}
-    for key in lane.keys:
+    for key in turn.keys:
         hurdle = key_hurdle(key, lane.model, cost, now)
         if hurdle is None:
             return Why("about to be served", now)
@@ -207,17 +217,16 @@ def _budget_views(group: Group, now: float) -> Iterable[BudgetView]:
 
 
 def _waiting(book: Book, now: float) -> Iterable[WaitingView]:
-    for lane in book.lanes.values():
-        if not lane.queue:
-            continue
-        why = why_waiting(lane, now)
-        rate = _lane_rate(lane, now)
-        for position, ask in enumerate(lane.queue.values()):
+    for turn in (turn for lane in book.lanes.values() for turn in lane.turns()):
+        lane = turn.queue.lane
+        why = why_not_served(turn, now)
+        rate = _rate(turn.queue, now)
+        for position, ask in enumerate(turn.queue.asks.values()):
             later = why.until if position == 0 else None
             if position and why.until is not None and rate:
-                later = why.until + position / rate
+                later = why.until + tick_span(position / rate)
             yield WaitingView(
-                item=ask.item,
+                item=ask.asker.item,
                 number=ask.number,
                 provider=lane.provider,
                 model=lane.model,
@@ -228,14 +237,14 @@ def _waiting(book: Book, now: float) -> Iterable[WaitingView]:
             )
 
 
-def _lane_rate(lane: Lane, now: float) -> float | None:
+def _rate(queue: Queue, now: float) -> float | None:
     """Return the calls a second that all usable groups allow together, where all of them have limits."""
-    groups = {id(key.group): key.group for key in lane.keys if key.disabled is None}
+    groups = {id(key.group): key.group for key in queue.keys if key.disabled is None}
     total = 0.0
     for group in groups.values():
         if group.rest.until is not None and group.rest.until > now:
             continue
-        rate = group.budget(lane.model, now).calls_per_second(lane.estimate.mean())
+        rate = group.budget(queue.lane.model, now).calls_per_second(queue.lane.estimate.mean())
         if rate is None:
             return None
         total += rate
@@ -257,17 +266,27 @@ def _exhausted(book: Book, provider: str, now: float) -> Exhausted | None:
     keys = [key for key in book.by_provider[provider] if key.disabled is None]
     if not keys:
         return Exhausted(until=None, reason=f"all keys of {provider} disabled")
-    lanes = [lane for (name, _), lane in book.lanes.items() if name == provider and lane.queue]
+    queues = [
+        queue for (name, _), lane in book.lanes.items() if name == provider for queue in lane.queues.values()
+    ]
+    if queues:
+        wanted = {key for queue in queues for key in queue.keys}
+        keys = [key for key in keys if key in wanted] or keys
     hurdles: dict[Key, Hurdle] = {}
     for key in keys:
-        found = [key_hurdle(key, lane.model, lane.estimate.cost(lane.head().tokens), now) for lane in lanes]
-        if not lanes and key.state(now) in _RESTS:
+        found = [_hurdle(queue, key, now) for queue in queues if key in queue.keys]
+        if not queues and key.state(now) in _RESTS:
             found = [Hurdle(key.state(now), key.group.rest.until)]
         lasting = [one for one in found if one is not None and one.kind in {*_RESTS, _DAY_SPENT}]
         if not found or len(lasting) < len(found):
             return None
         hurdles[key] = min(lasting, key=_end)
     return Exhausted(until=min(map(_end, hurdles.values())), reason=_in_words(hurdles))
+
+
+def _hurdle(queue: Queue, key: Key, now: float) -> Hurdle | None:
+    lane = queue.lane
+    return key_hurdle(key, lane.model, lane.estimate.cost(queue.head().tokens), now)
 
 
 def _end(hurdle: Hurdle) -> float:

@@ -1,15 +1,13 @@
-"""What the key pool knows: keys, quota groups, lanes, leases, and what stands in the way of a call. Pure."""
+"""What the key pool knows of keys, quota groups and calls, and what stands in the way of a call. Pure."""
 
 import math
 import zlib
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from agentos.credentials.budget import Budget, Cost, Plan
-from agentos.credentials.events import Granted
 from agentos.llm.provider import ErrorClass
 
 SLOTS_FIRST = 10.0  # calls at once a key is trusted with before anything is known
@@ -125,8 +123,9 @@ class Rest:
         self.until = self.woke = None
         self.strikes = 0
 
-    def given(self) -> None:
-        self.out += 1
+    def given(self, lease: int) -> None:
+        if self.is_news(lease):
+            self.out += 1
 
     def returned(self, lease: int) -> None:
         if self.is_news(lease):
@@ -263,66 +262,11 @@ def _mean(before: float, ratio: float, weight: float) -> float:
     return before + weight * (min(RATIO_MOST, max(RATIO_LEAST, ratio)) - before)
 
 
-@dataclass(slots=True, eq=False)
-class Ask:
-    """An item's waiting request."""
-
-    item: str
-    number: int
-    tokens: int
-    lane: "Lane"
-    order: int
-    since: float
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """All calls of one model of one provider: its queue, its overload, its usual size and length."""
-
-    provider: str
-    model: str
-    keys: list[Key]
-    queue: OrderedDict[str, Ask] = field(default_factory=OrderedDict)  # by item, first come first
-    rest: Rest = field(default_factory=Rest)
-    estimate: Estimate = field(default_factory=Estimate)
-    seconds: float | None = None  # mean of a call
-
-    def head(self) -> Ask:
-        return next(iter(self.queue.values()))
-
-    def took(self, seconds: float) -> None:
-        self.seconds = seconds if self.seconds is None else self.seconds + WEIGHT * (seconds - self.seconds)
-
-
-@dataclass(slots=True, eq=False)
-class Lease:
-    """The right to make one call."""
-
-    number: int
-    item: str
-    call: int
-    key: Key
-    lane: Lane
-    asked: int
-    budget: Budget
-    cost: Cost
-    grant: int  # its number in the budget
-    granted: Granted
-    since: float
-    expires: float
-
-
 class Hurdle(NamedTuple):
     """What keeps a call from going out with a key, and until when if time alone clears it."""
 
     kind: str
     until: float | None
-
-
-def lane_hurdle(lane: Lane, now: float) -> Hurdle | None:
-    """Return what keeps every call of a model back."""
-    blocked = lane.rest.blocked_until(now, int(SLOTS_MOST))
-    return None if blocked is None else Hurdle(CAPACITY, blocked)
 
 
 def key_hurdle(key: Key, model: str, cost: Cost, now: float) -> Hurdle | None:
@@ -338,54 +282,3 @@ def key_hurdle(key: Key, model: str, cost: Cost, now: float) -> Hurdle | None:
         return Hurdle(WAKING, step)
     room = key.group.budget(model, now).room_at(cost, now)
     return Hurdle(f"{room.limit} budget", room.at) if room.at > now else None
-
-
-class Book:
-    """All that is known, found by what one looks for."""
-
-    def __init__(self, keys: Sequence[KeySpec]) -> None:
-        self.keys: dict[str, Key] = {}
-        self.groups: dict[tuple[str, str], Group] = {}
-        self.by_provider: dict[str, list[Key]] = {}
-        self.lanes: dict[tuple[str, str], Lane] = {}
-        self.asks: dict[str, Ask] = {}  # by item
-        self.leases: OrderedDict[int, Lease] = OrderedDict()  # alive, the first to expire first
-        self.expired: dict[int, Lease] = {}  # their places stay taken until the item is dropped
-        self.held: dict[str, dict[int, Lease]] = {}  # alive and expired, by item
-        for spec in keys:
-            self._add(spec)
-        for group in self.groups.values():
-            group.plan = _plan([key.spec for key in group.keys])
-            if group.plan.rpm or group.plan.tpm:
-                for key in group.keys:
-                    key.slots = SLOTS_MOST
-
-    def lane(self, provider: str, model: str) -> Lane:
-        found = self.lanes.get((provider, model))
-        if found is None:
-            found = Lane(provider, model, self.by_provider[provider])
-            self.lanes[provider, model] = found
-        return found
-
-    def _add(self, spec: KeySpec) -> None:
-        if spec.id in self.keys:
-            raise ValueError(f"two keys have the id {spec.id}")
-        # A key without a group must not fall in with a group that happens to have its name.
-        named = (spec.provider, spec.quota_group) if spec.quota_group else (spec.provider, f"={spec.id}")
-        name = spec.quota_group or spec.id
-        group = self.groups.setdefault(named, Group(spec.provider, name, Plan()))
-        key = self.keys[spec.id] = Key(spec, group)
-        group.keys.append(key)
-        self.by_provider.setdefault(spec.provider, []).append(key)
-
-
-def _plan(specs: Sequence[KeySpec]) -> Plan:
-    """Return the limits of a group: the lowest that any of its keys gives, as they all mean the same one."""
-
-    def lowest(name: str) -> float | None:
-        return min((value for spec in specs if (value := getattr(spec, name)) is not None), default=None)
-
-    burst = lowest("burst")
-    return Plan(
-        rpm=lowest("rpm"), tpm=lowest("tpm"), rpd=lowest("rpd"), burst=None if burst is None else int(burst)
-    )

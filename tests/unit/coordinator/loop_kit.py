@@ -230,7 +230,9 @@ class LoopRun:
         secrets = {key.id: Secret(key.id, f"sk-{key.id}-12345") for key in keys}
         ring = KeyRing(specs=tuple(keys), secrets=secrets)
         self.health = NoHealth()
-        service = KeyService(ring, cast("HealthFile", self.health), call_timeout=600.0, refuse_every=None)
+        service = KeyService(
+            ring, cast("HealthFile", self.health), run_id="run-1", call_timeout=600.0, refuse_every=None
+        )
         self.coordinator = ParallelCoordinator(
             run,
             [Entry(item=_item(one), step=Step.START) for one in scripts],

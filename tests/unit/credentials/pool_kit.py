@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from agentos.credentials.events import Event, Granted
-from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
+from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.credentials.snapshot import KeyView, WaitingView
 
 E = TypeVar("E", bound=Event)
@@ -17,6 +17,10 @@ class Desk:
         self.now = now
         self.events: list[Event] = []
         self._numbers = 0
+        self._attempts: dict[str, int] = {}
+
+    def asker(self, item: str) -> Asker:
+        return Asker("run", item, self._attempts.get(item, 1))
 
     def note(self, events: list[Event]) -> list[Event]:
         self.events += events
@@ -30,12 +34,19 @@ class Desk:
         tokens: int = 100,
         provider: str = "p",
         number: int | None = None,
+        keys: frozenset[str] | None = None,
     ) -> Granted | None:
         """Ask for a lease; returns it if it is given at once."""
         self._numbers += 1
         number = self._numbers if number is None else number
         events = self.pool.request(
-            item=item, number=number, provider=provider, model=model, tokens=tokens, now=self.now
+            asker=self.asker(item),
+            number=number,
+            provider=provider,
+            model=model,
+            tokens=tokens,
+            now=self.now,
+            keys=keys,
         )
         given = [one for one in of(Granted, self.note(events)) if one.item == item and one.number == number]
         return given[0] if given else None
@@ -47,10 +58,15 @@ class Desk:
 
     def settle(self, given: Granted, settlement: Settlement | None = None) -> list[Event]:
         settlement = settlement or Settlement(tokens_in=50, tokens_out=50)
-        return self.note(self.pool.settle(given.lease, item=given.item, settlement=settlement, now=self.now))
+        return self.note(
+            self.pool.settle(given.lease, asker=given.asker, settlement=settlement, now=self.now)
+        )
 
     def drop(self, item: str) -> list[Event]:
-        return self.note(self.pool.drop(item, self.now))
+        """Drop the attempt of now; what the item asks later belongs to the next one."""
+        events = self.pool.drop(self.asker(item), self.now)
+        self._attempts[item] = self.asker(item).attempt + 1
+        return self.note(events)
 
     def wait(self, seconds: float) -> list[Event]:
         self.now += seconds

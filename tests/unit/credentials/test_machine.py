@@ -1,9 +1,7 @@
 """The key pool under any sequence of events, beside a model that keeps its own books."""
 
 import json
-import random
 from dataclasses import dataclass
-from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,69 +22,13 @@ from agentos.credentials.events import (
     Settled,
     SettleRefused,
 )
-from agentos.credentials.pool import CredentialCoordinator, KeySpec, Settlement
+from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
 from agentos.llm.provider import ErrorClass
+from unit.credentials.histories import ITEMS, TOLD, asks, moments, settlements, specs
 
 LEASE_SECONDS = 300.0
 WALL = 1_800_000_000.0
-ITEMS = [f"i{n}" for n in range(8)]
 UNREAD = {ErrorClass.BAD_REQUEST, ErrorClass.CAPACITY, ErrorClass.KEY_REJECTED}
-NONSENSE = [None, 0.0, -3.0, float("nan"), float("inf")]
-
-specs = st.builds(
-    KeySpec,
-    id=st.just("key-0"),
-    provider=st.sampled_from(["p", "p", "p", "q"]),
-    quota_group=st.sampled_from([None, None, "g"]),
-    rpm=st.sampled_from([None, None, 60.0, 1200.0]),
-    tpm=st.sampled_from([None, None, 600.0, 60_000.0]),
-    rpd=st.sampled_from([None, None, None, 20.0]),
-    burst=st.sampled_from([None, None, 1, 5]),
-    max_in_flight=st.sampled_from([None, None, 1, 3]),
-)
-TOLD = [0.05, 1.0, 30.0, 5_000.0]
-HEADERS: list[dict[str, str]] = [
-    {},
-    {"x-ratelimit-limit-requests": "30", "x-ratelimit-remaining-requests": "1"},
-    {"x-ratelimit-limit-requests": "100000", "x-ratelimit-limit-tokens": "90000000"},
-    {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "7s"},
-    {"x-ratelimit-limit-requests": "nan", "x-ratelimit-remaining-tokens": "-1"},
-    {"anthropic-ratelimit-output-tokens-limit": "1000000"},
-]
-SETTLEMENTS = [
-    Settlement(
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        error=error,
-        retry_after=delay,
-        quota_reset=delay,
-        headers=headers,
-    )
-    for error, delay, headers, (tokens_in, tokens_out) in product(
-        [None] * 10 + [ErrorClass.RATE_LIMITED] * 2 + list(ErrorClass),
-        [*TOLD, *NONSENSE],
-        HEADERS,
-        [(0, 0), (10, 10), (500, 0), (9_000, 3_000)],
-    )
-]
-ASKS = list(product(ITEMS, ["p"] * 6 + ["q"], ["m", "m", "n"], [0, 10, 1_000, 100_000]))
-# Numbers that are drawn tend to be small: what they stand for must not depend on that.
-random.Random(4).shuffle(SETTLEMENTS)
-random.Random(4).shuffle(ASKS)
-
-
-def settlement_of(number: int) -> Settlement:
-    return SETTLEMENTS[number]
-
-
-def ask_of(number: int) -> tuple[str, str, str, int]:
-    return ASKS[number]
-
-
-# Whole values are drawn, not their parts: each draw costs more than the step it is for.
-settlements = st.integers(0, len(SETTLEMENTS) - 1).map(settlement_of)
-asks = st.integers(0, len(ASKS) - 1).map(ask_of)
-moments = st.sampled_from([0.0, 0.001, 0.05, 0.3, 1.0, 5.0])
 
 
 @dataclass
@@ -125,6 +67,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.number = 0
         self.last_lease = 0
         self.waiting: dict[str, int] = {}
+        self.attempts: dict[str, int] = {}
         self.live: dict[int, Granted] = {}
         self.expired: dict[int, Granted] = {}
         self.disabled: set[str] = set()
@@ -166,7 +109,12 @@ class PoolMachine(RuleBasedStateMachine):
             self.ask(item, "p", "m", 10, number=self.waiting[item])
         elif held:
             events = self.pool.request(
-                item=item, number=held[0].number, provider="p", model="m", tokens=10, now=self.now
+                asker=self.asker(item),
+                number=held[0].number,
+                provider="p",
+                model="m",
+                tokens=10,
+                now=self.now,
             )
             assert events == [held[0]]
 
@@ -176,14 +124,14 @@ class PoolMachine(RuleBasedStateMachine):
         if lease in self.live and self.live[lease].item == item:
             return
         before = self.pool.snapshot(self.now)
-        events = self.pool.settle(lease, item=item, settlement=settlement, now=self.now)
+        events = self.pool.settle(lease, asker=self.asker(item), settlement=settlement, now=self.now)
         assert [type(one) for one in events] == [SettleRefused]
         assert self.pool.snapshot(self.now) == before
 
     @rule(item=st.sampled_from(ITEMS))
     def drop(self, item: str) -> None:
         self.waiting.pop(item, None)
-        self.take(self.pool.drop(item, self.now))
+        self.end(item)
         held = [*self.live.values(), *self.expired.values()]
         assert all(one.item != item for one in held)
 
@@ -251,7 +199,7 @@ class PoolMachine(RuleBasedStateMachine):
         for key in self.keys:
             self.take(self.pool.enable(key, self.now))
         for item in sorted({one.item for one in self.expired.values()}):
-            self.take(self.pool.drop(item, self.now))
+            self.end(item)
             self.waiting.pop(item, None)
         for _ in range(400):
             for lease in sorted(self.live):
@@ -275,13 +223,26 @@ class PoolMachine(RuleBasedStateMachine):
             number = self.waiting[item] = self.number
         self.take(
             self.pool.request(
-                item=item, number=number, provider=provider, model=model, tokens=tokens, now=self.now
+                asker=self.asker(item),
+                number=number,
+                provider=provider,
+                model=model,
+                tokens=tokens,
+                now=self.now,
             )
         )
 
+    def asker(self, item: str) -> Asker:
+        return Asker("run", item, self.attempts.get(item, 1))
+
+    def end(self, item: str) -> None:
+        gone = self.asker(item)
+        self.attempts[item] = gone.attempt + 1
+        self.take(self.pool.drop(gone, self.now))
+
     def settled(self, lease: int, settlement: Settlement) -> None:
         given = self.live[lease]
-        events = self.pool.settle(lease, item=given.item, settlement=settlement, now=self.now)
+        events = self.pool.settle(lease, asker=given.asker, settlement=settlement, now=self.now)
         assert isinstance(events[0], Settled)
         used = settlement.tokens_in + settlement.tokens_out
         if used or settlement.error in UNREAD:

@@ -203,7 +203,7 @@ def test_a_settlement_of_a_lease_not_held_is_refused(item: str, lease: int, reas
     desk = Desk(key())
     desk.lease("a")
     before = desk.snapshot()
-    events = desk.pool.settle(lease, item=item, settlement=REJECTED, now=desk.now)
+    events = desk.pool.settle(lease, asker=desk.asker(item), settlement=REJECTED, now=desk.now)
     assert [one.reason for one in of(SettleRefused, events)] == [reason]
     assert desk.snapshot() == before
 

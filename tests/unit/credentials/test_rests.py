@@ -214,7 +214,7 @@ def test_the_gentle_start_opens_with_time_alone() -> None:
     rest.wake(10.0)
     for n in range(1, 8):
         assert rest.blocked_until(10.0 + n - 1, 100) is None
-        rest.given()
+        rest.given(5 + n)
         assert rest.blocked_until(10.0 + n - 1, 100) == pytest.approx(10.0 + n)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from agentos.credentials.events import Event, Granted
-from agentos.credentials.pool import CredentialCoordinator, KeySpec, Settlement
+from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
 from agentos.llm.provider import ErrorClass
 
 
@@ -133,7 +133,7 @@ class Experiment:
     def _ask(self, item: str) -> None:
         self._take(
             self._pool.request(
-                item=item,
+                asker=Asker("run", item, 1),
                 number=next(self._numbers),
                 provider="p",
                 model="m",
@@ -184,7 +184,7 @@ class Experiment:
         return found
 
     def _answer(self, given: Granted, settlement: Settlement) -> None:
-        self._take(self._pool.settle(given.lease, item=given.item, settlement=settlement, now=self._now))
+        self._take(self._pool.settle(given.lease, asker=given.asker, settlement=settlement, now=self._now))
         if settlement.error is None:
             self._done += 1
             self.result.seconds = self._now

@@ -1,0 +1,72 @@
+"""Gives leases to those who wait, first come first served. Pure."""
+
+from collections.abc import Sequence
+
+from agentos.credentials.book import Ask, Book, Lane, Lease, lane_hurdle, order
+from agentos.credentials.budget import Cost
+from agentos.credentials.events import Event, Granted
+from agentos.credentials.states import Key, key_hurdle
+
+
+def grant_all(book: Book) -> list[Event]:
+    """Grant all that can go out now; a model that is stuck holds up no other."""
+    events: list[Event] = []
+    waiting = [queue for lane in book.lanes.values() for queue in lane.queues.values()]
+    wanted: dict[Lane, set[Key]] = {}  # keys that an older request for the model waits for
+    while waiting:
+        queue = min(waiting, key=order)
+        lane, ask = queue.lane, queue.head()
+        cost = lane.estimate.cost(ask.tokens)
+        keys = queue.keys
+        if lane in wanted:
+            keys = [key for key in keys if key not in wanted[lane]]
+        key = _choose(lane, keys, cost, book.now)
+        if key is None:
+            waiting.remove(queue)
+            if len(lane.queues) > 1:
+                wanted.setdefault(lane, set()).update(queue.keys)
+            continue
+        book.remove_ask(ask)
+        events.append(_grant(book, ask, key, cost))
+        if not queue.asks:
+            waiting.remove(queue)
+    return events
+
+
+def _choose(lane: Lane, keys: Sequence[Key], cost: Cost, now: float) -> Key | None:
+    """Return the key with the most room; between equals the one that was idle longest."""
+    if lane_hurdle(lane, now) is not None:
+        return None
+    best: Key | None = None
+    best_room = (0.0, 0)
+    for key in keys:
+        if key_hurdle(key, lane.model, cost, now) is not None:
+            continue
+        free = (key.places - key.in_flight) / key.places
+        room = (min(free, key.group.budget(lane.model, now).fullness(now)), -key.last_lease)
+        if best is None or room > best_room:
+            best, best_room = key, room
+    return best
+
+
+def _grant(book: Book, ask: Ask, key: Key, cost: Cost) -> Granted:
+    book.last_lease += 1
+    key.calls += 1
+    key.last_lease = book.last_lease
+    budget = key.group.budget(ask.lane.model, book.now)
+    lease = Lease(
+        number=book.last_lease,
+        asker=ask.asker,
+        call=ask.number,
+        key=key,
+        lane=ask.lane,
+        asked=ask.tokens,
+        budget=budget,
+        cost=cost,
+        grant=budget.charge(cost, book.now),
+        since=book.now,
+        waited=book.now - ask.since,
+        expires=book.now + ask.lease_seconds,
+    )
+    book.add_lease(lease)
+    return lease.granted()

@@ -1,0 +1,270 @@
+"""The key pool's whole state as data: its schema, and what is checked before it is trusted. Pure.
+
+The data may come from a database that others write to. Times are wall-clock seconds. No secret is in it.
+Lists are used where the order matters: a database may sort the fields of an object.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agentos.credentials.book import ATTEMPTS_REMEMBERED
+from agentos.credentials.budget import BURST_LEAST, EASE_LEAST, HISTORY, HOLD_LONGEST
+from agentos.credentials.headers import MAX_LIMIT
+from agentos.credentials.outcome import QUOTA_LONGEST
+from agentos.credentials.states import RATIO_LEAST, RATIO_MOST, SLOTS_MOST, SPREAD_MOST, TOKENS_MOST
+from agentos.errors import StorageError
+from agentos.record import first_error
+
+VERSION = 1
+ROUNDING = 1e-6  # seconds
+MANY = 100_000  # entries of a list
+MODELS_MOST = 1_000
+
+Text = Annotated[str, Field(max_length=2_000)]
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Tokens = Annotated[int, Field(ge=0, le=TOKENS_MOST)]
+Time = Annotated[float, Field(ge=0, le=2.0**33)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Amount = Annotated[float, Field(ge=-1e18, le=1e18)]
+Ratio = Annotated[float, Field(ge=RATIO_LEAST, le=RATIO_MOST)]
+Limited = Annotated[float, Field(gt=0, le=MAX_LIMIT)] | None
+LimitName = Literal["rpm", "rpd", "tpm", "itpm", "otpm"]
+
+
+class PoolStateError(StorageError):
+    """The key pool's saved state cannot be used."""
+
+
+class _Saved(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class SavedKey(_Saved):
+    """A key as configured, and what is known of it; its calls in flight are counted from the leases."""
+
+    id: Text
+    provider: Text
+    quota_group: Text | None
+    rpm: Limited
+    tpm: Limited
+    rpd: Limited
+    burst: Annotated[int, Field(gt=0, le=10**9)] | None
+    max_in_flight: Annotated[int, Field(gt=0, le=10**9)] | None
+    slots: Annotated[float, Field(ge=1, le=SLOTS_MOST)]
+    fast: bool
+    disabled: Text | None
+    calls: Count
+    rate_limited: Count
+    tokens_in: Count
+    tokens_out: Count
+    last_lease: Count
+
+
+class SavedRest(_Saved):
+    until: Time | None
+    state: Literal["rate_limited", "quota_exhausted"]
+    strikes: Count
+    fence: Count
+    woke: Time | None
+    opened: Count
+
+
+class SavedBucket(_Saved):
+    limit: LimitName
+    level: Amount
+    at: Time
+
+
+class SavedSent(_Saved):
+    began: Time
+    at: Time
+    requests: Amount
+    tokens: Amount
+    tokens_in: Amount
+    tokens_out: Amount
+
+
+class SavedBudget(_Saved):
+    """A group's budget for one model; rates and capacities follow from the limits and the pace."""
+
+    model: Text
+    learnt: dict[LimitName, Annotated[float, Field(gt=0, le=MAX_LIMIT)]]
+    buckets: Annotated[list[SavedBucket], Field(max_length=5)]
+    grants: Count
+    known_since: Count
+    long_rate: Limited
+    history: Annotated[list[SavedSent], Field(max_length=HISTORY)]
+    held_until: Time | None
+    held_for: LimitName | None
+    ease: Annotated[float, Field(ge=EASE_LEAST, le=1)]
+    refused_ease: Annotated[float, Field(ge=EASE_LEAST, le=1)]
+    burst_share: Annotated[float, Field(ge=BURST_LEAST, le=1)]
+    strikes: Count
+    struck_at: Time | None
+    eased_at: Time
+
+
+class SavedGroup(_Saved):
+    provider: Text
+    name: Text  # as the book has it: "=ID" is the group of one key
+    rest: SavedRest
+    halved_at: Time | None
+    budgets: Annotated[list[SavedBudget], Field(max_length=MODELS_MOST)]
+
+
+class SavedEstimate(_Saved):
+    total: Ratio
+    share_in: Ratio
+    share_out: Ratio
+    spread: Annotated[float, Field(ge=0, le=SPREAD_MOST)]
+    tokens: Annotated[float, Field(ge=0, le=2 * TOKENS_MOST)]
+    calls: Count
+
+
+class SavedLane(_Saved):
+    provider: Text
+    model: Text
+    rest: SavedRest
+    estimate: SavedEstimate
+    seconds: Seconds | None
+
+
+class SavedAttempt(_Saved):
+    """An attempt at an item."""
+
+    run_id: Text
+    item: Text
+    attempt: Count
+
+
+class SavedAsk(SavedAttempt):
+    number: Count
+    tokens: Tokens
+    lane: Count  # its place in `lanes`
+    key_set: Count | None  # its place in `key_sets`; None: every key of the provider
+    order: Count
+    since: Time
+    lease_seconds: Seconds
+
+
+class SavedLease(SavedAttempt):
+    number: Count
+    call: Count
+    key: Text
+    lane: Count
+    asked: Tokens
+    tokens: Amount
+    tokens_in: Amount
+    tokens_out: Amount
+    spread: Annotated[float, Field(ge=0, le=SPREAD_MOST)]
+    grant: Count
+    since: Time
+    waited: Seconds
+    expires: Time
+    expired: bool
+
+
+class SavedPool(_Saved):
+    version: Literal[1]
+    at: Time  # when it was exported
+    now: Time | None  # the latest time that the pool was told
+    last_lease: Count
+    last_ask: Count
+    keys: Annotated[list[SavedKey], Field(max_length=MANY)]
+    groups: Annotated[list[SavedGroup], Field(max_length=MANY)]
+    lanes: Annotated[list[SavedLane], Field(max_length=MODELS_MOST)]
+    key_sets: Annotated[list[Annotated[list[Text], Field(max_length=MANY)]], Field(max_length=MANY)]
+    asks: Annotated[list[SavedAsk], Field(max_length=MANY)]
+    leases: Annotated[list[SavedLease], Field(max_length=MANY)]
+    over: Annotated[list[SavedAttempt], Field(max_length=ATTEMPTS_REMEMBERED)]
+
+
+def read_state(data: object) -> SavedPool:
+    """Check data that was exported before; PoolStateError where any of it makes no sense."""
+    version = data.get("version") if isinstance(data, Mapping) else None
+    if version != VERSION:
+        found = version if isinstance(version, int) else "unknown"
+        raise PoolStateError(f"The key pool's state has version {found!s:.20}; this agentos reads {VERSION}.")
+    try:
+        saved = SavedPool.model_validate(data)
+    except ValidationError as exc:
+        raise PoolStateError(f"The key pool's state cannot be used: {first_error(exc)}") from None
+    problem = next(_problems(saved), None)
+    if problem is not None:
+        raise PoolStateError(f"The key pool's state cannot be used: {problem}")
+    return saved
+
+
+def _problems(saved: SavedPool) -> Iterator[str]:
+    """Yield what contradicts itself; what comes later relies on what comes first."""
+    yield from _repeated(saved)
+    yield from _missing(saved)
+    if any(time > saved.at for time in _past(saved)):
+        yield "a time after the export of what was before it"
+    if any(time > saved.at + longest + ROUNDING for time, longest in _future(saved)):
+        yield "a time further ahead than any wait"
+
+
+def _repeated(saved: SavedPool) -> Iterator[str]:
+    yield from _twice("keys", [key.id for key in saved.keys])
+    yield from _twice("groups", [(group.provider, group.name) for group in saved.groups])
+    yield from _twice("lanes", [(lane.provider, lane.model) for lane in saved.lanes])
+    yield from _twice("key_sets", [frozenset(key_ids) for key_ids in saved.key_sets])
+    yield from _twice("asks", [ask.order for ask in saved.asks])
+    yield from _twice("asks", [(ask.run_id, ask.item) for ask in saved.asks])
+    yield from _twice("leases", [lease.number for lease in saved.leases])
+    for group in saved.groups:
+        yield from _twice("budgets", [budget.model for budget in group.budgets])
+        for budget in group.budgets:
+            yield from _twice("buckets", [bucket.limit for bucket in budget.buckets])
+
+
+def _twice(name: str, found: Sequence[object]) -> Iterator[str]:
+    if len(set(found)) < len(found):
+        yield f"{name}: the same one twice"
+
+
+def _missing(saved: SavedPool) -> Iterator[str]:
+    """Yield what refers to something that is not there."""
+    providers = {key.id: key.provider for key in saved.keys}
+    asks, leases, lanes = saved.asks, saved.leases, saved.lanes
+    if not {lane.provider for lane in lanes} <= set(providers.values()):
+        yield "lanes: a provider without keys"
+    if any(ask.lane >= len(lanes) for ask in asks) or any(lease.lane >= len(lanes) for lease in leases):
+        yield "lanes: there is none of that number"
+    if any(ask.key_set is not None and ask.key_set >= len(saved.key_sets) for ask in asks):
+        yield "key_sets: there is none of that number"
+    if any(providers.get(lease.key) != lanes[lease.lane].provider for lease in leases):
+        yield "leases: a key that the provider does not have"
+    if any(ask.order > saved.last_ask for ask in asks):
+        yield "asks: a number that was never given"
+    if any(lease.number > saved.last_lease for lease in leases):
+        yield "leases: a number that was never given"
+
+
+def _past(saved: SavedPool) -> Iterable[float]:
+    """Yield the times that had come when the state was exported."""
+    times: list[float | None] = [saved.now]
+    times += [ask.since for ask in saved.asks]
+    times += [lease.since for lease in saved.leases]
+    times += [rest.woke for rest in _rests(saved)]
+    for group in saved.groups:
+        times.append(group.halved_at)
+        for budget in group.budgets:
+            times += [budget.struck_at, budget.eased_at]
+            times += [bucket.at for bucket in budget.buckets]
+            times += [time for sent in budget.history for time in (sent.began, sent.at)]
+    return (time for time in times if time is not None)
+
+
+def _rests(saved: SavedPool) -> list[SavedRest]:
+    return [*(group.rest for group in saved.groups), *(lane.rest for lane in saved.lanes)]
+
+
+def _future(saved: SavedPool) -> Iterator[tuple[float, float]]:
+    """Yield the times that were to come, each with the longest that it may be ahead."""
+    yield from ((rest.until, QUOTA_LONGEST) for rest in _rests(saved) if rest.until is not None)
+    held = (budget.held_until for group in saved.groups for budget in group.budgets)
+    yield from ((until, HOLD_LONGEST) for until in held if until is not None)

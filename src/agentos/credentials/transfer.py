@@ -1,0 +1,327 @@
+"""Exports the key pool's whole state as data, and restores a pool that goes on from there. Pure.
+
+A pool's own times are those of a machine's clock; in the data they are wall-clock times. Those who share a
+state should pass the wall clock of one machine, the database's. A wall clock that is set back adds no time:
+the pool continues as of the export. One that jumps ahead counts as time that has passed: leases and rests end
+early by as much, and a budget gains one full bucket at most.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from agentos.credentials.asker import Asker
+from agentos.credentials.book import Ask, Book, KeySet, Lane, Lease
+from agentos.credentials.bucket import Bucket
+from agentos.credentials.budget import Budget, Cost, Sent
+from agentos.credentials.headers import Limit
+from agentos.credentials.pool import CredentialCoordinator
+from agentos.credentials.saved_state import (
+    VERSION,
+    PoolStateError,
+    SavedBudget,
+    SavedGroup,
+    SavedKey,
+    SavedPool,
+    SavedRest,
+    read_state,
+)
+from agentos.credentials.states import Estimate, Group, Key, KeySpec, KeyState, Rest
+from agentos.credentials.ticks import tick
+
+Move = Callable[[float], float]  # a time of one clock to the same time of another
+
+
+def export_state(pool: CredentialCoordinator, now: float, wall: float) -> dict[str, Any]:
+    """Return JSON-able data from which `restore_pool` makes a pool that behaves the same."""
+    return _Export(pool.book, now, wall).state()
+
+
+def restore_pool(
+    data: object, *, now: float, wall: float, keys: Sequence[KeySpec] = (), lease_seconds: float = 900.0
+) -> CredentialCoordinator:
+    """Make a pool of data that was exported before; PoolStateError where it makes no sense.
+
+    `keys` are those that this machine has: new ones join the pool, of others the configuration is taken over.
+    """
+    saved = read_state(data)
+    pool = CredentialCoordinator(_specs(saved, keys), lease_seconds=lease_seconds)
+    ahead = tick(now) - max(tick(wall), saved.at)
+    _Restore(pool.book, saved, lambda time: time + ahead).fill()
+    return pool
+
+
+def _specs(saved: SavedPool, keys: Sequence[KeySpec]) -> list[KeySpec]:
+    own = {spec.id: spec for spec in keys}
+    specs = []
+    for key in saved.keys:
+        spec = own.pop(key.id, None) or _spec(key)
+        if spec.provider != key.provider:
+            raise PoolStateError(f"Key {key.id!r} belongs to {key.provider} in the shared key pool.")
+        specs.append(spec)
+    return [*specs, *own.values()]
+
+
+def _spec(key: SavedKey) -> KeySpec:
+    return KeySpec(**{field.name: getattr(key, field.name) for field in fields(KeySpec)})
+
+
+class _Export:
+    """One export; knows how far the wall clock is ahead of the pool's."""
+
+    def __init__(self, book: Book, now: float, wall: float) -> None:
+        self._book = book
+        self._at = tick(wall)
+        self._ahead = self._at - max(book.now, tick(now))
+        self._lanes = {lane: number for number, lane in enumerate(book.lanes.values())}
+        self._key_sets: dict[KeySet, int] = {}
+
+    def state(self) -> dict[str, Any]:
+        book = self._book
+        asks = [self._ask(ask) for ask in book.asks.values()]
+        leases = sorted((*book.leases.values(), *book.expired.values()), key=lambda lease: lease.number)
+        return {
+            "version": VERSION,
+            "at": self._at,
+            "now": self._time(book.now),
+            "last_lease": book.last_lease,
+            "last_ask": book.last_ask,
+            "keys": [_key(key) for key in book.keys.values()],
+            "groups": [self._group(name, group) for (_, name), group in book.groups.items()],
+            "lanes": [self._lane(lane) for lane in book.lanes.values()],
+            "key_sets": [sorted(key_ids) for key_ids in self._key_sets if key_ids is not None],
+            "asks": asks,
+            "leases": [self._lease(lease) for lease in leases],
+            "over": [
+                {"run_id": run_id, "item": item, "attempt": attempt}
+                for (run_id, item), attempt in book.over.items()
+            ],
+        }
+
+    def _time(self, time: float | None) -> float | None:
+        return None if time is None or math.isinf(time) else time + self._ahead
+
+    def _group(self, name: str, group: Group) -> dict[str, Any]:
+        return {
+            "provider": group.provider,
+            "name": name,
+            "rest": self._rest(group.rest),
+            "halved_at": self._time(group.halved_at),
+            "budgets": [self._budget(model, budget) for model, budget in group.budgets.items()],
+        }
+
+    def _rest(self, rest: Rest) -> dict[str, Any]:
+        return {
+            "until": self._time(rest.until),
+            "state": rest.state.value,
+            "strikes": rest.strikes,
+            "fence": rest.fence,
+            "woke": self._time(rest.woke),
+            "opened": rest.opened,
+        }
+
+    def _budget(self, model: str, budget: Budget) -> dict[str, Any]:
+        return {
+            "model": model,
+            "learnt": {which.value: value for which, value in budget.learnt.items()},
+            "buckets": [
+                {"limit": which.value, "level": bucket.held, "at": self._time(bucket.at)}
+                for which, bucket in budget.buckets.items()
+            ],
+            "grants": budget.grants,
+            "known_since": budget.known_since,
+            "long_rate": budget.long_rate,
+            "history": [self._sent(sent) for sent in budget.history],
+            "held_until": self._time(budget.held_until),
+            "held_for": None if budget.held_for is None else budget.held_for.value,
+            "ease": budget.ease,
+            "refused_ease": budget.refused_ease,
+            "burst_share": budget.burst_share,
+            "strikes": budget.strikes,
+            "struck_at": self._time(budget.struck_at),
+            "eased_at": self._time(budget.eased_at),
+        }
+
+    def _sent(self, sent: Sent) -> dict[str, Any]:
+        return {
+            "began": self._time(sent.began),
+            "at": self._time(sent.at),
+            "requests": sent.cost.requests,
+            "tokens": sent.cost.tokens,
+            "tokens_in": sent.cost.tokens_in,
+            "tokens_out": sent.cost.tokens_out,
+        }
+
+    def _lane(self, lane: Lane) -> dict[str, Any]:
+        return {
+            "provider": lane.provider,
+            "model": lane.model,
+            "rest": self._rest(lane.rest),
+            "estimate": asdict(lane.estimate),
+            "seconds": lane.seconds,
+        }
+
+    def _ask(self, ask: Ask) -> dict[str, Any]:
+        key_ids = ask.queue.key_ids
+        return {
+            **ask.asker._asdict(),
+            "number": ask.number,
+            "tokens": ask.tokens,
+            "lane": self._lanes[ask.lane],
+            "key_set": None if key_ids is None else self._key_sets.setdefault(key_ids, len(self._key_sets)),
+            "order": ask.order,
+            "since": self._time(ask.since),
+            "lease_seconds": ask.lease_seconds,
+        }
+
+    def _lease(self, lease: Lease) -> dict[str, Any]:
+        return {
+            **lease.asker._asdict(),
+            "number": lease.number,
+            "call": lease.call,
+            "key": lease.key.spec.id,
+            "lane": self._lanes[lease.lane],
+            "asked": lease.asked,
+            "tokens": lease.cost.tokens,
+            "tokens_in": lease.cost.tokens_in,
+            "tokens_out": lease.cost.tokens_out,
+            "spread": lease.cost.spread,
+            "grant": lease.grant,
+            "since": self._time(lease.since),
+            "waited": lease.waited,
+            "expires": self._time(lease.expires),
+            "expired": lease.number in self._book.expired,
+        }
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {
+        **vars(key.spec),
+        "slots": key.slots,
+        "fast": key.fast,
+        "disabled": key.disabled,
+        "calls": key.calls,
+        "rate_limited": key.rate_limited,
+        "tokens_in": key.tokens_in,
+        "tokens_out": key.tokens_out,
+        "last_lease": key.last_lease,
+    }
+
+
+class _Restore:
+    """Fills the book of a new pool, which has its keys and nothing else."""
+
+    def __init__(self, book: Book, saved: SavedPool, move: Move) -> None:
+        self._book = book
+        self._saved = saved
+        self._move = move
+        self._at = move(saved.at)
+
+    def fill(self) -> None:
+        book, saved = self._book, self._saved
+        book.now = self._past(saved.now)
+        book.last_lease, book.last_ask = saved.last_lease, saved.last_ask
+        book.over = {(one.run_id, one.item): one.attempt for one in saved.over}
+        for key in saved.keys:
+            self._fill_key(key)
+        for group in saved.groups:
+            self._fill_group(group)
+        self._fill_lanes()
+        self._add_asks()
+        self._add_leases()
+
+    def _past(self, time: float | None) -> float:
+        return -math.inf if time is None else self._move(time)
+
+    def _fill_key(self, saved: SavedKey) -> None:
+        key = self._book.keys[saved.id]
+        key.slots, key.fast, key.disabled = saved.slots, saved.fast, saved.disabled
+        key.calls, key.rate_limited = saved.calls, saved.rate_limited
+        key.tokens_in, key.tokens_out = saved.tokens_in, saved.tokens_out
+        key.last_lease = saved.last_lease
+
+    def _fill_group(self, saved: SavedGroup) -> None:
+        group = self._book.groups.get((saved.provider, saved.name))
+        if group is None:
+            return  # its keys are configured to be in another group now
+        group.rest = self._rest(saved.rest)
+        group.halved_at = self._past(saved.halved_at)
+        for one in saved.budgets:
+            self._fill_budget(group.budget(one.model, self._at), one)
+
+    def _rest(self, saved: SavedRest) -> Rest:
+        return Rest(
+            until=None if saved.until is None else self._move(saved.until),
+            state=KeyState(saved.state),
+            strikes=saved.strikes,
+            fence=saved.fence,
+            woke=None if saved.woke is None else self._move(saved.woke),
+            opened=saved.opened,
+        )
+
+    def _fill_budget(self, budget: Budget, saved: SavedBudget) -> None:
+        budget.learnt = {Limit(which): value for which, value in saved.learnt.items()}
+        budget.long_rate = saved.long_rate
+        budget.ease, budget.refused_ease = saved.ease, saved.refused_ease
+        budget.burst_share = saved.burst_share
+        budget.strikes, budget.struck_at = saved.strikes, self._past(saved.struck_at)
+        budget.eased_at = self._move(saved.eased_at)
+        budget.held_until = self._past(saved.held_until)
+        budget.held_for = None if saved.held_for is None else Limit(saved.held_for)
+        budget.grants, budget.known_since = saved.grants, saved.known_since
+        for sent in saved.history:
+            cost = Cost(sent.requests, sent.tokens, sent.tokens_in, sent.tokens_out)
+            budget.history.append(Sent(self._move(sent.began), self._move(sent.at), cost))
+        budget.buckets = {}
+        for one in saved.buckets:
+            which = Limit(one.limit)
+            if (limit := budget.limit(which)) is not None:
+                rate, capacity = budget.shape(which, limit)
+                bucket = Bucket(rate=rate, capacity=capacity, now=self._move(one.at))
+                bucket.held = min(capacity, one.level)
+                budget.buckets[which] = bucket
+        budget.pace(self._at)  # limits that are configured only now
+
+    def _fill_lanes(self) -> None:
+        for saved in self._saved.lanes:
+            lane = self._book.lane(saved.provider, saved.model)
+            lane.rest = self._rest(saved.rest)
+            lane.seconds = saved.seconds
+            lane.estimate = Estimate(**saved.estimate.model_dump())
+
+    def _add_asks(self) -> None:
+        lanes = list(self._book.lanes.values())
+        key_sets = [frozenset(ids) for ids in self._saved.key_sets]
+        for saved in sorted(self._saved.asks, key=lambda ask: ask.order):
+            key_ids = None if saved.key_set is None else key_sets[saved.key_set]
+            ask = Ask(
+                asker=Asker(saved.run_id, saved.item, saved.attempt),
+                number=saved.number,
+                tokens=saved.tokens,
+                queue=lanes[saved.lane].queue(key_ids),
+                order=saved.order,
+                since=self._move(saved.since),
+                lease_seconds=saved.lease_seconds,
+            )
+            self._book.add_ask(ask)
+
+    def _add_leases(self) -> None:
+        lanes = list(self._book.lanes.values())
+        for saved in sorted(self._saved.leases, key=lambda lease: lease.number):
+            key, lane = self._book.keys[saved.key], lanes[saved.lane]
+            lease = Lease(
+                number=saved.number,
+                asker=Asker(saved.run_id, saved.item, saved.attempt),
+                call=saved.call,
+                key=key,
+                lane=lane,
+                asked=saved.asked,
+                budget=key.group.budget(lane.model, self._at),
+                cost=Cost(1.0, saved.tokens, saved.tokens_in, saved.tokens_out, saved.spread),
+                grant=saved.grant,
+                since=self._move(saved.since),
+                waited=saved.waited,
+                expires=self._move(saved.expires),
+            )
+            self._book.add_lease(lease, expired=saved.expired)
