@@ -59,8 +59,11 @@ def clean(*, older_than: float, dry_run: bool) -> None:
         for path in old_runs:
             home.tree.remove_tree(path)
         for path in old_checkpoints:
+            workflow, _, item = path.stem.partition("_workflow_")
+            world = records.of(mock=item.endswith(".mock"))
+            if holder := world.drop_progress(workflow, item.removesuffix(".mock")):
+                click.echo(f"keeping {path.relative_to(home.path)}: run {holder.run_id} has the item now")
+                continue
             for one in checkpoint_files(path):
                 home.tree.remove(one)
-            workflow, _, item = path.stem.partition("_workflow_")
-            records.of(mock=item.endswith(".mock")).drop_progress(workflow, item.removesuffix(".mock"))
     click.echo(f"Removed {len(old_runs)} runs and {len(old_checkpoints)} checkpoints.")

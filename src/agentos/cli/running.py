@@ -25,7 +25,7 @@ from agentos.settings import Settings
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.keyhealth import HealthFile
 from agentos.store.records import Records
-from agentos.store.runfolder import RunFolder, create_run, has_summary, is_live
+from agentos.store.runfolder import RunFolder, create_run, has_summary
 from agentos.store.tree import worktree_tree
 from agentos.workflows.registry import registered
 
@@ -67,9 +67,9 @@ def _purse(order: Order, records: Records, run_id: str) -> "Purse":
     """Begin the run's account, with what was spent before a stop on the items that are meant now."""
     from agentos.coordinator.purse import Purse  # noqa: PLC0415
 
-    settings, name, runs = order.settings, order.flow.name, order.project.home.runs
+    settings, name = order.settings, order.flow.name
     labels = {item.id: item.label for item in order.items}
-    records.begin_run(run_id, name, labels, lambda run: is_live(runs / run))
+    records.begin_run(run_id, name, labels)
     spent = records.spent_before(name, run_id)
     return Purse(
         budget=settings.budget,
@@ -368,11 +368,10 @@ def _claimed(order: Order, records: Records, folder: RunFolder) -> tuple[Entry, 
 
     Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
     """
-    runs = order.project.home.runs
     for item in order.items:
         records.rehash(item)
     wanted = [entry.item for entry in _plan(order, records) if entry.acts]
-    refused = records.claim(wanted, folder.run_id, lambda run: is_live(runs / run))
+    refused = records.claim(wanted, folder.run_id)
     told = {
         item: f"held by run {claim.run_id} (process {claim.pid}, since {claim.since})"
         for item, claim in refused.items()

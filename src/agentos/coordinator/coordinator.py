@@ -29,6 +29,7 @@ from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
+from agentos.errors import ItemFailed
 from agentos.model import Status
 from agentos.redact import find, redact
 
@@ -202,6 +203,8 @@ class ParallelCoordinator:
         """Hear nothing more of an item's worker; the item fails with this."""
         if isinstance(exc, wire.ProtocolError):
             told = f"its worker sent what makes no sense: {exc}"
+        elif isinstance(exc, ItemFailed):
+            told = str(exc)
         else:
             told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
             for line in "".join(traceback.format_exception(exc)).splitlines():
@@ -278,10 +281,14 @@ class ParallelCoordinator:
     def _start(self, running: Running) -> None:
         attempt = running.tally.attempts = self._scheduler.attempts[running.label]
         if attempt == 1:
-            self._book.begin(running.entry)
             running.tally.began = time.monotonic()
         try:
+            self._book.begin(running.entry, attempt)
             worker = running.worker = self._supervisor.start(running.label)
+        except ItemFailed as exc:
+            status = Status.FAILED
+            self._act(self._scheduler.gone(running.label, time.monotonic(), status=status, error=str(exc)))
+            return
         except StartFailed as exc:
             self._act(self._scheduler.gone(running.label, time.monotonic(), status=None, error=str(exc)))
             return
@@ -368,7 +375,7 @@ class ParallelCoordinator:
                 running.node, running.reviews, running.detail = node, reviews, ""
                 running.node_since = now
                 self._trace.node_started(running.label, node, reviews=reviews)
-                self._book.at_node(entry, node, reviews)
+                self._book.at_node(entry, node, reviews, tally.attempts)
             case wire.NodeEnded(node=node, seconds=seconds):
                 tally.busy += seconds
                 running.node_since = None

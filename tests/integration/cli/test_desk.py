@@ -25,6 +25,7 @@ from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.lineage import receipts
 from agentos.store.records import FilingState, Records
 from harness.github import FakeGitHub, running_fakegithub
+from harness.records import approve
 from integration.coordinator.filing_process import DOCUMENT, ITEM
 
 if TYPE_CHECKING:
@@ -93,16 +94,17 @@ class Office:
     def __init__(self, fake: FakeGitHub, records: Records, worktree: Path) -> None:
         self.fake, self.records, self.worktree = fake, records, worktree
         self.said: list[str] = []
-        told: dict[str, Any] = {"verdict": "APPROVED", "reviews": 1, "output": NAME, "error": None}
-        records.end(ITEM, "run-1", Status.APPROVED, **told, filing=FilingState.WANTED)
+        fence = approve(records, ITEM, output=NAME, filing=FilingState.WANTED)
         records.intend(
             ITEM,
+            fence,
             repository=f"{fake.url}/repos/acme/widgets",
             marker=f"<!-- agentos-filing: {'0' * 32} -->",
             at=(datetime.now(UTC) - timedelta(hours=1)).isoformat(),
         )
 
     def run(self, *items: Item) -> tuple[Desk, dict[str, ItemRow]]:
+        self.records.claim(items, "run-2")
         rows = {
             item.label: ItemRow(
                 id=item.id, label=item.label, status=Status.APPROVED, output=NAME, filing="wanted"
