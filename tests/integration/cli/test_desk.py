@@ -176,6 +176,31 @@ def test_what_stays_unknown_is_unfinished_and_holds_the_new_text_back(office: Of
     assert office.run()[0].unfinished
 
 
+def test_what_another_living_run_has_is_left_to_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    office.fake.add(body=f"<!-- agentos-filing: {'0' * 32} -->")
+    monkeypatch.setattr(office.records, "_alive", lambda _run: True)
+
+    desk, _rows = office.run()
+
+    assert office.state() is FilingState.INTENDED
+    assert office.said == ["issue dark-mode: an earlier text of it is left to run run-1"]
+    assert desk.unfinished
+
+
+def test_an_item_that_another_run_has_is_not_filed_and_its_document_stays(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = seal(DOCUMENT, item=ITEM.label, input_hash=CHANGED.input_hash, by="a")
+    (office.worktree / NAME).write_text(text)
+    monkeypatch.setattr(office.records, "_alive", lambda _run: True)
+
+    _desk, rows = office.run(CHANGED)
+
+    assert office.fake.count("POST") == 0
+    assert rows[ITEM.label].error == "not filed: run run-1 has the item now"
+    assert (office.worktree / NAME).read_text() == text
+
+
 def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
     book = SimpleNamespace(rows={}, say=office.said.append)
     repository = Repository(full_name="acme/widgets", api_url=office.fake.url)

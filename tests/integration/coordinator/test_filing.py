@@ -527,6 +527,82 @@ def test_filings_are_listed_by_item_and_text_and_go_when_the_item_is_forgotten(d
         assert empty.filings("issue") == {}
 
 
+# Taken over by another run.
+
+
+@pytest.mark.parametrize(
+    ("step", "sent", "told"),
+    [
+        ("before_intent", 0, "run run-2 has the item now"),
+        ("after_create", 1, "it is there as #1: https://github.test/acme/widgets/issues/1, but run run-2"),
+    ],
+)
+def test_a_run_that_lost_the_item_records_nothing_and_the_other_finds_the_issue(
+    desk: Desk, step: str, sent: int, told: str
+) -> None:
+    want(desk.records, ITEM, FilingState.WANTED)
+    before: list[Filing] = []
+
+    def at(now: str) -> None:
+        if now == step:
+            before.append(desk.row())
+            hold(desk.records, ITEM, "run-2")
+
+    result = desk.filer(at=at).file(ITEM, DOCUMENT)
+
+    assert isinstance(result, NotFiled)
+    assert result.reason.startswith(told)
+    assert result.unknown == bool(sent)
+    assert desk.said[-1] == f"ISSUE-dark-mode: {result.reason}; this run recorded nothing for it"
+    assert (desk.fake.count("POST"), [desk.row()]) == (sent, before)
+    later = desk.filer(fence=lambda _one: hold(desk.records, ITEM)).file(ITEM, DOCUMENT)
+    assert later == Filed(number=1, url="https://github.test/acme/widgets/issues/1")
+    assert desk.fake.count("POST") == 1
+
+
+@pytest.mark.parametrize("fault", [refusal(422), fakegithub.CREATE_502])
+def test_a_failure_is_not_recorded_by_a_run_that_lost_the_item(desk: Desk, fault: Fault) -> None:
+    desk.fake.next_posts(fault)
+    desk.fake.fail_lists(404)
+    before: list[Filing] = []
+
+    def at(now: str) -> None:
+        if now == "after_create":
+            before.append(desk.row())
+            hold(desk.records, ITEM, "run-2")
+
+    result = desk.filer(at=at).file(ITEM, DOCUMENT)
+
+    assert isinstance(result, NotFiled)
+    assert result.reason == "run run-2 has the item now"
+    assert result.unknown == (fault is fakegithub.CREATE_502)
+    assert [desk.row()] == before
+    assert [name for name, _fields in desk.events] == ["filing"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_became_of_an_earlier_text_is_not_recorded_by_a_run_that_lost_the_item(
+    desk: Desk, there: bool
+) -> None:
+    desk.records.intend(
+        ITEM,
+        FENCE,
+        repository=f"{desk.fake.url}/repos/acme/widgets",
+        marker="<!-- m -->",
+        at="2026-01-01T00:00Z",
+    )
+    if there:
+        desk.fake.add(body="<!-- m -->")
+    before = desk.row()
+    hold(desk.records, ITEM, "run-2")
+
+    desk.filer().settle_earlier([before], lambda _row: "ISSUE-x", lambda _row: FilingState.KEPT)
+
+    assert desk.row() == before
+    assert "not recorded: run run-2 has the item now" in desk.said[-1]
+    assert desk.events == []
+
+
 # Killed.
 
 

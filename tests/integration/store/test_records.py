@@ -183,6 +183,11 @@ def test_the_same_id_in_two_workflows_is_two_items(records: AllRecords) -> None:
     assert records.claim([item(workflow="issue")], "run-2") == {}
 
 
+def test_an_item_named_twice_is_claimed_once(records: AllRecords) -> None:
+    assert records.claim([item(), item(text="another")], "run-1") == {}
+    assert records.claims().keys() == {("lld", "42")}
+
+
 def test_a_run_may_claim_again_what_it_has(records: AllRecords) -> None:
     fence = begin(records, item(), "run-1")
     before = records.claims()

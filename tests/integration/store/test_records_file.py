@@ -342,3 +342,90 @@ def test_an_answer_to_the_mock_is_no_answer_to_a_real_review(tmp_path: Path) -> 
         database.commit()
     with Records(path) as records:
         assert records.decision(done, 1) is None
+
+
+# A database of the version before attempts were recorded.
+
+
+@pytest.fixture
+def without_attempts(tmp_path: Path) -> Path:
+    """Made by the migrations up to the sixth: an item under way, an approved one, and a claim on each."""
+    path, before = tmp_path / "records.db", MIGRATIONS.index("007-attempts.sql")
+    with closing(sqlite3.connect(path)) as db, db:
+        for name in MIGRATIONS[:before]:
+            db.executescript(resources("agentos.store").joinpath("sql", name).read_text("utf-8"))
+        db.execute(f"PRAGMA user_version={before}")
+        now, begun, done = "2026-01-01T00:00:00.000Z", item("1").input_hash, item("2").input_hash
+        for mock in (0, 1):
+            db.execute(
+                "INSERT INTO progress"
+                " VALUES ('lld', '1', ?, 'run-1', 'interrupted', 'review', 2, 'x', ?, ?, 1)",
+                (begun, now, mock),
+            )
+            db.execute(
+                "INSERT INTO outcome VALUES ('lld', '2', ?, 'run-1', 'APPROVED', 3, 'out.md', ?, ?)",
+                (done, now, mock),
+            )
+        db.execute("INSERT INTO decision VALUES ('lld', '1', ?, 2, 'approve', '', 'ann', ?, 0)", (begun, now))
+        db.execute(
+            "INSERT INTO note (workflow, item, mock, text, noted_by, noted_at)"
+            " VALUES ('lld', '1', 0, 'n', 'ann', ?)",
+            (now,),
+        )
+        db.execute(
+            "INSERT INTO call VALUES ('a', 'drafter', 1, 'run-1', 'lld', '1', 5, 10, 0.5, 1, 'm:x', 0)"
+        )
+        db.execute("INSERT INTO run (run_id, workflow) VALUES ('run-1', 'lld')")
+        for one in ("1", "2"):
+            db.execute("INSERT INTO claim VALUES ('lld', ?, 'run-1', 7, ?)", (one, now))
+        db.execute(
+            "INSERT INTO filing (workflow, item, input_hash, state, updated_at)"
+            " VALUES ('lld', '2', ?, 'wanted', ?)",
+            (done, now),
+        )
+    return path
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_nothing_of_the_version_without_attempts_is_lost(without_attempts: Path, write: bool) -> None:
+    before = without_attempts.read_bytes()
+    with Records(without_attempts, write=write) as records:
+        for world in (records, records.of(mock=True)):
+            begun = world.progress()["lld", "1"]
+            assert (begun.status, begun.node, begun.reviews, begun.error) == ("interrupted", "review", 2, "x")
+            assert (begun.run_id, begun.attempt, begun.revise) == ("run-1", 0, 1)
+            assert world.outcomes("lld")["2"].output == "out.md"
+        assert records.decision(item("1"), 2) is not None
+        assert [note.text for note in records.notes()["lld", "1"]] == ["n"]
+        assert records.spent_on_items("lld") == {"1": 0.5}
+        assert records.filing(item("2")) is not None
+        assert {(one.run_id, one.pid, one.attempt) for one in records.claims().values()} == {("run-1", 7, 0)}
+    if not write:
+        assert without_attempts.read_bytes() == before
+
+
+def test_an_unfinished_item_of_the_version_without_attempts_resumes(without_attempts: Path) -> None:
+    with Records(without_attempts) as records:
+        assert records.claim([item("1")], "run-2") == {}
+        fence = Fence(run_id="run-2", attempt=1)
+        assert records.begin(item("1"), fence) is None
+        begun = records.progress()["lld", "1"]
+        assert (begun.status, begun.node, begun.reviews, begun.attempt) == ("running", "review", 2, 1)
+        records.begin_run("run-2", "lld", ["1"])
+        assert records.spent_before("lld", "run-2") == {"1": 0.5}
+        stale = records.at_node(item("1"), Fence(run_id="run-1", attempt=1), "draft", 9)
+        assert str(stale) == "run run-2 has the item now"
+    with Records(without_attempts, write=False) as records:
+        assert records.progress()["lld", "1"].reviews == 2
+
+
+# What is nonsense, and what is secret.
+
+
+@pytest.mark.parametrize("attempt", [-1, 2**53])
+def test_an_attempt_that_makes_no_sense_is_an_error(records: Records, tmp_path: Path, attempt: int) -> None:
+    hold(records, item())
+    with closing(sqlite3.connect(tmp_path / "records.db")) as db, db:
+        db.execute("UPDATE claim SET attempt = ?", (attempt,))
+    with pytest.raises(StorageError, match=f"hold nonsense: attempt is {attempt}"):
+        records.begin(item(), Fence(run_id="run-1", attempt=1))

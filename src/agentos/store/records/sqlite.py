@@ -186,6 +186,7 @@ class Records:
                     mine = Claim(
                         workflow=workflow, item=name, run_id=run_id, pid=os.getpid(), since=timestamp()
                     )
+                    held[workflow, name] = mine
                     self._database.change("add_claim", asdict(mine))
                 elif holder.run_id != run_id:
                     refused[name] = holder
