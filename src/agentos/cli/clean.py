@@ -58,6 +58,7 @@ def clean(*, older_than: float, dry_run: bool) -> None:
             return
         for path in old_runs:
             home.tree.remove_tree(path)
+        removed = 0
         for path in old_checkpoints:
             workflow, _, item = path.stem.partition("_workflow_")
             world = records.of(mock=item.endswith(".mock"))
@@ -66,4 +67,5 @@ def clean(*, older_than: float, dry_run: bool) -> None:
                 continue
             for one in checkpoint_files(path):
                 home.tree.remove(one)
-    click.echo(f"Removed {len(old_runs)} runs and {len(old_checkpoints)} checkpoints.")
+            removed += 1
+    click.echo(f"Removed {len(old_runs)} runs and {removed} checkpoints.")

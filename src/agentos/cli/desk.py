@@ -190,7 +190,8 @@ class Desk:
             self._leave_receipt(item, worktree, done)
             with contextlib.suppress(AgentosError, OSError):
                 self._take_away(item, worktree, row.output)
-            self._records.moved(item, self._fence(item), done.url)
+            if stale := self._records.moved(item, self._fence(item), done.url):
+                self._book.say(f"{item.label}: {stale}; where its document is was not recorded")
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
             row = replace(

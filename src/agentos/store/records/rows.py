@@ -125,7 +125,7 @@ class Claim:
     workflow: str
     item: str
     run_id: str
-    pid: int
+    pid: int  # shown to people; whether the run lives, only `runfolder.is_live` says
     since: str
     attempt: int = 0  # the latest that the run has begun; 0: none
 
