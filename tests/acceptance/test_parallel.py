@@ -4,7 +4,9 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -326,6 +328,22 @@ class TestTwoRuns:
         second = box.run("lld", "--all", "--mock", "-j2")
         assert second.code == 0, second
         box.assert_all_done_once([1, 2])
+
+    def test_a_run_gives_up_an_item_that_was_taken_from_it(self, box: Project) -> None:
+        box.issues(2, "latency=1")
+        command = box.start("lld", "--all", "--mock", "-j2")
+        wait_until(lambda: len(box.events("leased")) >= 2, "both items at work")
+        with closing(sqlite3.connect(box.home / "records.db")) as records, records:
+            records.execute("UPDATE claim SET run_id = 'the-other' WHERE item = '1'")
+        done = box.finish(command)
+        assert done.code == 1, done
+        assert box.statuses() == {"1": "failed", "2": "approved"}
+        told = "run the-other has the item now; this run recorded nothing for it"
+        assert f"LLD-1: failed: {told}" in done.out
+        assert box.outcomes() == {"2": 1}
+        with closing(sqlite3.connect(box.home / "records.db")) as records:
+            assert records.execute("SELECT item, status FROM progress").fetchall() == [("1", "running")]
+            assert records.execute("SELECT item, run_id FROM claim").fetchall() == [("1", "the-other")]
 
 
 class TestLeftBehind:

@@ -8,11 +8,12 @@ import pytest
 
 from agentos.app.inbox import Discussion, next_command
 from agentos.cli.look import latest_states
-from agentos.model import Item, Status
+from agentos.model import Item
 from agentos.report.summary import KeyRow
 from agentos.store.records import FilingState, Progress, Records
 from agentos.store.runfolder import was_mock
 from harness.project import Project
+from harness.records import approve
 
 
 def key(name: str, state: str = "available", provider: str = "openai") -> KeyRow:
@@ -111,10 +112,9 @@ def test_status_tells_what_was_cut_off_and_what_is_not_filed(project: Project) -
     with Records(project.home / "records.db") as records:
         for slug, state in (("a", FilingState.WANTED), ("b", FilingState.KEPT), ("c", FilingState.WANTED)):
             item = Item(workflow="issue", id=slug, label=slug, title="", text="", source="")
-            how = {"verdict": "APPROVED", "reviews": 1, "output": None, "error": None}
-            records.end(item, "run", Status.APPROVED, **how, filing=state)  # type: ignore[arg-type]
-        records.intend(item, repository="o/r", marker="m", at="2026-11-11T10:00:00.000Z")
-        records.filing_failed(item, error="no answer", unknown=True)
+            fence = approve(records, item, output=None, filing=state)
+        records.intend(item, fence, repository="o/r", marker="m", at="2026-11-11T10:00:00.000Z")
+        records.filing_failed(item, fence, error="no answer", unknown=True)
     result = project.run("status")
     assert "10-00-00.000Z: cut off" in result.out
     assert "LLD-1 cut off at review, round 1" in result.said

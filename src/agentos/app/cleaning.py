@@ -38,12 +38,17 @@ def find_old(home: Home, records: Records, *, limit: float) -> Old:
     )
 
 
-def remove_old(home: Home, records: Records, old: Old) -> None:
-    """Remove it; an item without its checkpoint starts over."""
+def remove_old(home: Home, records: Records, old: Old) -> dict[Path, str]:
+    """Remove it; an item without its checkpoint starts over. Gives what runs have taken since, by path."""
     for path in old.runs:
         home.tree.remove_tree(path)
+    kept: dict[Path, str] = {}
     for path in old.checkpoints:
+        workflow, _, item = path.stem.partition("_workflow_")
+        world = records.of(mock=item.endswith(".mock"))
+        if holder := world.drop_progress(workflow, item.removesuffix(".mock")):
+            kept[path] = holder.run_id
+            continue
         for one in checkpoint_files(path):
             home.tree.remove(one)
-        workflow, _, item = path.stem.partition("_workflow_")
-        records.of(mock=item.endswith(".mock")).drop_progress(workflow, item.removesuffix(".mock"))
+    return kept

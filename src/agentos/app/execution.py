@@ -17,7 +17,6 @@ from agentos.engine.local import LocalEngine
 from agentos.loopback import in_clear_text
 from agentos.spending.spending import Spending
 from agentos.store.keyhealth import HealthFile
-from agentos.store.runfolder import is_live
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +61,9 @@ def run_items(run: OpenRun, plan: Sequence[Entry]) -> Ran:
 def _spending(run: OpenRun) -> Spending:
     """Begin the run's account, with what was spent before a stop on the items that are meant now."""
     request, records, run_id = run.request, run.records, run.folder.run_id
-    name, runs = request.flow.name, request.project.home.runs
+    name = request.flow.name
     labels = {item.id: item.label for item in request.items}
-    records.begin_run(run_id, name, labels, lambda other: is_live(runs / other))
+    records.begin_run(run_id, name, labels)
     spent = records.spent_before(name, run_id)
     return Spending(
         prices=run.prepared.prices,

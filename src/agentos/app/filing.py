@@ -22,7 +22,7 @@ from agentos.signals import StopSignals
 from agentos.stamp import Stamp
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.lineage import Lineage
-from agentos.store.records import Filing, FilingState, Records
+from agentos.store.records import Fence, Filing, FilingState, Records
 from agentos.store.tree import why_unreadable, worktree_tree
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class Desk:
                         filer = Filer(
                             self._github,
                             self._records,
+                            fence=self._fence,
                             say=self._book.say,
                             event=self._book.event,
                             allowed_labels=self._allowed_labels,
@@ -146,6 +147,22 @@ class Desk:
             if (row.workflow in flows or not flows) and (row.item, row.input_hash) not in mine
         ]
 
+    def _claimed(self, rows: Sequence[Filing]) -> tuple[list[Filing], list[Filing]]:
+        """Take the items of earlier attempts for this run; give its own, and those that another run has."""
+        mine: list[Filing] = []
+        others: list[Filing] = []
+        for row in rows:
+            if refused := self._records.claim([row], self._book.run_id):
+                run = refused[row.item].run_id
+                self._book.say(f"{row.workflow} {row.item}: an earlier text of it is left to run {run}")
+            (others if refused else mine).append(row)
+        return mine, others
+
+    def _fence(self, one: Item | Filing) -> Fence:
+        name = one.item if isinstance(one, Filing) else one.id
+        attempts = {row.id: row.attempts for row in self._book.rows.values()}
+        return Fence(run_id=self._book.run_id, attempt=attempts.get(name, 0))
+
     def _settle_earlier(self, filer: Filer, entries: Sequence[Entry]) -> set[str]:
         """Look up what earlier runs left unknown; give the ids of items whose earlier text stays unknown."""
         labels = {entry.item.id: entry.item.label for entry in entries}
@@ -156,9 +173,11 @@ class Desk:
             current = latest is not None and latest.input_hash == row.input_hash
             return FilingState.WANTED if current and row.item not in labels else FilingState.KEPT
 
-        unknown = filer.settle_earlier(
-            self._earlier(entries), lambda row: labels.get(row.item, f"{row.workflow} {row.item}"), absent
+        mine, others = self._claimed(self._earlier(entries))
+        settled = filer.settle_earlier(
+            mine, lambda row: labels.get(row.item, f"{row.workflow} {row.item}"), absent
         )
+        unknown = (*settled, *others)
         self._unfinished = bool(unknown)
         for row in unknown:
             if row.item in labels:
@@ -187,7 +206,10 @@ class Desk:
         done: Filed | NotFiled
         try:
             known = filing is not None and filing.state is FilingState.FILED
-            if held and not known:
+            if stale := self._records.check(item, self._fence(item)):
+                done = NotFiled(reason=str(stale))
+                self._book.say(f"{item.label}: not filed: {done.reason}")
+            elif held and not known:
                 done = NotFiled(reason="whether an earlier text of it was filed is not known", unknown=True)
                 self._book.say(f"{item.label}: not filed: {done.reason}")
             else:
@@ -203,7 +225,8 @@ class Desk:
             self._leave_receipt(item, worktree, done)
             with contextlib.suppress(AgentosError, OSError):
                 self._take_away(item, worktree, row.output)
-            self._records.moved(item, done.url)
+            if stale := self._records.moved(item, self._fence(item), done.url):
+                self._book.say(f"{item.label}: {stale}; where its document is was not recorded")
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
             row = replace(

@@ -9,7 +9,6 @@ from agentos.coordinator.plan import Choice, Entry, Step, make_plan
 from agentos.coordinator.survey import survey
 from agentos.errors import UsageError
 from agentos.store.records import Claim, Records
-from agentos.store.runfolder import is_live
 
 if TYPE_CHECKING:
     from agentos.app.openrun import OpenRun
@@ -44,11 +43,10 @@ def claim_items(run: "OpenRun") -> tuple[Entry, ...]:
     Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
     """
     request, records, folder = run.request, run.records, run.folder
-    runs = request.project.home.runs
     for item in request.items:
         records.rehash(item)
     wanted = [entry.item for entry in plan_items(request, records) if entry.acts]
-    held = records.claim(wanted, folder.run_id, lambda other: is_live(runs / other))
+    held = records.claim(wanted, folder.run_id)
     if held and (request.ids or len(held) == len(wanted)):
         folder.discard()
         who = "; ".join(f"{item} is {_holder(claim)}" for item, claim in held.items())

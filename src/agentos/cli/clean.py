@@ -38,5 +38,8 @@ def clean(*, older_than: float, dry_run: bool) -> None:
             click.echo(f"{'would remove' if dry_run else 'removing'} {path.relative_to(home.path)}")
         if dry_run:
             return
-        remove_old(home, records, old)
-    click.echo(f"Removed {len(old.runs)} runs and {len(old.checkpoints)} checkpoints.")
+        kept = remove_old(home, records, old)
+    for path, run_id in kept.items():
+        click.echo(f"kept {path.relative_to(home.path)}: run {run_id} has the item now")
+    removed = len(old.checkpoints) - len(kept)
+    click.echo(f"Removed {len(old.runs)} runs and {removed} checkpoints.")

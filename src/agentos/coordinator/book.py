@@ -9,23 +9,27 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from agentos.console.console import Console
 from agentos.console.prefixer import one_line
 from agentos.coordinator.plan import Entry, Step
 from agentos.credentials.pool import PoolSnapshot
-from agentos.errors import StorageError
+from agentos.errors import ItemFailed, StorageError
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.spending.call import Call
 from agentos.spending.spending import Spent
 from agentos.store.home import Home, checkpoint_files
-from agentos.store.records import FilingState, Paid, Records, timestamp
+from agentos.store.records import Fence, FilingState, Paid, Stale, timestamp
 from agentos.store.runfolder import RunFolder, last_findings, open_findings, read_audits, repair_events
 
+if TYPE_CHECKING:
+    from agentos.store.records.protocols import AllRecords
+
 P = ParamSpec("P")
+T = TypeVar("T")
 
 VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
 TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
@@ -63,7 +67,7 @@ class RunBook:
         workflow: str,
         parallel: int,
         *,
-        records: Records,
+        records: "AllRecords",
         folder: RunFolder,
         console: Console,
         filing: FilingState | None = None,
@@ -93,14 +97,15 @@ class RunBook:
         self.rows: dict[str, ItemRow] = {}
         self.storage_error: StorageError | None = None
 
-    def guard(self, write: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    def guard(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Write, unless the disk has failed before; keep the first failure."""
         if self.storage_error is None:
             try:
-                write(*args, **kwargs)
+                return write(*args, **kwargs)
             except StorageError as exc:
                 self.storage_error = exc
                 self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
+        return None
 
     def span(self, line: bytes) -> None:
         self.guard(self._folder.span, line)
@@ -162,9 +167,7 @@ class RunBook:
             usd=call.usd,
             model=f"{call.provider}:{call.model}",
         )
-        noted: list[bool] = []
-        self.guard(lambda: noted.append(self._records.pay(paid)))
-        return noted != [False]
+        return self.guard(self._records.pay, paid) is not False
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:
@@ -176,13 +179,22 @@ class RunBook:
         """Put a line of the coordinator's into an item's log."""
         self.guard(self._folder.item_lines, label, [one_line(line)], "run")
 
-    def begin(self, entry: Entry) -> None:
-        """Note that the item runs, and see to it that no foreign checkpoint is taken for its own."""
+    def begin(self, entry: Entry, attempt: int) -> None:
+        """Record that an attempt begins; raise ItemFailed if another run has the item."""
+        item, fence = entry.item, self._fence(attempt)
+        # Before anything is done: the checkpoint may be another run's by now.
+        _stop_if_stale(self.guard(self._records.check, item, fence))
+        if attempt == 1:
+            self._prepare(entry, fence)
+        _stop_if_stale(self.guard(self._records.begin, item, fence, revise=entry.revises))
+
+    def _prepare(self, entry: Entry, fence: Fence) -> None:
+        """See to it that no foreign checkpoint is taken for the item's own."""
         item = entry.item
         if entry.step is not Step.RESUME:
             self._drop_checkpoint(entry)
         if entry.step in {Step.ANEW, Step.REVISE}:
-            self.guard(lambda: self._records.forget(item, filing=entry.step is Step.ANEW))
+            _stop_if_stale(self.guard(self._records.forget, item, fence, filing=entry.step is Step.ANEW))
         how = {
             Step.ANEW: "starting over",
             Step.REVISE: f"revising {entry.document}",
@@ -191,14 +203,15 @@ class RunBook:
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
         self._at.pop(item.label, None)
-        self.guard(lambda: self._records.begin(item, self.run_id, revise=entry.revises))
 
-    def at_node(self, entry: Entry, node: str, reviews: int) -> None:
+    def at_node(self, entry: Entry, node: str, reviews: int, attempt: int) -> None:
+        """Record how far the item is; raise ItemFailed if another run has it."""
         self.event("node", item=entry.item.id, node=node, reviews=reviews)
-        self.guard(self._records.at_node, entry.item, node, reviews)
+        fence = self._fence(attempt)
+        _stop_if_stale(self.guard(self._records.at_node, entry.item, fence, node, reviews))
         label = entry.item.label
         if entry.notes and self._at.get(label) in TAKES_NOTES and node not in TAKES_NOTES:
-            self.guard(self._records.use_notes, entry.notes, self.run_id)
+            _stop_if_stale(self.guard(self._records.use_notes, entry.item, fence, entry.notes))
         self._at[label] = node
 
     def pass_by(self, entry: Entry) -> None:
@@ -227,7 +240,9 @@ class RunBook:
         if outcome is not None:
             # What the run that approved it had left to do when it was killed.
             repair_events(self._home.runs, outcome)
-            self._drop_checkpoint(entry)
+            holder = self.guard(self._records.holder, item)
+            if holder is None or holder.run_id == self.run_id:
+                self._drop_checkpoint(entry)
         self._close_row(entry, row)
 
     def finish(
@@ -245,12 +260,12 @@ class RunBook:
         noted: int | None = None,
     ) -> None:
         """Record how an item ended, first where it counts, then where it is shown."""
-        item = entry.item
+        item, fence = entry.item, self._fence(attempts)
         if status is not Status.PENDING:
-            self.guard(
+            stale = self.guard(
                 self._records.end,
                 item,
-                self.run_id,
+                fence,
                 status,
                 verdict=verdict,
                 reviews=reviews,
@@ -262,10 +277,13 @@ class RunBook:
             if status is Status.APPROVED and self.storage_error is not None:
                 # Approved is what the records say is approved; the next run finds it finished.
                 status, error = Status.INTERRUPTED, str(self.storage_error)
+            if stale is not None:
+                status, verdict, output = Status.FAILED, None, None
+                error = f"{stale}; this run recorded nothing for it"
             self.log(item.label, f"{status.value}: {output or error or ''}")
         heard = [note for note in entry.notes if noted is None or note.id <= noted]
         if status in HEARD and heard:
-            self.guard(self._records.use_notes, heard, self.run_id)
+            self.guard(self._records.use_notes, item, fence, heard)
         if status is Status.APPROVED:
             self._drop_checkpoint(entry)
         log = self._folder.path / f"{item.label}.log"
@@ -322,6 +340,9 @@ class RunBook:
         if row.status is not Status.PENDING:
             ending = row.status.value.replace("_", " ") + (f": {told}" if told else "")
             self.say(f"{row.label}: {ending}")
+
+    def _fence(self, attempt: int) -> Fence:
+        return Fence(run_id=self.run_id, attempt=attempt)
 
     def checkpoint(self, entry: Entry) -> Path:
         return self._home.checkpoint(entry.item.workflow, entry.item.id, mock=self._records.mock)
@@ -388,7 +409,9 @@ class RunBook:
         )
         self.event("run_finished", exit_code=summary.exit_code, totals=summary.totals, stopped=stopped)
         if stopped is None and not {row.status for row in rows} & UNFINISHED:
-            self.guard(self._records.finish_run, self.run_id)
+            later = self.guard(self._records.finish_run, self.run_id)
+            if later is not None:
+                self.say(f"run {later} continued this run")
         self.guard(self._records.release, self.run_id)
         # The summary is tried even on a full disk: it is small, and the one thing people look for.
         self.storage_error = None
@@ -399,6 +422,11 @@ class RunBook:
         )
         self.guard(self._folder.write, "summary.md", as_markdown(summary))
         return summary
+
+
+def _stop_if_stale(stale: Stale | None) -> None:
+    if stale is not None:
+        raise ItemFailed(str(stale))
 
 
 def _call(record: dict[str, Any]) -> tuple[Any, ...]:

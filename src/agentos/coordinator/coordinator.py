@@ -25,6 +25,7 @@ from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said, StartFailed
+from agentos.errors import ItemFailed
 from agentos.model import Status
 from agentos.spending.spending import Spending
 
@@ -208,9 +209,14 @@ class ParallelCoordinator:
     def _start(self, item: RunningItem) -> None:
         attempt = self._scheduler.attempts[item.label]
         if attempt == 1:
-            self._book.begin(item.entry)
             item.tally.began = self._clock()
         item.started(attempt)
+        try:
+            self._book.begin(item.entry, attempt)
+        except ItemFailed as exc:
+            item.alive = False
+            self._over(item, Status.FAILED, str(exc))
+            return
         job = make_job(
             self._config,
             item.entry,
@@ -223,7 +229,7 @@ class ParallelCoordinator:
             pid = self._engine.start(item.label, job)
         except StartFailed as exc:
             item.alive = False
-            self._act(self._scheduler.gone(item.label, self._clock(), status=None, error=str(exc)))
+            self._over(item, None, str(exc))
             return
         self._book.event("started", item=item.id, label=item.label, attempt=attempt, pid=pid)
 
@@ -281,6 +287,8 @@ class ParallelCoordinator:
         """Hear nothing more of an item's worker; the item fails with this."""
         if isinstance(exc, wire.ProtocolError):
             told = f"its worker sent what makes no sense: {exc}"
+        elif isinstance(exc, ItemFailed):
+            told = str(exc)
         else:
             told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
             with suppress(Exception):
@@ -305,7 +313,7 @@ class ParallelCoordinator:
                 item.node, item.reviews, item.detail = node, reviews, ""
                 item.node_since = now
                 self._trace.node_started(item.label, node, reviews=reviews)
-                self._book.at_node(item.entry, node, reviews)
+                self._book.at_node(item.entry, node, reviews, item.attempt)
             case wire.NodeEnded(node=node, seconds=seconds):
                 item.tally.busy += seconds
                 item.node_since = None

@@ -21,10 +21,11 @@ from agentos.github.harmless import (
     title_and_text,
 )
 from agentos.model import Item
-from agentos.store.records import Filing, FilingState, Records
+from agentos.store.records import Fence, Filing, FilingState, Stale
 
 if TYPE_CHECKING:
     from agentos.github.client import GitHub  # loads an HTTP client
+    from agentos.store.records.protocols import FilingRecords
 
 PAUSE_SECONDS = 1.0  # between two writes; GitHub asks for it
 SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in the list, or never will
@@ -60,14 +61,23 @@ class _Content:
     labels: tuple[str, ...]
 
 
+class _TakenOver(Exception):  # noqa: N818 - read as what it is
+    """Another run has the item: this one records nothing and leaves its document alone."""
+
+    def __init__(self, reason: str, *, unknown: bool) -> None:
+        super().__init__(reason)
+        self.unknown = unknown
+
+
 class Filer:
     """The one writer to GitHub."""
 
     def __init__(
         self,
         github: "GitHub",
-        records: Records,
+        records: "FilingRecords",
         *,
+        fence: Callable[[Item | Filing], Fence],
         say: Callable[[str], None],
         event: _Event,
         allowed_labels: Iterable[str] = (),
@@ -82,6 +92,7 @@ class Filer:
     ) -> None:
         self._github = github
         self._records = records
+        self._fence = fence  # by which run and attempt an item is written about
         self._say = say
         self._event = event
         self._allowed = {label.lower(): label for label in allowed_labels}
@@ -112,24 +123,39 @@ class Filer:
                     self._settled(row, what, found, absent(row))
                     continue
             problem = f"Whether {what} was filed is not known: {problem}"
-            self._records.filing_failed(row, error=problem, unknown=True)
+            if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
+                problem = f"{problem} Not recorded: {stale}."
             self._event("filing_unknown", item=row.item, reason=problem)
             self._say(problem)
             unknown.append(row)
         return tuple(unknown)
 
     def _settled(self, row: Filing, what: str, found: RemoteIssue | None, absent: FilingState) -> None:
+        fence = self._fence(row)
         if found is None:
-            self._records.not_there(row, absent)
-            self._event("filing_refused", item=row.item, reason=f"{what} was not filed")
-            self._say(f"{what} was not filed after all")
+            stale = self._records.not_there(row, fence, absent)
+            reason = f"{what} was not filed"
         else:
-            self._records.filed(row, number=found.number, url=found.url)
+            stale = self._records.filed(row, fence, number=found.number, url=found.url)
+            reason = f"{what} was filed as #{found.number}"
+        if stale is not None:
+            self._say(f"{reason}; not recorded: {stale}")
+        elif found is None:
+            self._event("filing_refused", item=row.item, reason=reason)
+            self._say(f"{reason} after all")
+        else:
             self._event("filed", item=row.item, number=found.number, url=found.url)
-            self._say(f"{what} was filed as #{found.number}: {found.url}")
+            self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> Filed | NotFiled:
         """See to it that the item's issue is on GitHub once, and tell how that went."""
+        try:
+            return self._file(item, document)
+        except _TakenOver as exc:
+            self._say(f"{item.label}: {exc}; this run recorded nothing for it")
+            return NotFiled(reason=str(exc), unknown=exc.unknown)
+
+    def _file(self, item: Item, document: str) -> Filed | NotFiled:
         row = self._records.filing(item)
         if row is not None and row.state is FilingState.FILED:
             assert row.number is not None
@@ -188,8 +214,9 @@ class Filer:
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")
-            self._records.intend(
-                item, repository=self._github.repository.address, marker=marker, at=_text(self._now())
+            address, now = self._github.repository.address, _text(self._now())
+            _stop_if_stale(
+                self._records.intend(item, self._fence(item), repository=address, marker=marker, at=now)
             )
             self._at("after_intent")
             try:
@@ -198,7 +225,7 @@ class Filer:
                 self._at("after_create")
                 self._rest_for(max(self._pause, exc.retry_after or 0.0))
                 # Before any wait: a run stopped while it waits leaves no doubt behind.
-                self._records.filing_failed(item, error=str(exc), unknown=False)
+                self._note(item, str(exc), unknown=False)
                 problem = str(exc)
                 if exc.retry_after is None or exc.retry_after > self._max_wait or not left:
                     return self._refused(item, problem)
@@ -256,24 +283,35 @@ class Filer:
 
     def _record(self, item: Item, issue: RemoteIssue) -> Filed:
         self._at("before_result")
-        self._records.filed(item, number=issue.number, url=issue.url)
+        stale = self._records.filed(item, self._fence(item), number=issue.number, url=issue.url)
+        # The intent is there, so the run that has the item now finds the issue by its marker.
+        _stop_if_stale(stale, f"it is there as #{issue.number}: {issue.url}, but ", unknown=True)
         self._at("after_result")
         self._event("filed", item=item.id, number=issue.number, url=issue.url)
         self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
         return Filed(number=issue.number, url=issue.url)
 
     def _refused(self, item: Item, reason: str) -> NotFiled:
-        self._records.filing_failed(item, error=reason, unknown=False)
+        self._note(item, reason, unknown=False)
         self._event("filing_refused", item=item.id, reason=reason)
         self._say(f"{item.label}: not filed: {reason}")
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
         reason = f"Whether it was filed is not known: {reason}"
-        self._records.filing_failed(item, error=reason, unknown=True)
+        self._note(item, reason, unknown=True)
         self._event("filing_unknown", item=item.id, reason=reason)
         self._say(f"{item.label}: {reason}")
         return NotFiled(reason=reason, unknown=True)
+
+    def _note(self, item: Item, error: str, *, unknown: bool) -> None:
+        stale = self._records.filing_failed(item, self._fence(item), error=error, unknown=unknown)
+        _stop_if_stale(stale, unknown=unknown)
+
+
+def _stop_if_stale(stale: Stale | None, known: str = "", *, unknown: bool = False) -> None:
+    if stale is not None:
+        raise _TakenOver(f"{known}{stale}", unknown=unknown)
 
 
 def _text(moment: datetime) -> str:

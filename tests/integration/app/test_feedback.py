@@ -12,6 +12,7 @@ from agentos.stamp import seal
 from agentos.store.documents import Author
 from agentos.store.home import Home
 from agentos.store.records import FilingState, Note, Records
+from harness.records import approve, begin, end
 
 FOLDERS = Settings().folders
 LLD = "docs/lld/active/LLD-42.md"
@@ -30,16 +31,8 @@ class World:
 
     def begin(self, one: str = "42", workflow: str = "lld", *, mock: bool = False) -> None:
         with Records(self.home.create().records, mock=mock) as records:
-            records.begin(item(one, workflow), "run-1")
-            records.end(
-                item(one, workflow),
-                "run-1",
-                Status.NEEDS_REVISION,
-                verdict="REVISE",
-                reviews=2,
-                output=None,
-                error="not approved",
-            )
+            begin(records, item(one, workflow))
+            end(records, item(one, workflow), Status.NEEDS_REVISION, reviews=2, error="not approved")
 
     def find(self, wanted: str) -> Subject:
         return find_subject(self.home, self.root, FOLDERS, wanted)
@@ -128,20 +121,11 @@ def test_what_was_filed_is_edited_where_it_is(world: World) -> None:
     url = "https://github.example/acme/widgets/issues/7"
     brief = item("dark-mode", "issue")
     with Records(world.home.create().records) as records:
-        records.end(
-            brief,
-            "run-1",
-            Status.APPROVED,
-            verdict="APPROVED",
-            reviews=1,
-            output=BRIEF,
-            error=None,
-            filing=FilingState.WANTED,
-        )
-        records.intend(brief, repository="r", marker="m", at="2026-01-01T00:00:00Z")
+        fence = approve(records, brief, output=BRIEF, filing=FilingState.WANTED)
+        records.intend(brief, fence, repository="r", marker="m", at="2026-01-01T00:00:00Z")
         with pytest.raises(UsageError, match="nothing to send back"):
             world.find("dark-mode")
-        records.filed(brief, number=7, url=url)
+        records.filed(brief, fence, number=7, url=url)
     with pytest.raises(UsageError, match=f"was filed as {url}. Edit it there"):
         world.find("dark-mode")
 

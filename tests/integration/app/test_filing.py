@@ -26,6 +26,7 @@ from agentos.store.lineage import receipts
 from agentos.store.records import FilingState, Records
 from harness.dialog import FakeDialog
 from harness.github import FakeGitHub, running_fakegithub
+from harness.records import approve
 from integration.coordinator.filing_process import DOCUMENT, ITEM
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ class Office:
     def __init__(self, fake: FakeGitHub, records: Records, worktree: Path) -> None:
         self.fake, self.records, self.worktree = fake, records, worktree
         self.said: list[str] = []
-        told: dict[str, Any] = {"verdict": "APPROVED", "reviews": 1, "output": NAME, "error": None}
-        records.end(ITEM, "run-1", Status.APPROVED, **told, filing=FilingState.WANTED)
+        fence = approve(records, ITEM, output=NAME, filing=FilingState.WANTED)
         records.intend(
             ITEM,
+            fence,
             repository=f"{fake.url}/repos/acme/widgets",
             marker=f"<!-- agentos-filing: {'0' * 32} -->",
             at=(datetime.now(UTC) - timedelta(hours=1)).isoformat(),
@@ -106,6 +107,7 @@ class Office:
     def run(
         self, *items: Item, yes: bool = True, dialog: FakeDialog | None = None
     ) -> tuple[FilingResult, dict[str, ItemRow]]:
+        self.records.claim(items, "run-2")
         rows = {
             item.label: ItemRow(
                 id=item.id, label=item.label, status=Status.APPROVED, output=NAME, filing="wanted"
@@ -181,6 +183,31 @@ def test_what_stays_unknown_is_unfinished_and_holds_the_new_text_back(office: Of
     assert office.fake.count("POST") == 0
     assert office.state() is FilingState.INTENDED
     assert office.run()[0].unfinished
+
+
+def test_what_another_living_run_has_is_left_to_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    office.fake.add(body=f"<!-- agentos-filing: {'0' * 32} -->")
+    monkeypatch.setattr(office.records, "_alive", lambda _run: True)
+
+    desk, _rows = office.run()
+
+    assert office.state() is FilingState.INTENDED
+    assert office.said == ["issue dark-mode: an earlier text of it is left to run run-1"]
+    assert desk.unfinished
+
+
+def test_an_item_that_another_run_has_is_not_filed_and_its_document_stays(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = seal(DOCUMENT, item=ITEM.label, input_hash=CHANGED.input_hash, by="a")
+    (office.worktree / NAME).write_text(text)
+    monkeypatch.setattr(office.records, "_alive", lambda _run: True)
+
+    _desk, rows = office.run(CHANGED)
+
+    assert office.fake.count("POST") == 0
+    assert rows[ITEM.label].error == "not filed: run run-1 has the item now"
+    assert (office.worktree / NAME).read_text() == text
 
 
 def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:

@@ -16,7 +16,7 @@ from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item
 from agentos.secret import Secret
-from agentos.store.records import Records
+from agentos.store.records import Fence, Records
 
 ITEM = Item(
     workflow="issue",
@@ -40,10 +40,13 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
 
     repository = Repository(full_name=order["repository"], api_url=order["url"])
     github = GitHub(repository, Secret("github-token", order["token"]), limit=order["timeout"])
+    run = f"run-{os.getpid()}"
     with Records(Path(order["records"])) as records:
+        records.claim([ITEM], run)
         filer = Filer(
             github,
             records,
+            fence=lambda _one: Fence(run_id=run, attempt=0),
             say=lambda _line: None,
             event=unheard,
             pause=0.02,

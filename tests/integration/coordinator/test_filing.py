@@ -17,21 +17,23 @@ import pytest
 from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
-from agentos.model import Item, Status
+from agentos.model import Item
 from agentos.secret import Secret
-from agentos.store.records import Filing, FilingState, Records
+from agentos.store.records import Fence, Filing, FilingState, Records
 from harness import github as fakegithub
 from harness.github import FakeGitHub, Fault, refusal, running_fakegithub, secondary_limit
 from harness.processes import wait_until
+from harness.records import approve, hold
 from integration.coordinator.filing_process import DOCUMENT, ITEM
 
+FENCE = Fence(run_id="run-1", attempt=1)
 OTHER = replace(ITEM, id="other", label="ISSUE-other")
+THIRD = replace(OTHER, id="third")
 
 
 def want(records: Records, item: Item, state: FilingState) -> None:
     """Approve an item with this wish."""
-    told: dict[str, Any] = {"verdict": "APPROVED", "reviews": 1, "output": "x.md", "error": None}
-    records.end(item, "run-1", Status.APPROVED, **told, filing=state)
+    approve(records, item, filing=state)
 
 
 @dataclass(kw_only=True)
@@ -76,6 +78,7 @@ class Desk:
             sleep=lambda _seconds: None,
         )
         given: dict[str, Any] = {
+            "fence": lambda _one: FENCE,
             "say": self.said.append,
             "event": lambda name, **fields: self.events.append((name, fields)),
             "sleep": self.time.sleep,
@@ -94,6 +97,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     with running_fakegithub() as fake, Records(tmp_path / "records.db") as records:
+        records.claim([ITEM, OTHER, THIRD], FENCE.run_id)
         yield Desk(fake=fake, records=records, folder=tmp_path)
 
 
@@ -139,7 +143,7 @@ def test_what_is_filed_is_not_asked_about_again(desk: Desk) -> None:
 
 def test_the_intent_is_synced_before_anything_is_sent(desk: Desk) -> None:
     seen: list[tuple[str, Any]] = []
-    desk.records._db.set_trace_callback(lambda statement: seen.append(("sql", statement)))
+    desk.records._database._db.set_trace_callback(lambda statement: seen.append(("sql", statement)))
 
     def at(step: str) -> None:
         seen.append((step, desk.fake.count("POST")))
@@ -167,7 +171,9 @@ def test_writes_are_a_second_apart_also_between_items(desk: Desk) -> None:
     moments: list[float] = []
 
     for number in range(5):
-        filer.file(replace(ITEM, id=f"item-{number}"), DOCUMENT)
+        item = replace(ITEM, id=f"item-{number}")
+        hold(desk.records, item)
+        filer.file(item, DOCUMENT)
         moments.append(desk.time.at)
 
     assert moments == [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -274,6 +280,7 @@ def test_what_cannot_be_looked_up_stays_unknown_and_is_not_made_again(desk: Desk
 def test_an_attempt_of_an_earlier_process_is_given_its_time(desk: Desk, age: int, polls: int) -> None:
     desk.records.intend(
         ITEM,
+        FENCE,
         repository=f"{desk.fake.url}/repos/acme/widgets",
         marker=f"<!-- agentos-filing: {'0' * 32} -->",
         at=(desk.time.now() - timedelta(seconds=age)).isoformat(),
@@ -357,7 +364,7 @@ def test_the_first_write_keeps_its_distance_from_the_latest_of_another_process(
     desk: Desk, age: float, wait: float
 ) -> None:
     moment = (desk.time.now() - timedelta(seconds=age)).isoformat()
-    desk.records.intend(OTHER, repository="r", marker="m", at=moment)
+    desk.records.intend(OTHER, FENCE, repository="r", marker="m", at=moment)
 
     desk.filer().file(ITEM, DOCUMENT)
 
@@ -403,7 +410,7 @@ def test_a_long_rate_limit_is_not_waited_for_and_holds_for_every_item(desk: Desk
         assert desk.row(item).state is FilingState.WANTED
     assert desk.fake.count("POST") == 1
     assert desk.time.slept == []
-    assert filer.file(replace(OTHER, id="third"), DOCUMENT) == second
+    assert filer.file(THIRD, DOCUMENT) == second
 
 
 def test_a_refusal_leaves_it_wanted_with_the_reason(desk: Desk) -> None:
@@ -494,14 +501,14 @@ def test_whether_an_item_is_wanted_can_change_until_it_was_sent(desk: Desk) -> N
     assert desk.row().state is FilingState.KEPT
     want(records, ITEM, FilingState.WANTED)
     assert desk.row().state is FilingState.WANTED
-    records.intend(ITEM, repository="r", marker="m", at="2026-01-01T00:00:00.000Z")
+    records.intend(ITEM, FENCE, repository="r", marker="m", at="2026-01-01T00:00:00.000Z")
     want(records, ITEM, FilingState.KEPT)
     assert desk.row().state is FilingState.INTENDED
-    records.filed(ITEM, number=7, url="u")
+    records.filed(ITEM, FENCE, number=7, url="u")
     want(records, ITEM, FilingState.WANTED)
-    records.intend(ITEM, repository="r", marker="m2", at="2026-01-02T00:00:00.000Z")
-    records.filing_failed(ITEM, error="no", unknown=False)
-    records.filed(ITEM, number=8, url="v")
+    records.intend(ITEM, FENCE, repository="r", marker="m2", at="2026-01-02T00:00:00.000Z")
+    records.filing_failed(ITEM, FENCE, error="no", unknown=False)
+    records.filed(ITEM, FENCE, number=8, url="v")
     row = desk.row()
     assert (row.state, row.number, row.url, row.marker, row.error) == (FilingState.FILED, 7, "u", "m", None)
 
@@ -513,11 +520,87 @@ def test_filings_are_listed_by_item_and_text_and_go_when_the_item_is_forgotten(d
         want(records, item, FilingState.WANTED)
 
     assert set(records.filings("issue")) == {(item.id, item.input_hash) for item in (ITEM, changed, OTHER)}
-    records.forget(ITEM)
+    records.forget(ITEM, hold(records, ITEM))
     assert set(records.filings("issue")) == {(item.id, item.input_hash) for item in (changed, OTHER)}
     assert records.filing(ITEM) is None
     with Records(desk.folder / "none" / "records.db", write=False) as empty:
         assert empty.filings("issue") == {}
+
+
+# Taken over by another run.
+
+
+@pytest.mark.parametrize(
+    ("step", "sent", "told"),
+    [
+        ("before_intent", 0, "run run-2 has the item now"),
+        ("after_create", 1, "it is there as #1: https://github.test/acme/widgets/issues/1, but run run-2"),
+    ],
+)
+def test_a_run_that_lost_the_item_records_nothing_and_the_other_finds_the_issue(
+    desk: Desk, step: str, sent: int, told: str
+) -> None:
+    want(desk.records, ITEM, FilingState.WANTED)
+    before: list[Filing] = []
+
+    def at(now: str) -> None:
+        if now == step:
+            before.append(desk.row())
+            hold(desk.records, ITEM, "run-2")
+
+    result = desk.filer(at=at).file(ITEM, DOCUMENT)
+
+    assert isinstance(result, NotFiled)
+    assert result.reason.startswith(told)
+    assert result.unknown == bool(sent)
+    assert desk.said[-1] == f"ISSUE-dark-mode: {result.reason}; this run recorded nothing for it"
+    assert (desk.fake.count("POST"), [desk.row()]) == (sent, before)
+    later = desk.filer(fence=lambda _one: hold(desk.records, ITEM)).file(ITEM, DOCUMENT)
+    assert later == Filed(number=1, url="https://github.test/acme/widgets/issues/1")
+    assert desk.fake.count("POST") == 1
+
+
+@pytest.mark.parametrize("fault", [refusal(422), fakegithub.CREATE_502])
+def test_a_failure_is_not_recorded_by_a_run_that_lost_the_item(desk: Desk, fault: Fault) -> None:
+    desk.fake.next_posts(fault)
+    desk.fake.fail_lists(404)
+    before: list[Filing] = []
+
+    def at(now: str) -> None:
+        if now == "after_create":
+            before.append(desk.row())
+            hold(desk.records, ITEM, "run-2")
+
+    result = desk.filer(at=at).file(ITEM, DOCUMENT)
+
+    assert isinstance(result, NotFiled)
+    assert result.reason == "run run-2 has the item now"
+    assert result.unknown == (fault is fakegithub.CREATE_502)
+    assert [desk.row()] == before
+    assert [name for name, _fields in desk.events] == ["filing"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_became_of_an_earlier_text_is_not_recorded_by_a_run_that_lost_the_item(
+    desk: Desk, there: bool
+) -> None:
+    desk.records.intend(
+        ITEM,
+        FENCE,
+        repository=f"{desk.fake.url}/repos/acme/widgets",
+        marker="<!-- m -->",
+        at="2026-01-01T00:00Z",
+    )
+    if there:
+        desk.fake.add(body="<!-- m -->")
+    before = desk.row()
+    hold(desk.records, ITEM, "run-2")
+
+    desk.filer().settle_earlier([before], lambda _row: "ISSUE-x", lambda _row: FilingState.KEPT)
+
+    assert desk.row() == before
+    assert "not recorded: run run-2 has the item now" in desk.said[-1]
+    assert desk.events == []
 
 
 # Killed.

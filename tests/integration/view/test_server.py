@@ -17,6 +17,7 @@ from agentos.view.guard import Door, Guard
 from agentos.view.inbox import Inbox
 from agentos.view.server import View, make_view
 from agentos.view.shelf import Shelf
+from harness.records import begin, end
 
 PORT = 8765
 TOKEN = "t" * 43
@@ -60,10 +61,8 @@ def wait_for_a_person(
     home.create()
     item = item_43(workflow)
     with Records(home.records, mock=mock) as records:
-        records.begin(item, RUN)
-        records.end(
-            item, RUN, Status.DISCUSS, verdict="DISCUSS", reviews=reviews, output=None, error="Wait or stop?"
-        )
+        begin(records, item, RUN)
+        end(records, item, Status.DISCUSS, reviews=reviews, error="Wait or stop?")
     run = home.runs / RUN
     run.mkdir(exist_ok=True)
     (run / ".lock").touch()
@@ -343,7 +342,7 @@ def test_an_answer_can_be_changed_until_the_next_run(client: TestClient, home: H
     assert client.post("/api/inbox/LLD-43", json=change).status_code == 200
     assert client.get("/api/inbox").json()["answered"][0]["decided"]["answer"] == "revise"
     with Records(home.records) as records:
-        records.begin(item_43(), "later")
+        begin(records, item_43(), "later")
     late = client.post("/api/inbox/LLD-43", json={"answer": "approve"})
     assert late.status_code == 409
     assert "does not wait" in late.json()["error"]

@@ -389,10 +389,10 @@ def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> 
     run = LoopRun({"1": [worker(step(Say(NodeStarted(node="boom"))), LONG)], "2": [worker(CALL)]})
     at_node = run.book.at_node
 
-    def broken(entry: Any, node: str, reviews: int) -> None:
+    def broken(entry: Any, node: str, reviews: int, attempt: int) -> None:
         if node == "boom":
             raise KeyError(node)
-        at_node(entry, node, reviews)
+        at_node(entry, node, reviews, attempt)
 
     run.book.at_node = broken  # type: ignore[method-assign]
     run.go()

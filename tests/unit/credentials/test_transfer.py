@@ -137,7 +137,9 @@ class Pair:
             lambda pool, now: pool.settle(which % 40, asker=asker, settlement=REJECTED, now=now)
         )
         self.both(lambda pool, now: pool.drop(asker, now))
-        assert [type(event) for event in (*asked, *settled)] == [AskRefused, SettleRefused]
+        kinds: list[type[Event]] = [type(event) for event in (*asked, *settled)]
+        expected: list[type[Event]] = [AskRefused, SettleRefused]
+        assert kinds == expected
         assert export_state(self.stays, self.now, self.wall) == before
 
     def pass_time(self, seconds: float) -> None:

@@ -1,0 +1,126 @@
+"""The SQLite database of one home: opened safely, written to by one process at a time, read with care."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from agentos import redact
+from agentos.errors import StorageError
+from agentos.store.home import Home
+from agentos.store.records.migrations import MIGRATIONS, check_schema, migrate
+from agentos.store.records.statements import read_queries
+
+BUSY_SECONDS = 30.0
+MOST = 2**53  # of anything counted
+
+_QUERIES = read_queries("items", "spending", "filings")
+
+
+class Database:
+    """An open database; its statements are called by name.
+
+    Runs that share a home write one at a time, behind a file lock: two writers on one write-ahead log are a
+    known trap of older SQLite versions.
+    """
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        self.home = Home(path=path.parent)
+        self._path = path
+        self._lock: int | None = None
+        self._db: sqlite3.Connection
+        try:
+            if write:
+                self._lock = self.home.open(path.with_suffix(".lock"))
+                self._db = _open_for_writing(path, self.home)
+                with self.writing():
+                    migrate(self._db, self.home)
+            else:
+                self._db = _open_for_reading(path, self.home)
+        except (sqlite3.Error, OSError) as exc:
+            told = exc.strerror if isinstance(exc, OSError) else exc
+            raise StorageError(f"The records {path} cannot be used: {told}.") from exc
+
+    def close(self) -> None:
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    @contextmanager
+    def writing(self, *, durable: bool = False) -> Iterator[None]:
+        """One transaction; nobody else writes meanwhile."""
+        assert self._lock is not None
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            # A process that dies loses nothing either way; what must also survive a power cut says so.
+            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            raise StorageError(f"The records {self._path} cannot be written: {exc}.") from exc
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def change(self, statement: str, values: Mapping[str, Any]) -> int:
+        """Carry out a statement inside `writing`; give the number of rows it changed."""
+        return self._db.execute(_QUERIES[statement], values).rowcount
+
+    def rows(self, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a query; nonsense in them is an error, never a number to count with."""
+        try:
+            cursor = self._db.execute(_QUERIES[statement], values)
+            names = [column[0] for column in cursor.description]
+            rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except (sqlite3.Error, OverflowError) as exc:
+            raise StorageError(f"The records {self._path} cannot be read: {exc}.") from exc
+        for row in rows:
+            for name, value in row.items():
+                # Nothing that is counted here is ever less than nothing: a budget would grow by it.
+                if isinstance(value, int | float) and not 0 <= value < MOST:
+                    raise StorageError(f"The records {self._path} hold nonsense: {name} is {value}.")
+        return rows
+
+
+class _Connection(sqlite3.Connection):
+    """Stores no secret, whoever wrote it: a server, or a person in a note."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        return super().execute(sql, redact.clean(parameters))
+
+
+def _open_for_writing(path: Path, home: Home) -> sqlite3.Connection:
+    os.close(home.open(path))
+    home.tree.check_database(path)
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, factory=_Connection)
+    db.execute("PRAGMA trusted_schema=OFF")
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=NORMAL")
+    return db
+
+
+def _open_for_reading(path: Path, home: Home) -> sqlite3.Connection:
+    """Open the records without writing; those of an older version are read through a copy in memory."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    if home.tree.exists(path):
+        home.tree.check_database(path)
+        # A read-only connection to a database nobody has open would leave a log file behind.
+        how = "mode=ro" if home.tree.exists(path.with_name(path.name + "-wal")) else "immutable=1"
+        uri = f"file:{quote(str(path))}?{how}"
+        db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        db.execute("PRAGMA trusted_schema=OFF")
+        if check_schema(db) == len(MIGRATIONS):
+            memory.close()
+            return db
+        db.backup(memory)
+        db.close()
+    migrate(memory, home, files=False)
+    return memory

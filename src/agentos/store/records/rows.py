@@ -1,0 +1,201 @@
+"""What the records hold, as values, and the rule that decides who may write. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from agentos.model import Item
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """An approved item."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    run_id: str
+    verdict: str | None
+    reviews: int
+    output: str | None
+    finished_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far an item got that is not approved."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    run_id: str
+    status: str  # a Status, or "running"
+    node: str
+    reviews: int
+    error: str | None
+    updated_at: str
+    revise: int = 0  # 1: it began with the document that was there
+    attempt: int = 0  # of that run; 0: recorded by a version that did not say
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """A person's answer to a DISCUSS."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    reviews: int
+    answer: str
+    note: str
+    decided_by: str
+    decided_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid:
+    """A call that was answered and so is paid for; a life is one journal of an item's calls."""
+
+    life: str
+    role: str
+    number: int
+    run_id: str
+    workflow: str
+    item: str
+    tokens_in: int
+    tokens_out: int
+    usd: float | None  # None where no price is known
+    counts: int = 1  # 0 once the item is finished or begun anew: its own budget starts over
+    model: str | None = None  # the one asked, as provider:model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What all calls of one role took of one item."""
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What a person said about an item; without a text it asks for a review of the document as it is."""
+
+    id: int
+    workflow: str
+    item: str
+    text: str
+    noted_by: str
+    noted_at: str
+
+
+class FilingState(StrEnum):
+    """How far an approved issue is on its way to GitHub."""
+
+    WANTED = "wanted"  # to be filed
+    KEPT = "kept"  # approved while filing was off; stays a local file until it is named
+    INTENDED = "intended"  # an attempt was begun, and how it ended is not known
+    FILED = "filed"  # there, with a number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filing:
+    """What became of an approved issue on GitHub."""
+
+    workflow: str
+    item: str
+    input_hash: str
+    state: FilingState
+    repository: str  # the address it was sent to
+    marker: str  # the hidden line in its body; kept from the first attempt on
+    tries: int
+    attempted_at: str | None  # the first attempt with this marker
+    number: int | None
+    url: str | None
+    error: str | None
+    updated_at: str  # while intended: the latest attempt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A run's hold on an item."""
+
+    workflow: str
+    item: str
+    run_id: str
+    pid: int  # shown to people; whether the run lives, only `runfolder.is_live` says
+    since: str
+    attempt: int = 0  # the latest that the run has begun; 0: none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stale:
+    """A write was refused and changed nothing: the one who wrote no longer has the item."""
+
+    fence: "Fence"
+    holder: Claim | None  # who has it now
+
+    def __str__(self) -> str:
+        if self.holder is None:
+            return "this run no longer holds the item"
+        if self.holder.run_id == self.fence.run_id:
+            return f"attempt {self.holder.attempt} of this run has the item now"
+        return f"run {self.holder.run_id} has the item now"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fence:
+    """Who writes about an item: a run and its attempt. Attempts only grow; before the first it is 0."""
+
+    run_id: str
+    attempt: int
+
+    def check(self, holder: Claim | None) -> Stale | None:
+        """Refuse unless this run holds the item and no later attempt has begun."""
+        if holder is not None and holder.run_id == self.run_id and holder.attempt <= self.attempt:
+            return None
+        return Stale(fence=self, holder=holder)
+
+
+def item_key(one: Item | Filing) -> tuple[str, str]:
+    """What a claim is on: an item, whatever its text."""
+    return one.workflow, one.item if isinstance(one, Filing) else one.id
+
+
+def tokens_by_role(
+    calls: Iterable[Paid], *, drafter: str | None, reviewer: str | None
+) -> list[dict[str, Taken]]:
+    """What each item took that was made with these two models alone, by role; calls in order."""
+    by_item: dict[str, list[Paid]] = {}
+    for call in calls:
+        by_item.setdefault(call.item, []).append(call)
+    found: list[dict[str, Taken]] = []
+    for mine in map(_last_life, by_item.values()):
+        # A call from before models were recorded has none, and so matches nothing.
+        asked = {call.model or "" for call in mine if call.role != "drafter"}
+        drafted = {call.model or "" for call in mine if call.role == "drafter"}
+        if asked <= {reviewer} and drafted <= {drafter} and mine:
+            found.append({role: _taken(mine, role) for role in {call.role for call in mine}})
+    return found
+
+
+def _last_life(calls: list[Paid]) -> list[Paid]:
+    """The calls of an item's latest start, in order; with those that were paid for and failed (number 0)."""
+    lives = [call.life for call in calls if call.number]
+    runs = {call.run_id for call in calls if lives and call.life == lives[-1]}
+    return [call for call in calls if call.run_id in runs and (call.life == lives[-1] or not call.number)]
+
+
+def _taken(calls: list[Paid], role: str) -> Taken:
+    mine = [call for call in calls if call.role == role]
+    return Taken(
+        calls=len(mine),
+        tokens_in=sum(call.tokens_in for call in mine),
+        tokens_out=sum(call.tokens_out for call in mine),
+    )
+
+
+def timestamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,25 @@
+"""The SQL statements of the records, by name, from the `.sql` files beside the migrations."""
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files as resources
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def read_script(name: str) -> list[str]:
+    """The statements of a migration, in order."""
+    script = resources("agentos.store").joinpath("sql", name).read_text("utf-8")
+    return [statement for statement in script.split(";\n") if statement.strip()]
+
+
+def read_queries(*names: str) -> Mapping[str, str]:
+    """The statements of these files, each under the line `-- name: NAME` above it."""
+    found: dict[str, str] = {}
+    for name in names:
+        text = resources("agentos.store").joinpath("sql", "queries", f"{name}.sql").read_text("utf-8")
+        _head, *parts = _NAME.split(text)
+        for statement, sql in zip(parts[::2], parts[1::2], strict=True):
+            assert statement not in found, statement
+            found[statement] = sql.strip()
+    return found

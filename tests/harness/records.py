@@ -1,0 +1,94 @@
+"""Puts items into records as runs do: claimed, begun, ended."""
+
+from agentos.model import Item, Status
+from agentos.store.records import Decided, Fence, FilingState, Paid
+from agentos.store.records.protocols import AllRecords
+
+
+def hold(records: AllRecords, item: Item, run_id: str | None = None) -> Fence:
+    """Give the item to a run, else to the one that has it; its attempt is the first, or a later one begun."""
+    before = records.claims().get((item.workflow, item.id))
+    if before is not None and before.run_id != run_id is not None:
+        records.release(before.run_id)
+    run_id = run_id or (before.run_id if before is not None else "run-1")
+    assert records.claim([item], run_id) == {}
+    held = records.claims()[item.workflow, item.id]
+    return Fence(run_id=run_id, attempt=max(1, held.attempt))
+
+
+def begin(records: AllRecords, item: Item, run_id: str | None = None, *, revise: bool = False) -> Fence:
+    fence = hold(records, item, run_id)
+    assert records.begin(item, fence, revise=revise) is None
+    return fence
+
+
+def end(
+    records: AllRecords,
+    item: Item,
+    status: Status,
+    *,
+    run_id: str | None = None,
+    reviews: int = 0,
+    error: str | None = None,
+) -> None:
+    """End an item that is not approved, as the run that has begun it."""
+    fence = hold(records, item, run_id)
+    told = records.end(item, fence, status, verdict=None, reviews=reviews, output=None, error=error)
+    assert told is None
+
+
+def approve(
+    records: AllRecords,
+    item: Item,
+    run_id: str | None = None,
+    *,
+    output: str | None = "out.md",
+    reviews: int = 2,
+    filing: FilingState | None = None,
+) -> Fence:
+    """Approve an item; the run still has it."""
+    fence = hold(records, item, run_id)
+    told = records.end(
+        item,
+        fence,
+        Status.APPROVED,
+        verdict="APPROVED",
+        reviews=reviews,
+        output=output,
+        error=None,
+        filing=filing,
+    )
+    assert told is None
+    return fence
+
+
+def item(item_id: str = "42", text: str = "text", workflow: str = "lld") -> Item:
+    return Item(workflow=workflow, id=item_id, label=f"LLD-{item_id}", title="T", text=text, source="x.md")
+
+
+def decided(one: Item, reviews: int, answer: str = "approve", note: str = "") -> Decided:
+    return Decided(
+        workflow=one.workflow,
+        item=one.id,
+        input_hash=one.input_hash,
+        reviews=reviews,
+        answer=answer,
+        note=note,
+        decided_by="ann",
+        decided_at="2026-01-01T00:00:00.000Z",
+    )
+
+
+def paid(life: str, *, run_id: str = "run-1", one: str = "1", usd: float = 1.0) -> Paid:
+    return Paid(
+        life=life,
+        role="drafter",
+        number=1,
+        run_id=run_id,
+        workflow="lld",
+        item=one,
+        tokens_in=10,
+        tokens_out=20,
+        usd=usd,
+        model="a:x",
+    )
