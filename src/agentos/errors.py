@@ -29,6 +29,19 @@ class Exit(IntEnum):
     TERMINATED = 143  # SIGTERM
 
 
+MEANINGS = {
+    Exit.OK: "all approved, or nothing pending",
+    Exit.FAILED: "an item failed or timed out",
+    Exit.USAGE: "usage or configuration",
+    Exit.ATTENTION: "some items need revision, a decision, or filing",
+    Exit.NO_KEY: "no usable key",
+    Exit.BUDGET: "the budget is reached",
+    Exit.STOPPED: "stopped early; the same command goes on",
+    Exit.INTERRUPTED: "interrupted; the same command goes on",
+    Exit.TERMINATED: "terminated; the same command goes on",
+}
+
+
 class AgentosError(Exception):
     """Something went wrong that a user can be told about in one line."""
 

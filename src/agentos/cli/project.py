@@ -1,6 +1,7 @@
 """What most commands need first: the project, its settings, its home."""
 
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,12 @@ def program() -> str:
         if (given := _globals()[name]) is not None:
             words += [flag, str(given)]
     return shlex.join(words)
+
+
+def typed_command() -> str:
+    """The command line as it was typed."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["agentos" if name == "__main__.py" else name, *sys.argv[1:]])
 
 
 def open_project(flags: Mapping[str, Any] | None = None) -> Project:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentos.cli.order import Order, check_budget, models_of, source_change, take_order
-from agentos.cli.project import Project, open_project
+from agentos.cli.project import Project, open_project, typed_command
 from agentos.config import Origin
 from agentos.coordinator.plan import Choice, Entry, Step, make_plan
 from agentos.coordinator.survey import survey
@@ -321,6 +321,9 @@ def _run_config(order: Order, models: Mapping[str, str], templates: dict[str, st
         max_retries=settings.max_retries,
         max_iterations=settings.max_iterations,
         max_wait=0.0 if settings.no_wait else settings.max_wait,
+        budget=settings.budget,
+        item_budget=settings.item_budget,
+        command=typed_command(),
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,

@@ -18,7 +18,7 @@ from agentos.console.prefixer import OutputPrefixer
 from agentos.coordinator import scheduler as decisions
 from agentos.coordinator.accounts import Accounts
 from agentos.coordinator.book import RunBook, Tally
-from agentos.coordinator.job import ParallelRunConfig, make_job
+from agentos.coordinator.job import ParallelRunConfig, make_job, run_started
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.purse import Answer
@@ -29,6 +29,7 @@ from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
+from agentos.events import catalogue as events
 from agentos.model import Status
 from agentos.redact import find, redact
 
@@ -115,12 +116,8 @@ class ParallelCoordinator:
 
     def run(self) -> Stop | None:
         """Carry the plan out, and tell why it was stopped early, if it was; no worker is left."""
-        self._book.event(
-            "run_started",
-            run_id=self._book.run_id,
-            items=len(self._plan),
-            parallel=self._config.parallel,
-            mock=self._book.mock,
+        self._book.tell(
+            run_started(self._config, run_id=self._book.run_id, items=len(self._plan), mock=self._book.mock)
         )
         for entry in self._plan:
             if not entry.runs:
@@ -241,7 +238,7 @@ class ParallelCoordinator:
     def _announce_stop(self) -> None:
         if self._scheduler.stopping is not None and not self._stop_announced:
             self._stop_announced = True
-            self._book.event("stopping", reason=self._scheduler.stopping.value)
+            self._book.tell(events.Stopping(reason=self._scheduler.stopping.value))
             self._book.say(STOP_WORDS[self._scheduler.stopping])
 
     # What the scheduler decided.
@@ -254,7 +251,7 @@ class ParallelCoordinator:
                 case decisions.Start():
                     self._start(running)
                 case decisions.Again(attempt=attempt, error=error):
-                    self._book.event("crashed", item=running.entry.item.id, attempt=attempt, error=error)
+                    self._book.tell(events.Crashed(item=running.entry.item.id, attempt=attempt, error=error))
                     self._book.say(
                         f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
                     )
@@ -294,8 +291,8 @@ class ParallelCoordinator:
         )
         for stream in running.streams:
             self._selector.register(stream, selectors.EVENT_READ, (self._on_output, running, worker))
-        self._book.event(
-            "started", item=running.entry.item.id, label=running.label, attempt=attempt, pid=worker.pid
+        self._book.tell(
+            events.Started(item=running.entry.item.id, label=running.label, attempt=attempt, pid=worker.pid)
         )
         trace = self._trace.item_started(running.label, item_id=running.entry.item.id, attempt=attempt)
         database = self._book.checkpoint(running.entry)
@@ -361,8 +358,10 @@ class ParallelCoordinator:
                     raise wire.ProtocolError("a second greeting")
                 running.greeted = True
                 self._scheduler.ready(running.label, now)
-                self._book.event(
-                    "ready", item=entry.item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
+                self._book.tell(
+                    events.Ready(
+                        item=entry.item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
+                    )
                 )
             case wire.NodeStarted(node=node, reviews=reviews):
                 running.node, running.reviews, running.detail = node, reviews, ""
@@ -383,7 +382,14 @@ class ParallelCoordinator:
                 self._settle(running, message, now)
             case wire.Waiting(seconds=seconds, reason=reason):
                 running.detail, running.until = f"tries again, {reason}", now + seconds
-                self._book.event("retrying", item=entry.item.id, seconds=round(seconds, 3), reason=reason)
+                self._book.tell(
+                    events.Waiting(
+                        item=entry.item.id,
+                        reason=reason,
+                        until_seconds=round(seconds, 3),
+                        kind=events.WaitKind.BACKOFF,
+                    )
+                )
                 self._book.say(f"{running.label}: tries again in {seconds:.0f} s: {reason}")
             case wire.Audit(record=record) | wire.PaidBefore(record=record):
                 self._audit(running, record, again=isinstance(message, wire.PaidBefore))
@@ -437,15 +443,32 @@ class ParallelCoordinator:
             case Answer.YES:
                 self._take(self._keys.request(running.label, wanted, now))
             case Answer.LATER:
-                running.detail = "waits: calls under way may use up the budget"
-                self._held.append((running, wanted))
+                self._hold(running, wanted)
             case Answer.ITEM_OVER:
                 running.over_budget = running.detail = purse.told_of(running.label)
                 self._send(running, wire.Drain(reason="its budget is reached"))
             case Answer.RUN_OVER if self._scheduler.stopping is None:
-                self._book.event("budget_reached", spent=purse.spent, carried=purse.carried)
+                self._book.tell(events.BudgetReached(spent=purse.spent, carried=purse.carried))
                 self._book.say(f"the budget is reached: {purse.told()}")
                 self._stop(Stop.BUDGET)
+
+    def _hold(self, running: Running, wanted: wire.LeaseWanted) -> None:
+        """Keep a call back until calls in flight have settled; it is asked again after each of them."""
+        reason = "calls under way may use up the budget"
+        if running.detail != f"waits: {reason}":
+            running.detail = f"waits: {reason}"
+            self._book.tell(
+                events.Waiting(
+                    item=running.entry.item.id,
+                    number=wanted.number,
+                    provider=wanted.provider,
+                    model=wanted.model,
+                    reason=reason,
+                    until_seconds=None,
+                    kind=events.WaitKind.BUDGET,
+                )
+            )
+        self._held.append((running, wanted))
 
     def _ask_again(self, now: float) -> None:
         """A call is over: what it did not use may be enough for those that were held back."""

@@ -99,6 +99,7 @@ class CredentialCoordinator:
                     model=model,
                     reason=why.reason,
                     until=why.until,
+                    overloaded=why.overloaded,
                 )
             )
         return events

@@ -96,12 +96,13 @@ class Why(NamedTuple):
 
     reason: str
     until: float | None
+    overloaded: bool = False
 
 
 def why_waiting(lane: Lane, now: float) -> Why:
     """Return what keeps the first request of a lane back, and the earliest time at which that may end."""
     if (hurdle := lane_hurdle(lane, now)) is not None:
-        return Why(f"{lane.model} is overloaded", hurdle.until)
+        return Why(f"{lane.model} is overloaded", hurdle.until, overloaded=True)
     cost = lane.estimate.cost(lane.head().tokens)
     hurdles: dict[Key, Hurdle] = {}
     for key in lane.keys:
