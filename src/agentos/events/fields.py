@@ -1,7 +1,7 @@
 """Fields of records that may be torn, old or forged: typed and bounded, or not there. Pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 Record = Mapping[str, Any]
@@ -60,6 +60,15 @@ def moment(value: object) -> float | None:
         return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
     except (ValueError, OverflowError):
         return None
+
+
+def time_text(seconds: float) -> str | None:
+    """The other way round."""
+    try:
+        told = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return None
+    return told.replace("+00:00", "Z")
 
 
 def web_address(value: str | None) -> str | None:

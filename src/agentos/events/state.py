@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 from agentos.events.catalogue import RunStarted, WaitKind
+from agentos.events.fields import time_text
 from agentos.model import Status
 
 RUNNING = "running"  # of an item that has no end yet
@@ -207,6 +208,11 @@ class RunState:
             return self.begun.workflow
         named = (one for one in self.items.values() if one.label.endswith(f"-{one.id}"))
         return next((one.label.removesuffix(f"-{one.id}").lower() for one in named), None)
+
+    @property
+    def started_at(self) -> str | None:
+        """When it started, as our logs write it."""
+        return None if self.started is None else time_text(self.started)
 
     @property
     def expected(self) -> int:

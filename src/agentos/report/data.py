@@ -179,7 +179,7 @@ def _facts(
         run_id=run.name,
         workflow=workflow,
         parallel=count_of(summary, "parallel") or (0 if begun is None else begun.parallel),
-        started_at=text_of(summary, "started_at", 40) or _iso(state.started),
+        started_at=text_of(summary, "started_at", 40) or state.started_at,
         finished_at=text_of(summary, "finished_at", 40),
         live=live,
         cut_off=not locked and not summary and not state.finished,
@@ -206,13 +206,6 @@ def _facts(
 def _totals(summary: Record, state: RunState, items: Sequence[ItemData], *, live: bool) -> dict[str, int]:
     counts = Counter(item.status for item in items) if summary else state.totals(live=live)
     return {status: counts[status] for status in sorted(counts, key=lambda one: _ORDER.get(one, 99))}
-
-
-def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{whole}.{int(seconds * 1000) % 1000:03d}Z"
 
 
 def _parallelism(state: RunState, items: Sequence[ItemData], now: float) -> Parallelism:

@@ -167,10 +167,13 @@ def is_live(path: Path) -> bool:
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Read the records of a file of ours; a line cut off by a crash, or by a full disk, is passed over."""
     try:
-        lines = run_tree(path.parent).read(path, MAX_LINES_BYTES).split(b"\n")
+        yield from records_in(run_tree(path.parent).read(path, MAX_LINES_BYTES))
     except OSError:
         return
-    for line in lines:
+
+
+def records_in(data: bytes) -> Iterator[dict[str, Any]]:
+    for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict):
