@@ -37,6 +37,10 @@ def test_a_budget_stops_the_run_in_time_and_more_budget_goes_on(backlog: Project
     stopped = backlog.lld("--all", "--parallel", "3", "--budget", "0.01")
     assert stopped.code == Exit.BUDGET
     assert 0 < spent(backlog) <= 0.01
+    held = [event for event in backlog.events("waiting") if event["kind"] == "budget"]
+    assert held, "a call that is held back is told of"
+    assert all(event["reason"] and event["item"] for event in held)
+    assert backlog.events("run_started")[0]["budget"] == 0.01
     assert set(backlog.statuses().values()) <= {"paused", "pending"}
     assert backlog.summary()["cost_usd"] == pytest.approx(spent(backlog), abs=1e-5)
     assert "--budget 0.02" in stopped.said

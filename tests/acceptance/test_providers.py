@@ -105,7 +105,10 @@ def test_a_backlog_gets_through_every_passing_fault(service: Make, project: Proj
     tries = [one["tries"] for one in calls(project, "drafter") if one["number"] == 1]
     assert (len(tries), sum(tries)) == (7, 7 + 6)
     assert [project.row(str(number))["reviews"] for number in range(1, 8)] == [2] * 3 + [1] * 4
-    assert {"rate_limited", "capacity", "retrying"} <= set(names(project))
+    assert {"rate_limited", "capacity", "waiting"} <= set(names(project))
+    waits = [event for event in project.events(run=-1) if event["event"] == "waiting"]
+    assert {"backoff", "overloaded"} <= {event["kind"] for event in waits}
+    assert all(event["reason"] for event in waits)
     assert "disabled" not in result.out
     assert {one["served"] for one in calls(project, "reviewer")} == {"reviewer"}
     assert project.lineage("1-lld") == [

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agentos import __version__
 from agentos.app.inbox import Discussion, next_command
 from agentos.cli.look import latest_states
 from agentos.model import Item
@@ -101,7 +102,7 @@ def test_items_of_a_killed_run_are_cut_off(tmp_path: Path) -> None:
 
 
 def test_events_with_missing_fields_do_no_harm(tmp_path: Path) -> None:
-    events = [{"event": name, "item": "1"} for name in ("started", "node", "leased", "waiting", "settled")]
+    events = [{"event": name, "item": "1"} for name in ("started", "node", "waiting", "leased", "settled")]
     assert states(tmp_path, {"item": "1"}, {"event": "node", "item": ["1"]}, *events) == [
         ("1", "running", "None, round 1")
     ]
@@ -126,3 +127,20 @@ def test_status_tells_what_was_cut_off_and_what_is_not_filed(project: Project) -
         {"workflow": "issue", "id": "a", "state": "wanted", "error": None},
         {"workflow": "issue", "id": "c", "state": "intended", "error": "no answer"},
     ]
+
+
+def test_a_run_says_at_its_start_what_it_was_told_and_status_shows_it(project: Project) -> None:
+    project.issue(42)
+    assert project.lld("42", "--budget", "2", "--max-iterations", "4").code == 0
+    begun = project.events()[0]
+    assert (begun["event"], begun["workflow"], begun["mock"]) == ("run_started", "lld", True)
+    assert begun["command"].startswith("agentos ")
+    assert "--budget 2" in begun["command"]
+    assert (begun["budget"], begun["item_budget"], begun["max_iterations"]) == (2, None, 4)
+    assert {"drafter", "reviewer", "parallel", "timeout", "run_timeout", "max_wait"} <= begun.keys()
+    assert begun["version"] == __version__
+    (project.runs()[-1] / "summary.json").unlink()  # as if it had been killed
+    result = project.run("status")
+    assert f"{begun['command']}, drafter {begun['drafter']}, reviewer {begun['reviewer']}" in result.out
+    assert "budget 2 USD" in result.out
+    assert project.run("status", "--json").json["begun"]["workflow"] == "lld"

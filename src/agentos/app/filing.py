@@ -103,7 +103,7 @@ class Desk:
                             self._records,
                             fence=self._fence,
                             say=self._book.say,
-                            event=self._book.event,
+                            tell=self._book.tell,
                             allowed_labels=self._allowed_labels,
                         )
                         held = self._settle_earlier(filer, entries)

@@ -22,6 +22,7 @@ class Invocation:
     environment: Mapping[str, str]
     home: Path | None = None  # --home
     config_file: Path | None = None  # --config
+    typed: str = ""  # the whole command line
 
     @property
     def program(self) -> str:

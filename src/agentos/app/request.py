@@ -36,6 +36,7 @@ class Request:
     github: "GitHub | None"
     source: Source  # where the items come from
     untokened: str | None = None  # the repository on GitHub that no token was found for
+    command_line: str = ""  # as it was typed
 
     @property
     def models(self) -> Mapping[str, str | None]:
@@ -89,6 +90,7 @@ def make_request(command: Command, dialog: Dialog) -> Request:
         github=github,
         source=source_of(flow, settings, github),
         untokened=untokened,
+        command_line=command.invocation.typed,
     )
     if untokened is not None and request.filing is FilingState.WANTED:
         dialog.warn(

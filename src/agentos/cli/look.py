@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from agentos.cli import completion
 from agentos.console.screen import json_text
 
 if TYPE_CHECKING:
+    from agentos.events.catalogue import RunStarted
+    from agentos.events.state import ItemState, RunState
     from agentos.store.records import Progress, Records
 
 FOLLOW_SECONDS = 0.2
@@ -24,7 +27,7 @@ def status(*, as_json: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.prefixer import one_line  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
-    from agentos.store.runfolder import has_summary, is_live, list_runs, was_mock  # noqa: PLC0415
+    from agentos.store.runfolder import has_summary, is_live, list_runs, read_events, was_mock  # noqa: PLC0415
 
     project = open_project()
     runs = list_runs(project.home)
@@ -46,12 +49,15 @@ def status(*, as_json: bool) -> None:
     live = [path for path in runs if is_live(path)]
     # Asked for after the lock: a run writes its summary before it lets go of it.
     cut_off = latest is not None and latest not in live and not has_summary(latest)
-    items = {} if latest is None else latest_states(latest, cut_off=cut_off)
+    state = None if latest is None else read_events(latest)
+    items = {} if state is None else item_states(state, cut_off=cut_off)
+    begun = None if state is None else state.begun
     if as_json:
         data = {
             "run_id": latest.name if latest else None,
             "mock": mock,
             "live": [path.name for path in live],
+            "begun": None if begun is None else asdict(begun),
             "items": list(items.values()),
             "unfinished": [
                 {
@@ -76,8 +82,10 @@ def status(*, as_json: bool) -> None:
         click.echo("Nothing was run here yet. Try 'agentos lld --all --mock --dry-run'.")
         return
     if latest is not None:
-        state = "at work" if latest in live else "cut off" if cut_off else "over"
-        click.echo(f"Run {latest.name}{' with the mock' if mock else ''}: {state}")
+        how = "at work" if latest in live else "cut off" if cut_off else "over"
+        click.echo(f"Run {latest.name}{' with the mock' if mock else ''}: {how}")
+        if begun is not None and (told := _options(begun)):
+            click.echo(one_line(f"  {told}"))
     width = max([16, *(len(one["label"]) for one in items.values())])
     for one in items.values():
         told = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
@@ -91,6 +99,17 @@ def status(*, as_json: bool) -> None:
     for note in notes:
         told = one_line(note["note"]) or "review the document as it is"
         click.echo(f"  {note['workflow']} {note['id']:<12} {'(mock) ' if note['mock'] else ''}{told}")
+
+
+def _options(begun: "RunStarted") -> str:
+    """What the run was told; nothing where its events are of an older version."""
+    if begun.command is None:
+        return ""
+    told = [begun.command, f"drafter {begun.drafter}", f"reviewer {begun.reviewer}"]
+    told.append(f"{begun.parallel} at a time")
+    told += [] if begun.budget is None else [f"budget {begun.budget:g} USD"]
+    told += [] if begun.item_budget is None else [f"{begun.item_budget:g} USD per item"]
+    return ", ".join(told)
 
 
 def _show_open(
@@ -128,43 +147,37 @@ def _unfiled(records: "Records") -> list[dict[str, Any]]:
     ]
 
 
-def latest_states(run: Path, *, cut_off: bool = False) -> dict[str, dict[str, Any]]:
-    """What the events of a run say of each item, in the order they came up; `cut_off`: the run was killed."""
-    from agentos.store.runfolder import read_lines  # noqa: PLC0415
+def latest_states(run: Path, *, cut_off: bool = False) -> dict[str, dict[str, str]]:
+    """How each item of a run stands, in the order they came up; `cut_off`: the run was killed."""
+    from agentos.store.runfolder import read_events  # noqa: PLC0415
 
-    items: dict[str, dict[str, Any]] = {}
-    for event in read_lines(run / "events.jsonl"):
-        item = event.get("item")
-        if not isinstance(item, str):
-            continue
-        row = items.setdefault(item, {"id": item, "label": item, "status": "starting", "detail": ""})
-        row["label"] = str(event.get("label") or row["label"])
-        row.update(_change(event, row["detail"].partition(";")[0]))
-    for row in items.values():
-        if cut_off and row["status"] in {"starting", "running"}:
-            at = row["detail"].partition(";")[0]
-            row.update(status="cut_off", detail=f"at {at}" if ", round " in at else "at the start")
-    return items
+    return item_states(read_events(run), cut_off=cut_off)
 
 
-def _change(event: Mapping[str, Any], at: str) -> dict[str, str]:  # noqa: PLR0911 - a table of cases
-    """What an event changes of an item that is `at` some node; fields that are missing do no harm."""
-    match event.get("event"):
-        case "started":
-            return {"status": "running", "detail": f"attempt {event.get('attempt', 1)}"}
-        case "node":
-            reviews = event.get("reviews")
-            number = reviews + 1 if isinstance(reviews, int) else 1
-            return {"status": "running", "detail": f"{event.get('node')}, round {number}"}
-        case "leased":
-            return {"detail": f"{at}; {event.get('key')}"}
-        case "waiting":
-            return {"detail": f"{at}; waits: {event.get('reason')}"}
-        case "settled":
-            return {"detail": at}
-        case _ if "status" in event:
-            return {"status": str(event["status"]), "detail": str(event.get("error") or "")}
-    return {}
+def item_states(state: "RunState", *, cut_off: bool) -> dict[str, dict[str, str]]:
+    from agentos.events.state import RUNNING  # noqa: PLC0415
+
+    return {
+        item.id: {
+            "id": item.id,
+            "label": item.label,
+            "status": item.stands(live=not cut_off),
+            "detail": _doing(item, cut_off=cut_off) if item.status == RUNNING else item.error or "",
+        }
+        for item in state.items.values()
+    }
+
+
+def _doing(item: "ItemState", *, cut_off: bool) -> str:
+    """Where an item without an end is, and the key it uses or what it waits for."""
+    at = f"attempt {item.attempts}"
+    if item.node is not None:
+        at = f"{item.node.node}, round {item.node.round}"
+    if cut_off:
+        return "at the start" if item.node is None else f"at {at}"
+    if item.wait is not None:
+        return f"{at}; waits: {item.wait.reason}"
+    return f"{at}; {item.call.key}" if item.call is not None and item.call.end is None else at
 
 
 @click.command("logs")

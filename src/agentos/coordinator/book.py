@@ -16,6 +16,9 @@ from agentos.console.prefixer import one_line
 from agentos.coordinator.plan import Entry, Step
 from agentos.credentials.pool import PoolSnapshot
 from agentos.errors import ItemFailed, StorageError
+from agentos.events.catalogue import ENDINGS, Event, NodeEntered, ParallelChanged, RunFinished
+from agentos.events.keys import Leased, LimitLearnt, Settled
+from agentos.events.record import as_record
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
@@ -31,21 +34,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-VERBOSE_EVENTS = frozenset({"node", "leased", "settled", "parallel_changed", "limit_learnt"})
+VERBOSE = (NodeEntered, Leased, Settled, ParallelChanged, LimitLearnt)
 TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
 HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
-FINAL_EVENTS = {
-    Status.APPROVED: "completed",
-    Status.FAILED: "failed",
-    Status.TIMED_OUT: "timed_out",
-    Status.INTERRUPTED: "interrupted",
-    Status.PAUSED: "item_paused",
-    Status.PENDING: "not_started",
-    Status.SKIPPED: "skipped",
-    Status.DISCUSS: "discuss",
-    Status.NEEDS_REVISION: "needs_revision",
-}
 
 
 @dataclass(kw_only=True)
@@ -110,9 +102,11 @@ class RunBook:
     def span(self, line: bytes) -> None:
         self.guard(self._folder.span, line)
 
-    def event(self, name: str, /, **fields: Any) -> None:
-        self.guard(self._folder.event, name, **fields)
-        if self._verbose and name in VERBOSE_EVENTS:
+    def tell(self, event: Event) -> None:
+        self.guard(self._folder.event, event)
+        if self._verbose and isinstance(event, VERBOSE):
+            fields = as_record(event)
+            name = fields.pop("event")
             self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
 
     def say(self, line: str) -> None:
@@ -206,7 +200,7 @@ class RunBook:
 
     def at_node(self, entry: Entry, node: str, reviews: int, attempt: int) -> None:
         """Record how far the item is; raise ItemFailed if another run has it."""
-        self.event("node", item=entry.item.id, node=node, reviews=reviews)
+        self.tell(NodeEntered(item=entry.item.id, node=node, reviews=reviews))
         fence = self._fence(attempt)
         _stop_if_stale(self.guard(self._records.at_node, entry.item, fence, node, reviews))
         label = entry.item.label
@@ -327,15 +321,15 @@ class RunBook:
 
     def _close_row(self, entry: Entry, row: ItemRow) -> None:
         told = row.reason or row.output or row.error
-        self.event(
-            FINAL_EVENTS[row.status],
-            item=entry.item.id,
-            label=row.label,
-            status=row.status.value,
-            verdict=row.verdict,
-            reviews=row.reviews,
-            output=row.output,
-            error=row.error,
+        self.tell(
+            ENDINGS[row.status](
+                item=entry.item.id,
+                label=row.label,
+                verdict=row.verdict,
+                reviews=row.reviews,
+                output=row.output,
+                error=row.error,
+            )
         )
         if row.status is not Status.PENDING:
             ending = row.status.value.replace("_", " ") + (f": {told}" if told else "")
@@ -407,7 +401,7 @@ class RunBook:
             needed_budget=needed_budget,
             needed_item_budget=needed_item_budget,
         )
-        self.event("run_finished", exit_code=summary.exit_code, totals=summary.totals, stopped=stopped)
+        self.tell(RunFinished(exit_code=summary.exit_code, totals=summary.totals, stopped=stopped))
         if stopped is None and not {row.status for row in rows} & UNFINISHED:
             later = self.guard(self._records.finish_run, self.run_id)
             if later is not None:

@@ -17,6 +17,7 @@ from agentos.coordinator.watch import PoolWatch
 from agentos.credentials import events as pool
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
 from agentos.credentials.states import usable_delay
+from agentos.events import catalogue as events
 from agentos.model import CallError
 from agentos.redact import find
 from agentos.spending.call import Call
@@ -103,7 +104,7 @@ class Calls:
             return
         seconds = retry.at - now
         item.waits(f"tries again, {retry.reason}", retry.at)
-        self._book.event("retrying", item=item.id, seconds=round(seconds, 3), reason=retry.reason)
+        self._tell_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
         self._book.say(f"{item.label}: tries again in {seconds:.0f} s: {retry.reason}")
         self._held.append(_Held(item=item, call=call, until=retry.at))
 
@@ -158,16 +159,38 @@ class Calls:
             case Answer.YES:
                 self._take(self._keys.request(call, now))
             case Answer.LATER:
-                item.waits("waits: calls under way may use up the budget")
-                self._held.append(_Held(item=item, call=call, until=None))
+                self._wait_for_money(item, call)
             case Answer.ITEM_OVER:
                 item.over_budget = item.detail = self.spending.told_of(item.label)
                 self._reach.send(item, wire.Drain(reason="its budget is reached"))
             case Answer.RUN_OVER if self._scheduler.stopping is None:
                 spending = self.spending
-                self._book.event("budget_reached", spent=spending.spent, carried=spending.carried)
+                self._book.tell(events.BudgetReached(spent=spending.spent, carried=spending.carried))
                 self._book.say(f"the budget is reached: {spending.told()}")
                 self._reach.stop(Stop.BUDGET)
+
+    def _wait_for_money(self, item: RunningItem, call: Call) -> None:
+        """Keep a call back until calls under way have settled; it is asked for again after each of them."""
+        reason = "calls under way may use up the budget"
+        if item.detail != f"waits: {reason}":
+            self._tell_wait(item, call, reason, events.WaitKind.BUDGET)
+        item.waits(f"waits: {reason}")
+        self._held.append(_Held(item=item, call=call, until=None))
+
+    def _tell_wait(
+        self, item: RunningItem, call: Call, reason: str, kind: events.WaitKind, seconds: float | None = None
+    ) -> None:
+        self._book.tell(
+            events.Waiting(
+                item=item.id,
+                number=call.number,
+                provider=call.provider,
+                model=call.model,
+                reason=reason,
+                until_seconds=None if seconds is None else round(seconds, 3),
+                kind=kind,
+            )
+        )
 
     def _ask_again(self, now: float) -> None:
         """A call is over: what it did not use may be enough for those that wait for money."""

@@ -18,7 +18,7 @@ from agentos.coordinator import scheduler as decisions
 from agentos.coordinator.book import RunBook
 from agentos.coordinator.calls import Calls, Reach
 from agentos.coordinator.item import RunningItem
-from agentos.coordinator.job import ParallelRunConfig, make_job
+from agentos.coordinator.job import ParallelRunConfig, make_job, run_started
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
@@ -26,6 +26,7 @@ from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said, StartFailed
 from agentos.errors import ItemFailed
+from agentos.events import catalogue as events
 from agentos.model import Status
 from agentos.spending.spending import Spending
 
@@ -104,12 +105,8 @@ class ParallelCoordinator:
 
     def run(self) -> Stop | None:
         """Carry the plan out, and tell why it was stopped early, if it was."""
-        self._book.event(
-            "run_started",
-            run_id=self._book.run_id,
-            items=len(self._plan),
-            parallel=self._config.parallel,
-            mock=self._book.mock,
+        self._book.tell(
+            run_started(self._config, run_id=self._book.run_id, items=len(self._plan), mock=self._book.mock)
         )
         for entry in self._plan:
             if not entry.runs:
@@ -180,7 +177,7 @@ class ParallelCoordinator:
     def _announce_stop(self) -> None:
         if self._scheduler.stopping is not None and not self._stop_announced:
             self._stop_announced = True
-            self._book.event("stopping", reason=self._scheduler.stopping.value)
+            self._book.tell(events.Stopping(reason=self._scheduler.stopping.value))
             self._book.say(STOP_WORDS[self._scheduler.stopping])
 
     # What the scheduler decided.
@@ -192,7 +189,7 @@ class ParallelCoordinator:
                 case decisions.Start():
                     self._start(item)
                 case decisions.Again(attempt=attempt, error=error):
-                    self._book.event("crashed", item=item.id, attempt=attempt, error=error)
+                    self._book.tell(events.Crashed(item=item.id, attempt=attempt, error=error))
                     self._book.say(
                         f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
                     )
@@ -231,7 +228,7 @@ class ParallelCoordinator:
             item.alive = False
             self._over(item, None, str(exc))
             return
-        self._book.event("started", item=item.id, label=item.label, attempt=attempt, pid=pid)
+        self._book.tell(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
 
     def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
         """Record how an item ended; whatever goes wrong there, the others go on."""
@@ -306,8 +303,8 @@ class ParallelCoordinator:
                     raise wire.ProtocolError("a second greeting")
                 item.greeted = True
                 self._scheduler.ready(item.label, now)
-                self._book.event(
-                    "ready", item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm
+                self._book.tell(
+                    events.Ready(item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm)
                 )
             case wire.NodeStarted(node=node, reviews=reviews):
                 item.node, item.reviews, item.detail = node, reviews, ""

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from agentos.errors import ListingError
+from agentos.events import filing as events
+from agentos.events.catalogue import Event
 from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
 from agentos.github.harmless import (
     MAX_BODY,
@@ -32,10 +34,6 @@ SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in 
 POLL_SECONDS = 2.0  # between two looks at the list meanwhile
 MAX_CREATES = 3  # of one item in one run
 MAX_WAIT_SECONDS = 300.0  # for a rate limit
-
-
-class _Event(Protocol):
-    def __call__(self, name: str, /, **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +77,7 @@ class Filer:
         *,
         fence: Callable[[Item | Filing], Fence],
         say: Callable[[str], None],
-        event: _Event,
+        tell: Callable[[Event], None],
         allowed_labels: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -94,7 +92,7 @@ class Filer:
         self._records = records
         self._fence = fence  # by which run and attempt an item is written about
         self._say = say
-        self._event = event
+        self._tell = tell
         self._allowed = {label.lower(): label for label in allowed_labels}
         self._sleep = sleep
         self._now = now
@@ -125,7 +123,7 @@ class Filer:
             problem = f"Whether {what} was filed is not known: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
-            self._event("filing_unknown", item=row.item, reason=problem)
+            self._tell(events.FilingUnknown(item=row.item, reason=problem))
             self._say(problem)
             unknown.append(row)
         return tuple(unknown)
@@ -141,10 +139,10 @@ class Filer:
         if stale is not None:
             self._say(f"{reason}; not recorded: {stale}")
         elif found is None:
-            self._event("filing_refused", item=row.item, reason=reason)
+            self._tell(events.FilingRefused(item=row.item, reason=reason))
             self._say(f"{reason} after all")
         else:
-            self._event("filed", item=row.item, number=found.number, url=found.url)
+            self._tell(events.Filed(item=row.item, number=found.number, url=found.url))
             self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> Filed | NotFiled:
@@ -205,7 +203,7 @@ class Filer:
         return None if found is None else self._record(item, found)
 
     def _create(self, item: Item, content: _Content, marker: str) -> Filed | NotFiled:
-        self._event("filing", item=item.id, repository=str(self._github.repository))
+        self._tell(events.Filing(item=item.id, repository=str(self._github.repository)))
         problem = ""
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
@@ -287,20 +285,20 @@ class Filer:
         # The intent is there, so the run that has the item now finds the issue by its marker.
         _stop_if_stale(stale, f"it is there as #{issue.number}: {issue.url}, but ", unknown=True)
         self._at("after_result")
-        self._event("filed", item=item.id, number=issue.number, url=issue.url)
+        self._tell(events.Filed(item=item.id, number=issue.number, url=issue.url))
         self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
         return Filed(number=issue.number, url=issue.url)
 
     def _refused(self, item: Item, reason: str) -> NotFiled:
         self._note(item, reason, unknown=False)
-        self._event("filing_refused", item=item.id, reason=reason)
+        self._tell(events.FilingRefused(item=item.id, reason=reason))
         self._say(f"{item.label}: not filed: {reason}")
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
         reason = f"Whether it was filed is not known: {reason}"
         self._note(item, reason, unknown=True)
-        self._event("filing_unknown", item=item.id, reason=reason)
+        self._tell(events.FilingUnknown(item=item.id, reason=reason))
         self._say(f"{item.label}: {reason}")
         return NotFiled(reason=reason, unknown=True)
 

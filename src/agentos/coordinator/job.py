@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentos import wire
+from agentos import __version__, wire
 from agentos.coordinator.plan import Entry
+from agentos.events.catalogue import RunStarted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,9 @@ class ParallelRunConfig:
     max_retries: int = 5
     max_iterations: int = 5
     max_wait: float = 3600.0  # 0: not at all
+    budget: float | None = None  # USD
+    item_budget: float | None = None
+    command: str = ""  # as it was typed
     fail_fast: bool = False
     retry_failed: bool = False
     call_timeout: float = 600.0
@@ -32,6 +36,27 @@ class ParallelRunConfig:
     base_urls: dict[str, str] = field(default_factory=dict)
     mock_shell: bool = False
     environment: dict[str, str] = field(default_factory=dict)  # what workers get beside the usual
+
+
+def run_started(config: ParallelRunConfig, *, run_id: str, items: int, mock: bool) -> RunStarted:
+    """What the run's first event says of it."""
+    return RunStarted(
+        run_id=run_id,
+        items=items,
+        parallel=config.parallel,
+        mock=mock,
+        command=config.command or None,
+        workflow=config.workflow,
+        drafter=config.drafter,
+        reviewer=config.reviewer,
+        budget=config.budget,
+        item_budget=config.item_budget,
+        timeout=config.timeout,
+        run_timeout=config.run_timeout,
+        max_iterations=config.max_iterations,
+        max_wait=config.max_wait,
+        version=__version__,
+    )
 
 
 def make_job(

@@ -1,6 +1,7 @@
 """Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
 
 from collections import Counter
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from agentos.console.console import Doing, View
@@ -9,6 +10,8 @@ from agentos.coordinator.scheduler import Stop
 from agentos.credentials import events as pool
 from agentos.credentials.pool import PoolSnapshot
 from agentos.duration import words
+from agentos.events import catalogue as events
+from agentos.events.record import CATALOGUE
 from agentos.model import counted
 
 if TYPE_CHECKING:
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from agentos.coordinator.item import RunningItem
 
 _LOG_NAMES = {"granted": "leased"}
-_NOT_LOGGED = frozenset({"in_flight_changed"})
 
 
 class PoolWatch:
@@ -33,18 +35,8 @@ class PoolWatch:
 
     def announce(self, event: pool.Event, item_id: str | None) -> None:
         """Log the event, and say those that a person wants to know of."""
-        if event.name not in _NOT_LOGGED:
-            fields = {
-                name: value
-                for name, value in event.as_dict().items()
-                if name not in {"event", "at", "expires", "until"}
-            }
-            if item_id is not None:
-                fields["item"] = item_id
-            if isinstance(event, pool.Waiting):
-                left = None if event.until is None else round(max(0.0, event.until - event.at), 3)
-                fields["until_seconds"] = left
-            self._book.event(_LOG_NAMES.get(event.name, event.name), **fields)
+        if (told := logged(event, item_id)) is not None:
+            self._book.tell(told)
         match event:
             case pool.RateLimited(keys=keys, seconds=seconds):
                 self._book.say(f"{', '.join(keys)}: rate limited, resting {seconds:.1f} s")
@@ -62,14 +54,15 @@ class PoolWatch:
         exhausted = snapshot.exhausted if snapshot.waiting and not snapshot.in_flight else None
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
-                self._book.event("resumed", seconds=round(now - self._paused_since, 3))
+                self._book.tell(events.Resumed(seconds=round(now - self._paused_since, 3)))
                 self._book.say(f"going on after a pause of {words(now - self._paused_since)}")
                 self._paused_since = None
             return None
         self._until, self.reason = exhausted.until, exhausted.reason
         if self._paused_since is None:
             self._paused_since = now
-            self._book.event("paused", reason=exhausted.reason, seconds=round(exhausted.until - now, 3))
+            left = round(exhausted.until - now, 3)
+            self._book.tell(events.Paused(reason=exhausted.reason, seconds=left))
             self._book.say(f"paused: {exhausted.reason}; goes on in {words(exhausted.until - now)}")
         if now - self._paused_since >= self._max_wait:
             return Stop.QUOTA
@@ -80,7 +73,7 @@ class PoolWatch:
         low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
         allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
         if allowed != self._allowed:
-            self._book.event("parallel_changed", allowed=parallel if allowed is None else allowed)
+            self._book.tell(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
                 most = counted(allowed, "item")
                 self._book.say(
@@ -96,6 +89,21 @@ class PoolWatch:
         if self._paused_since is None or self._until is None:
             return ""
         return f"paused: {self.reason}; goes on in {words(self._until - now)}"
+
+
+def logged(event: pool.Event, item_id: str | None) -> events.Event | None:
+    """What the pool says as an event of the run, without the pool's clock; not all of it is one."""
+    kind = CATALOGUE.get(_LOG_NAMES.get(event.name, event.name))
+    if kind is None:
+        return None
+    told = {one.name: getattr(event, one.name) for one in fields(kind) if hasattr(event, one.name)}
+    if item_id is not None:
+        told["item"] = item_id
+    if isinstance(event, pool.Waiting):
+        left = None if event.until is None else round(max(0.0, event.until - event.at), 3)
+        wait = events.WaitKind.OVERLOADED if event.overloaded else events.WaitKind.KEY
+        told |= {"until_seconds": left, "kind": wait}
+    return kind(**told)
 
 
 def view(book: RunBook, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float) -> View:

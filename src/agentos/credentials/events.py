@@ -62,6 +62,7 @@ class Waiting(AskerEvent):
     model: str
     reason: str
     until: float | None  # None: until a call in flight ends
+    overloaded: bool = False  # for a model that its provider is short of
 
 
 @dataclass(frozen=True, kw_only=True)

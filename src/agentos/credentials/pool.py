@@ -86,8 +86,8 @@ class CredentialCoordinator:
         events = self._tick(now)
         book = self.book
         if book.is_over(asker):
-            why = "the attempt is over"
-            return [*events, AskRefused(at=book.now, asker=asker, number=number, reason=why), *self._grant()]
+            over = AskRefused(at=book.now, asker=asker, number=number, reason="the attempt is over")
+            return [*events, over, *self._grant()]
         book.end_attempts(asker.work, asker.attempt - 1)
         if (waiting := book.asks.get(asker.work)) is not None:
             if (waiting.asker, waiting.number) == (asker, number):
@@ -111,7 +111,7 @@ class CredentialCoordinator:
         book.add_ask(ask)
         events += self._grant()
         if book.asks.get(asker.work) is ask:
-            reason, until = why_waiting(ask.queue, book.now)
+            why = why_waiting(ask.queue, book.now)
             events.append(
                 Waiting(
                     at=book.now,
@@ -119,8 +119,9 @@ class CredentialCoordinator:
                     number=number,
                     provider=provider,
                     model=model,
-                    reason=reason,
-                    until=until,
+                    reason=why.reason,
+                    until=why.until,
+                    overloaded=why.overloaded,
                 )
             )
         return events

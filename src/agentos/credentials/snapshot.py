@@ -98,6 +98,7 @@ class Why(NamedTuple):
 
     reason: str
     until: float | None
+    overloaded: bool = False
 
 
 def why_waiting(queue: Queue, now: float) -> Why:
@@ -109,7 +110,7 @@ def why_not_served(turn: Turn, now: float) -> Why:
     """Return the same of a queue and the keys that it may have."""
     lane = turn.queue.lane
     if (hurdle := lane_hurdle(lane, now)) is not None:
-        return Why(f"{lane.model} is overloaded", hurdle.until)
+        return Why(f"{lane.model} is overloaded", hurdle.until, overloaded=True)
     if not turn.keys:
         return Why("requests before it", None)
     cost = lane.estimate.cost(turn.queue.head().tokens)

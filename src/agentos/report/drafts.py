@@ -3,11 +3,12 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentos.report.rounds import Gate
 from agentos.store.tree import worktree_tree
 
 MOST_BYTES = 200_000  # of one draft
@@ -89,10 +90,10 @@ class Draft:
         return told | {name: True for name in ("cut", "left_out") if getattr(self, name)}
 
 
-def read_drafts(trail: Trail, gates: Sequence[Mapping[str, Any]]) -> list[Draft]:
+def read_drafts(trail: Trail, gates: Sequence[Gate]) -> list[Draft]:
     """The drafts of the trail up to the last one of this run, each with its difference to the one before."""
     names = [name for name in trail.names() if _DRAFT.fullmatch(name)]
-    files = {gate["file"]: gate["draft"] for gate in gates if gate.get("file")}
+    files = {gate.file: gate.draft for gate in gates if gate.file}
     if files and max(files) in names:
         names = names[: names.index(max(files)) + 1]
     drafts: list[Draft] = []

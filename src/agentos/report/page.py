@@ -15,13 +15,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from agentos.report.data import calm
-from agentos.report.timeline import shortened
+from agentos.events.fields import shortened
+from agentos.model import Status
 from agentos.store.runfolder import run_tree
 from agentos.store.tree import PRIVATE_FILE
 
 REPORT = "report.html"
 MOST_BYTES = 2_700_000  # of the data as it stands in the page
+_CALM = frozenset({Status.APPROVED.value, Status.SKIPPED.value, Status.PENDING.value})
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _ESCAPED = re.compile("[<>&\u2028\u2029]")
@@ -71,6 +72,16 @@ def fitted(data: dict[str, Any]) -> str:
                 draft["diff"], draft["left_out"] = "", True
                 left_out["diffs"] += 1
     return embedded(packed(page))
+
+
+def calm(item: dict[str, Any]) -> bool:
+    """Tell whether nothing happened to an item that somebody should look at."""
+    return (
+        item["status"] in _CALM
+        and item["attempts"] <= 1
+        and item["filing"] not in {"wanted", "unknown"}
+        and not any(span.get("error") or span["kind"] == "retry" for span in item["spans"])
+    )
 
 
 def _bytes(text: str) -> int:

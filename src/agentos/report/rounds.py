@@ -1,18 +1,101 @@
 """The audit trail of an item: the verdict of each round, its findings and what became of them. Pure."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from agentos.events.fields import Record, count_of, dicts_of, moment, number_of, text_of
+from agentos.events.state import Call
 from agentos.finding import identity
-from agentos.report.timeline import Record, count_of, moment, number_of, text_of
+from agentos.report.spans import PaidCall
 
 _MOST_FINDINGS = 100  # of one round
 _UNREADABLE = "UNREADABLE"
 
 
-def read_rounds(records: Iterable[Record], *, started: float) -> list[dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One finding of a review."""
+
+    tier: int
+    category: str
+    title: str
+    text: str
+    recommendation: str
+    state: str | None = None  # resolved, open, or accepted with the approval; None: nobody can say
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        return identity(asdict(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        told = asdict(self)
+        if self.state is None:
+            del told["state"]
+        return told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a person said to a review."""
+
+    answer: str | None
+    by: str | None
+    at: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """What the reviewer said in one round, and what it took."""
+
+    at: float | None  # seconds from the start of the run
+    verdict: str
+    reason: str | None
+    model: str | None
+    key: str | None
+    seconds: float | None
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    findings: tuple[Finding, ...]
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One round of an item; without a review where the verdict is of a run that is cleaned away."""
+
+    number: int
+    draft: int | None
+    review: Review | None = None
+    decision: Decision | None = None
+    run_id: str | None = None  # of an earlier run
+
+    def as_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"review": self.number, "draft": self.draft}
+        if self.review is not None:
+            told |= asdict(replace(self.review, findings=()))
+            told["findings"] = [one.as_dict() for one in self.review.findings]
+            told["questions"] = list(self.review.questions)
+        told["decision"] = None if self.decision is None else asdict(self.decision)
+        return told if self.run_id is None else told | {"run_id": self.run_id}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What the check of a draft found."""
+
+    draft: int
+    file: str | None
+    lineage: str | None
+    missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_rounds(records: Iterable[Record], *, started: float) -> list[Round]:
     """The rounds of an item, in order; `started` is the run's start in seconds since 1970."""
-    rounds: dict[int, dict[str, Any]] = {}
+    rounds: dict[int, Round] = {}
     draft: int | None = None
     calls: dict[int, Record] = {}
     for record in records:
@@ -24,89 +107,131 @@ def read_rounds(records: Iterable[Record], *, started: float) -> list[dict[str, 
             case "verdict":
                 number = count_of(record, "review")
                 # A worker that died after its verdict gives the same one again: the last word counts.
-                decision = rounds.get(number, {}).get("decision")
-                rounds[number] = _round(record, number, draft, calls.get(number, {}), started)
-                rounds[number]["decision"] = decision
+                decision = rounds[number].decision if number in rounds else None
+                review = _review(record, calls.get(number, {}), started)
+                rounds[number] = Round(number=number, draft=draft, review=review, decision=decision)
             case "decision":
                 number = count_of(record, "reviews")
-                if number in rounds:
-                    rounds[number]["decision"] = _decision(record)
-                else:
-                    # On a verdict of an earlier run.
-                    rounds[number] = {"review": number, "draft": draft, "decision": _decision(record)}
+                # It may be on a verdict of an earlier run.
+                known = rounds.get(number) or Round(number=number, draft=draft)
+                rounds[number] = replace(known, decision=_decision(record))
             case _:
                 pass
     return [rounds[number] for number in sorted(rounds)]
 
 
-def _round(record: Record, number: int, draft: int | None, call: Record, started: float) -> dict[str, Any]:
+def read_gates(records: Iterable[Record]) -> list[Gate]:
+    return [_gate(record) for record in records if record.get("kind") == "gate"]
+
+
+def with_earlier(
+    rounds: Sequence[Round], reviews: int, earlier: Iterable[tuple[str, list[Round]]]
+) -> list[Round]:
+    """The rounds of an item with those that earlier runs had begun, the latest word on each.
+
+    `earlier` are runs and their rounds, the latest first; no more of them are read than are needed.
+    """
+    own = {one.number: one for one in rounds}
+    last = max([reviews, *own])
+    first = min((number for number, one in own.items() if one.review is not None), default=last + 1)
+    found: dict[int, Round] = {}
+    for run_id, before in earlier if first > 1 else ():
+        for one in before:
+            known = found.get(one.number)
+            if 0 < one.number < first and (known is None or known.review is None):
+                review = None if one.review is None else replace(one.review, at=None)
+                decision = (known.decision if known else None) or one.decision
+                found[one.number] = replace(one, review=review, decision=decision, run_id=run_id)
+        if 1 in found and found[1].review is not None:
+            break
+    for number, one in own.items():
+        # A decision of this run is on the verdict of the run before it.
+        whole = one.review is not None or number not in found
+        found[number] = one if whole else replace(found[number], decision=one.decision)
+    return [found[number] for number in sorted(found)]
+
+
+def _review(record: Record, call: Record, started: float) -> Review:
     told = moment(record.get("time"))
-    findings = record.get("findings")
     questions = record.get("questions")
-    return {
-        "review": number,
-        "draft": draft,
-        "at": None if told is None else round(max(0.0, told - started), 3),
-        "verdict": text_of(record, "verdict", 40) or _UNREADABLE,
-        "reason": text_of(record, "reason"),
-        "model": text_of(record, "model", 100),
-        "key": text_of(call, "key", 80),
-        "seconds": number_of(call, "seconds"),
-        "tokens_in": count_of(call, "tokens_in"),
-        "tokens_out": count_of(call, "tokens_out"),
-        "cost_usd": number_of(call, "cost_usd"),
-        "findings": [_finding(one) for one in _dicts(findings)[:_MOST_FINDINGS]],
-        "questions": [one[:2000] for one in questions if isinstance(one, str)]
+    return Review(
+        at=None if told is None else round(max(0.0, told - started), 3),
+        verdict=text_of(record, "verdict", 40) or _UNREADABLE,
+        reason=text_of(record, "reason"),
+        model=text_of(record, "model", 100),
+        key=text_of(call, "key", 80),
+        seconds=number_of(call, "seconds"),
+        tokens_in=count_of(call, "tokens_in"),
+        tokens_out=count_of(call, "tokens_out"),
+        cost_usd=number_of(call, "cost_usd"),
+        findings=tuple(_finding(one) for one in dicts_of(record, "findings")[:_MOST_FINDINGS]),
+        questions=tuple(one[:2000] for one in questions if isinstance(one, str))
         if isinstance(questions, list)
-        else [],
-    }
+        else (),
+    )
 
 
-def _finding(record: Record) -> dict[str, Any]:
-    return {
-        "tier": count_of(record, "tier") or 3,
-        "category": text_of(record, "category", 100) or "",
-        "title": text_of(record, "title", 300) or "",
-        "text": text_of(record, "text") or "",
-        "recommendation": text_of(record, "recommendation") or "",
-    }
+def _finding(record: Record) -> Finding:
+    return Finding(
+        tier=count_of(record, "tier") or 3,
+        category=text_of(record, "category", 100) or "",
+        title=text_of(record, "title", 300) or "",
+        text=text_of(record, "text") or "",
+        recommendation=text_of(record, "recommendation") or "",
+    )
 
 
-def _decision(record: Record) -> dict[str, Any]:
-    return {name: text_of(record, name) for name in ("answer", "by", "at", "note")}
+def _decision(record: Record) -> Decision:
+    answer, by, at, note = (text_of(record, name) for name in ("answer", "by", "at", "note"))
+    return Decision(answer=answer, by=by, at=at, note=note)
 
 
-def _dicts(value: object) -> list[Record]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+def _gate(record: Record) -> Gate:
+    missing, notes = record.get("missing"), record.get("notes")
+    return Gate(
+        draft=count_of(record, "draft"),
+        file=text_of(record, "file", 80),
+        lineage=text_of(record, "lineage", 120),
+        missing=[str(one)[:200] for one in missing] if isinstance(missing, list) else [],
+        notes=[str(one)[:500] for one in notes] if isinstance(notes, list) else [],
+    )
 
 
-def mark_findings(rounds: Sequence[dict[str, Any]], *, approved: bool) -> None:
+def mark_findings(rounds: Sequence[Round], *, approved: bool) -> list[Round]:
     """Say of each finding whether it was resolved, is open, or was accepted with the approval."""
-    whole = [one for one in rounds if one.get("verdict") not in {None, _UNREADABLE}]
-    for number, one in enumerate(whole):
-        after = whole[number + 1] if number + 1 < len(whole) else None
-        again = set() if after is None else {identity(finding) for finding in after["findings"]}
-        for finding in one["findings"]:
+    marked: list[Round] = []
+    after: Review | None = None  # the next one that could be read
+    for one in reversed(rounds):
+        review = one.review
+        if review is None or review.verdict == _UNREADABLE:
+            marked.append(one)
+            continue
+        again = set() if after is None else {finding.identity for finding in after.findings}
+        findings = []
+        for finding in review.findings:
             if after is None:
-                finding["state"] = "accepted" if approved else "open"
+                state = "accepted" if approved else "open"
             else:
-                finding["state"] = "open" if identity(finding) in again else "resolved"
+                state = "open" if finding.identity in again else "resolved"
+            findings.append(replace(finding, state=state))
+        marked.append(replace(one, review=replace(review, findings=tuple(findings))))
+        after = review
+    return marked[::-1]
 
 
-def add_costs(calls: Sequence[dict[str, Any]], records: Iterable[Record]) -> None:
-    """Give the calls of the timeline what only the audit trail knows: cost, and the model that served."""
-    free = [call for call in calls if not call.get("error")]
+def paid_calls(calls: Iterable[Call], records: Iterable[Record]) -> list[PaidCall]:
+    """The calls with what only the audit trail knows: cost, and the model that served."""
+    paid = [PaidCall(call=call) for call in calls]
+    free = [number for number, one in enumerate(paid) if not one.call.error]
     for record in records:
         if record.get("kind") != "call":
             continue
         wanted = (record.get("key"), count_of(record, "tokens_in"), count_of(record, "tokens_out"))
-        for call in free:
-            if (call["key"], call.get("tokens_in", 0), call.get("tokens_out", 0)) == wanted:
-                call.update(_told(record))
-                free.remove(call)
+        for number in free:
+            call = paid[number].call
+            if (call.key, call.tokens_in, call.tokens_out) == wanted:
+                cost, served = number_of(record, "cost_usd"), text_of(record, "served", 100)
+                paid[number] = PaidCall(call=call, cost_usd=cost, served=served)
+                free.remove(number)
                 break
-
-
-def _told(record: Record) -> dict[str, Any]:
-    told = {"cost_usd": number_of(record, "cost_usd"), "served": text_of(record, "served", 100)}
-    return {name: value for name, value in told.items() if value is not None}
+    return paid

@@ -11,13 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentos.errors import StorageError
 from agentos.redact import redact, redact_bytes
 from agentos.store.home import Home
 from agentos.store.records import Outcome, timestamp
 from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
+
+if TYPE_CHECKING:
+    from agentos.events.catalogue import Event
+    from agentos.events.state import RunState
 
 LOCK = ".lock"
 MAX_LINES_BYTES = 500_000_000  # of a file of records
@@ -38,8 +42,8 @@ class RunFolder:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._files: dict[str, int] = {}
 
-    def event(self, name: str, **fields: Any) -> None:
-        self._append("events.jsonl", _json_line({"time": timestamp(), "event": name, **fields}))
+    def event(self, event: "Event") -> None:
+        self._append("events.jsonl", _event_line(timestamp(), event))
 
     def audit(self, item_id: str, record: dict[str, Any]) -> None:
         self._append(f"workflow-audit-{item_id}.jsonl", _json_line({"time": timestamp(), **record}))
@@ -174,14 +178,24 @@ def is_live(path: Path) -> bool:
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Read the records of a file of ours; a line cut off by a crash, or by a full disk, is passed over."""
     try:
-        lines = run_tree(path.parent).read(path, MAX_LINES_BYTES).split(b"\n")
+        yield from records_in(run_tree(path.parent).read(path, MAX_LINES_BYTES))
     except OSError:
         return
-    for line in lines:
+
+
+def records_in(data: bytes) -> Iterator[dict[str, Any]]:
+    for line in data.split(b"\n"):
         with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict):
                 yield record
+
+
+def read_events(run: Path) -> "RunState":
+    """The state of a run, from all of its events."""
+    from agentos.events.fold import fold  # noqa: PLC0415 - not needed for a dry run
+
+    return fold(read_lines(run / "events.jsonl"))
 
 
 def read_audits(home: Home, item_id: str) -> Iterator[dict[str, Any]]:
@@ -216,13 +230,7 @@ def was_mock(run: Path) -> bool:
         return bool(summary["mock"])
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         return any(key["provider"] == "mock" and key["calls"] for key in summary["keys"])
-    # Killed, or of another version: its events name the provider of every call.
-    for event in read_lines(run / "events.jsonl"):
-        if event.get("event") == "run_started" and "mock" in event:
-            return bool(event["mock"])
-        if event.get("event") == "leased" and event.get("provider") == "mock":
-            return True
-    return False
+    return read_events(run).mock  # killed, or of another version
 
 
 def only_skipped(run: Path) -> bool:
@@ -252,24 +260,30 @@ def repair_events(runs: Path, outcome: Outcome) -> None:
     tree = run_tree(run)
     if not tree.is_file(events) or has_summary(run) or is_live(run):
         return
-    told = (event for event in read_lines(events) if event.get("event") == "completed")
+    from agentos.events.catalogue import Completed  # noqa: PLC0415
+
+    told = (event for event in read_lines(events) if event.get("event") == Completed.name)
     if any(event.get("item") == outcome.item for event in told):
         return
-    record = {
-        "time": outcome.finished_at,
-        "event": "completed",
-        "item": outcome.item,
-        "status": "approved",
-        "verdict": outcome.verdict,
-        "reviews": outcome.reviews,
-        "repaired": True,
-    }
+    event = Completed(
+        item=outcome.item,
+        verdict=outcome.verdict,
+        reviews=outcome.reviews,
+        output=outcome.output,
+        repaired=True,
+    )
     cut_off = not tree.read(events, MAX_LINES_BYTES).endswith(b"\n")
     descriptor = tree.open(events, os.O_WRONLY | os.O_APPEND)
     try:
-        write_all(descriptor, b"\n" * cut_off + _json_line(record))
+        write_all(descriptor, b"\n" * cut_off + _event_line(outcome.finished_at, event))
     finally:
         os.close(descriptor)
+
+
+def _event_line(time: str, event: "Event") -> bytes:
+    from agentos.events.record import as_record  # noqa: PLC0415 - not needed for a dry run
+
+    return _json_line({"time": time, **as_record(event)})
 
 
 def _json_line(record: dict[str, Any]) -> bytes:

@@ -9,14 +9,23 @@ import json
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from agentos.errors import AgentosError
+from agentos.events.fold import feed
+from agentos.events.state import RunState
 from agentos.store.home import Home
-from agentos.store.runfolder import has_summary, is_live, list_runs, read_summary, run_tree, runs_before
+from agentos.store.runfolder import (
+    has_summary,
+    is_live,
+    list_runs,
+    read_summary,
+    records_in,
+    run_tree,
+    runs_before,
+)
 
 LOG_BLOCK = 262_144  # bytes of a log in one answer
 LOG_TAIL = 65_536  # bytes shown of a log at first
@@ -141,11 +150,10 @@ class _Tally:
     def __init__(self, run: Path) -> None:
         self.run = run
         self._summary: tuple[Mark, dict[str, Any]] | None = None
+        self._cut_off: tuple[Mark, dict[str, Any]] | None = None
         self._offset = 0
-        self._begun: dict[str, Any] = {}
-        self._statuses: dict[str, str] = {}
-        self._workflow: str | None = None
-        self.labels: dict[str, None] = {}
+        self._state = RunState()
+        self.labels: Collection[str] = ()
 
     def has(self, words: Sequence[str], row: dict[str, Any]) -> bool:
         if not words:
@@ -157,25 +165,29 @@ class _Tally:
         return all(word in text for word in words)
 
     def row(self, *, live: bool) -> dict[str, Any]:
-        summary = None if live else self._read_summary()
-        if summary is not None:
+        if live:
+            return self._events_row(live=True)
+        if (summary := self._read_summary()) is not None:
             return summary
+        mark = _stat(self.run / "events.jsonl") or ()
+        if self._cut_off is None or self._cut_off[0] != mark:
+            self._cut_off = (mark, self._events_row(live=False))
+            self._state, self._offset = RunState(), 0  # a run that was killed hardly ever gets more events
+        return self._cut_off[1]
+
+    def _events_row(self, *, live: bool) -> dict[str, Any]:
         self._read_events()
-        counted = Counter(self._statuses.values())
-        if not live and "running" in counted:
-            counted["cut_off"] = counted.pop("running")
-        items = max(int(self._begun.get("items") or 0), len(self._statuses))
-        if left := items - len(self._statuses):
-            counted["pending"] += left
+        state = self._state
+        self.labels = [item.label for item in state.items.values()]
         return {
             "run_id": self.run.name,
-            "workflow": self._workflow,
-            "mock": self._begun.get("mock") is True,
+            "workflow": state.workflow,
+            "mock": state.mock,
             "live": live,
-            "started_at": self._begun.get("time"),
+            "started_at": state.started_at,
             "wall_seconds": None,
-            "items": items,
-            "totals": dict(counted),
+            "items": state.expected,
+            "totals": dict(state.totals(live=live)),
             "cost_usd": None,
             "exit_code": None,
         }
@@ -189,11 +201,12 @@ class _Tally:
             with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
                 summary = read_summary(self.run)
                 self._summary = (mark, _summary_row(self.run.name, summary))
-                self.labels = dict.fromkeys(str(row.get("label", "")) for row in summary["items"])
+                self._state, self._offset = RunState(), 0  # not needed any more
+                self.labels = [str(row.get("label", "")) for row in summary["items"]]
         return None if self._summary is None else self._summary[1]
 
     def _read_events(self) -> None:
-        """Go on where the last look ended; a line that is not whole yet is left for the next."""
+        """Continue where the last look ended; a line that is not whole yet is left for the next."""
         while True:
             try:
                 data, start, _ = _part(self.run / "events.jsonl", self._offset)
@@ -203,25 +216,8 @@ class _Tally:
             if not whole:
                 return
             self._offset = start + len(whole)
-            for line in whole.splitlines():
-                with contextlib.suppress(ValueError, TypeError, AttributeError):
-                    self._take(json.loads(line))
-
-    def _take(self, event: dict[str, Any]) -> None:
-        name, item = event.get("event"), event.get("item")
-        if name == "run_started":
-            self._begun = event
-            self._workflow = event.get("workflow")
-        elif item is not None:
-            label = str(event.get("label", ""))
-            if label:
-                self.labels[label] = None
-            if self._workflow is None and label.endswith(f"-{item}"):
-                self._workflow = label.removesuffix(f"-{item}").lower()
-            if "status" in event:
-                self._statuses[str(item)] = str(event["status"])
-            elif name == "started":
-                self._statuses[str(item)] = "running"
+            for record in records_in(whole):
+                feed(self._state, record)
 
 
 def _summary_row(run_id: str, summary: dict[str, Any]) -> dict[str, Any]:

@@ -114,9 +114,7 @@ class Office:
             )
             for item in items
         }
-        book = SimpleNamespace(
-            rows=rows, say=self.said.append, event=lambda _name, **_fields: None, run_id="run-2"
-        )
+        book = SimpleNamespace(rows=rows, say=self.said.append, tell=lambda _event: None, run_id="run-2")
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
         github = GitHub(repository, Secret("github-token", self.fake.token), sleep=lambda _seconds: None)
         with StopSignals() as signals:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.coordinator.filing import Filed, Filer
+from agentos.events.catalogue import Event
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item
@@ -29,7 +30,7 @@ ITEM = Item(
 DOCUMENT = "# Dark mode\n\n## User Story\n\nAs a reader, I want less light.\n\n## Labels\n\nui, small\n"
 
 
-def unheard(name: str, /, **_fields: Any) -> None:
+def unheard(_event: Event) -> None:
     """Nobody listens to the events here."""
 
 
@@ -48,7 +49,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             records,
             fence=lambda _one: Fence(run_id=run, attempt=0),
             say=lambda _line: None,
-            event=unheard,
+            tell=unheard,
             pause=0.02,
             settle=order["settle"],
             poll=0.05,

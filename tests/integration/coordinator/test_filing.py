@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from agentos.coordinator.filing import Filed, Filer, NotFiled
+from agentos.events import filing as events
+from agentos.events.catalogue import Event
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
 from agentos.model import Item
@@ -64,7 +66,7 @@ class Desk:
     folder: Path
     time: Time = field(default_factory=Time)
     said: list[str] = field(default_factory=list)
-    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     repository: str = fakegithub.REPOSITORY
     timeout: float = 30.0
 
@@ -80,7 +82,7 @@ class Desk:
         given: dict[str, Any] = {
             "fence": lambda _one: FENCE,
             "say": self.said.append,
-            "event": lambda name, **fields: self.events.append((name, fields)),
+            "tell": self.events.append,
             "sleep": self.time.sleep,
             "now": self.time.now,
             "clock": self.time.clock,
@@ -117,8 +119,10 @@ def test_an_issue_is_filed_and_recorded(desk: Desk) -> None:
     row = desk.row()
     assert (row.state, row.number, row.tries, row.error) == (FilingState.FILED, 1, 1, None)
     assert issue["body"].endswith(f"\n\n{row.marker}\n")
-    assert [name for name, _fields in desk.events] == ["filing", "filed"]
-    assert desk.events[1][1] == {"item": "dark-mode", "number": 1, "url": row.url}
+    assert desk.events == [
+        events.Filing(item="dark-mode", repository=f"acme/widgets at {desk.fake.url}"),
+        events.Filed(item="dark-mode", number=1, url=row.url),
+    ]
     assert desk.said == [f"ISSUE-dark-mode: filed as #1: {row.url}"]
 
 
@@ -247,7 +251,7 @@ def test_after_three_uncertain_tries_it_stays_unknown_and_the_next_run_looks_aga
     assert desk.fake.count("POST") == 3
     row = desk.row()
     assert (row.state, row.tries, row.error) == (FilingState.INTENDED, 3, result.reason)
-    assert desk.events[-1] == ("filing_unknown", {"item": "dark-mode", "reason": result.reason})
+    assert desk.events[-1] == events.FilingUnknown(item="dark-mode", reason=result.reason)
 
     assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
     assert desk.row().marker == row.marker
@@ -424,7 +428,7 @@ def test_a_refusal_leaves_it_wanted_with_the_reason(desk: Desk) -> None:
     row = desk.row()
     assert (row.state, row.error) == (FilingState.WANTED, result.reason)
     assert desk.fake.count("POST") == 1
-    assert desk.events[-1] == ("filing_refused", {"item": "dark-mode", "reason": result.reason})
+    assert desk.events[-1] == events.FilingRefused(item="dark-mode", reason=result.reason)
     assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
     assert desk.row().error is None
 
@@ -577,7 +581,7 @@ def test_a_failure_is_not_recorded_by_a_run_that_lost_the_item(desk: Desk, fault
     assert result.reason == "run run-2 has the item now"
     assert result.unknown == (fault is fakegithub.CREATE_502)
     assert [desk.row()] == before
-    assert [name for name, _fields in desk.events] == ["filing"]
+    assert [event.name for event in desk.events] == ["filing"]
 
 
 @pytest.mark.parametrize("there", [True, False])

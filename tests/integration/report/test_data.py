@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentos.report.data import calm, history_of, run_data
-from agentos.report.timeline import read_timeline, shortened, steps
+from agentos.report.data import history_of, run_data
+from agentos.report.page import calm
 from agentos.store.runfolder import LOCK
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
@@ -245,25 +245,6 @@ def test_parallelism_counts_items_at_work_and_calls_in_flight(write: Write) -> N
     assert found["items"] == [[1, 1], [6, 0], [6.5, 1], [10, 0]]
     assert found["calls"] == [[3, 1], [4, 0], [5, 1], [6, 0], [8, 1], [9, 0]]
     assert found["mean_items"] == pytest.approx(8.5 / 11, abs=0.01)
-
-
-def test_a_long_series_keeps_its_peaks_and_its_end() -> None:
-    spans = [{"start": float(n), "end": n + 0.5} for n in range(5000)] + [{"start": 2500.1, "end": 2500.2}]
-    series = steps(spans)
-    assert len(series) <= 801
-    assert max(level for _, level in series) == 2
-    assert series[-1] == [4999.5, 0]
-
-
-def test_a_clock_that_was_set_back_turns_no_span_inside_out() -> None:
-    line = read_timeline(
-        [
-            event(5, "run_started", items=1, parallel=1),
-            event(9, "started", item="1", label="LLD-1", attempt=1),
-            event(2, "failed", item="1", label="LLD-1", status="failed"),
-        ]
-    )
-    assert [(span["start"], span["end"]) for span in line.items["1"].spans] == [(4, 4)]
 
 
 # Live, cut off, torn.
@@ -644,13 +625,6 @@ def test_nothing_is_left_out_of_the_data(write: Write, tmp_path: Path) -> None:
     assert found["left_out"] == {"diffs": 0, "texts": 0}
     assert found["items"][0]["drafts"][1]["diff"]
     assert [one["text"] for one in found["items"][0]["rounds"][1]["findings"]] == long
-
-
-def test_a_text_is_cut_where_a_word_ends() -> None:
-    assert shortened("one two three", 13) == "one two three"
-    assert shortened("one two three", 12) == "one two …"
-    assert shortened("one two three", 7) == "one two …"
-    assert shortened("a" * 50, 10) == "a" * 10 + " …"
 
 
 # Runs without an end.

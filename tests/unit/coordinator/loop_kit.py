@@ -16,6 +16,8 @@ from agentos.coordinator.tracing import RunTrace
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import FakeEngine, Receive, Say, Script, Wait
 from agentos.engine.fake import Step as Act
+from agentos.events.catalogue import Event
+from agentos.events.record import as_record
 from agentos.model import CallError, Item
 from agentos.report.summary import ItemRow
 from agentos.secret import Secret
@@ -121,8 +123,8 @@ class MemoryFolder:
     audits: list[dict[str, Any]] = field(default_factory=list)
     output: list[tuple[str, str]] = field(default_factory=list)
 
-    def event(self, name: str, **fields: Any) -> None:
-        self.events.append({"event": name, **fields})
+    def event(self, event: Event) -> None:
+        self.events.append(as_record(event))
 
     def audit(self, item_id: str, record: dict[str, Any]) -> None:
         self.audits.append(record)
@@ -265,6 +267,9 @@ class LoopRun:
 
     def statuses(self) -> dict[str, str]:
         return {row.id: row.status.value for row in self.book.rows.values()}
+
+    def waits(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.told("waiting") if event["kind"] == kind]
 
     def told(self, name: str) -> list[dict[str, Any]]:
         return [event for event in self.folder.events if event["event"] == name]

@@ -277,21 +277,21 @@ def test_what_earlier_runs_spent_counts() -> None:
 
 def test_a_call_that_failed_is_tried_again_after_growing_pauses_that_the_coordinator_decides() -> None:
     run = LoopRun({"1": [failing(*[CallError.TRANSIENT] * 3)]}).go()
-    first, second, third = (event["seconds"] for event in run.told("retrying"))
+    first, second, third = (event["until_seconds"] for event in run.waits("backoff"))
     assert 10.0 <= first <= 12.0
     assert 20.0 <= second <= 24.0
     assert 40.0 <= third <= 48.0
     assert run.engine.clock() == pytest.approx(4.0 + first + second + third, abs=0.01)
-    assert run.told("retrying")[0]["reason"] == "transient: why"
+    assert run.waits("backoff")[0]["reason"] == "transient: why"
     assert run.row().waited_seconds == 0.0, "no key was waited for"
     assert run.row().cost_usd == 10.0
 
 
 def test_a_server_that_says_when_to_try_again_is_believed_within_reason() -> None:
     run = LoopRun({"1": [failing(CallError.TRANSIENT, retry_after=2.5)]}).go()
-    assert [event["seconds"] for event in run.told("retrying")] == [2.5]
+    assert [event["until_seconds"] for event in run.waits("backoff")] == [2.5]
     run = LoopRun({"1": [failing(CallError.TRANSIENT, retry_after=1e9)]}, timeout=1e6).go()
-    assert [event["seconds"] for event in run.told("retrying")] == [3600.0]
+    assert [event["until_seconds"] for event in run.waits("backoff")] == [3600.0]
 
 
 def test_the_time_limit_goes_on_while_a_call_waits_for_its_next_try() -> None:
@@ -310,7 +310,7 @@ def test_a_rate_limit_is_waited_for_in_the_pool() -> None:
     keys = [KeySpec(id="key-1", provider="open")]
     run = LoopRun({"1": [failing(CallError.RATE_LIMITED, retry_after=7.0)]}, keys=keys).go()
     assert run.statuses() == {"1": "approved"}
-    assert run.told("retrying") == []
+    assert run.waits("backoff") == []
     assert run.told("waiting")[0]["until_seconds"] == pytest.approx(7.0)
     assert run.told("paused"), "no key is left for now"
     assert run.told("resumed")

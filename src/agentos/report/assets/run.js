@@ -1008,6 +1008,7 @@ class Page {
     this.foot.replaceChildren(...[
       out.diffs ? h("p", {}, counted(out.diffs, "diff") + " left out to keep the page small; the drafts are in the lineage.") : null,
       out.texts ? h("p", {}, counted(out.texts, "text") + " of findings cut to keep the page small; the audit trails have them whole.") : null,
+      this.data.run.begun && this.data.run.begun.command ? h("p", {}, "Command: ", h("code", {}, this.data.run.begun.command), began(this.data.run.begun)) : null,
       this.data.run.trace_id ? h("p", {}, "Trace: ", h("code", {}, this.data.run.trace_id)) : null,
       links.length && !this.data.run.live ? h("p", {}, "Files of this run: ", links.map((link, n) => [n ? ", " : "", link])) : null,
     ].filter(Boolean));
@@ -1016,10 +1017,18 @@ class Page {
 
 // ---- Parts of the page -----------------------------------------------------------------------------------
 
+// What an item can wait for.
+const WAITS = { key: "waits for a key", overloaded: "waits for an overloaded model", budget: "waits for the budget", backoff: "waits before a retry" };
+
 function waitingFor(item) {
   if (!item.waiting) return "";
-  const { reason, seconds_left: left } = item.waiting;
-  return "waits for a key" + (reason ? ": " + reason : "") + (left ? ", about " + seconds(left) + " more" : "");
+  const { reason, seconds_left: left, of = "key" } = item.waiting;
+  return (WAITS[of] || "waits") + (reason ? ": " + reason : "") + (left ? ", about " + seconds(left) + " more" : "");
+}
+
+function began(run) {
+  const told = [run.drafter ? "drafter " + run.drafter : "", run.reviewer ? "reviewer " + run.reviewer : "", run.budget === null ? "" : "budget " + money(run.budget), run.item_budget === null ? "" : money(run.item_budget) + " per item", run.version ? "agentos " + run.version : ""];
+  return " · " + told.filter(Boolean).join(" · ");
 }
 
 function costOf(item) {
@@ -1274,7 +1283,7 @@ function told(span, row) {
     case "node":
       return ["Node " + (span.node || "?"), ...of, ["round", span.round], when, ...long];
     case "wait":
-      return ["Waits for a key", ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : []), ...(span.model ? [["model", span.model]] : [])];
+      return [(WAITS[span.of || "key"] || "waits").replace("w", "W"), ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : []), ...(span.model ? [["model", span.model]] : [])];
     case "retry":
       return ["Waits before a retry", ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : [])];
     case "filing":

@@ -1,0 +1,261 @@
+"""Every event that can stand in events.jsonl, with its meaning. Pure.
+
+`name` is the event's name in the file. Seconds are durations; the record adds the time of the event. Fields
+with a default may be missing in the records of an older version.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from agentos.model import Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened in a run."""
+
+    name: ClassVar[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemEvent(Event):
+    """Something that happened to one item."""
+
+    item: str  # its id
+
+
+# The run.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """The run begins; this is its first event."""
+
+    name = "run_started"
+    run_id: str
+    items: int  # in the plan
+    parallel: int
+    mock: bool | None = None  # the mock is used for a role; None: the record does not say
+    command: str | None = None  # as it was typed
+    workflow: str | None = None
+    drafter: str | None = None  # "openai:gpt-5"
+    reviewer: str | None = None
+    budget: float | None = None  # USD, as are all amounts
+    item_budget: float | None = None
+    timeout: float | None = None  # of one item
+    run_timeout: float | None = None
+    max_iterations: int | None = None
+    max_wait: float | None = None
+    version: str | None = None  # of agentos
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFinished(Event):
+    """The run is over; this is its last event."""
+
+    name = "run_finished"
+    exit_code: int | None
+    totals: Mapping[str, int]  # items by status
+    stopped: str | None  # why it ended early
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping(Event):
+    """The run ends early; running items save their progress."""
+
+    name = "stopping"
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused(Event):
+    """Every item waits, and no key can be used for some time."""
+
+    name = "paused"
+    reason: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed(Event):
+    """A pause is over."""
+
+    name = "resumed"
+    seconds: float  # that the pause took
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelChanged(Event):
+    """More or fewer items may run at the same time."""
+
+    name = "parallel_changed"
+    allowed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetReached(Event):
+    """The run's budget has no room for the next call."""
+
+    name = "budget_reached"
+    spent: float
+    carried: float  # spent by the runs that this one resumes
+
+
+# One item: its worker, its nodes, its waits.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started(ItemEvent):
+    """A worker process was started for the item."""
+
+    name = "started"
+    label: str | None
+    attempt: int
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready(ItemEvent):
+    """The worker has imported what it needs and begins."""
+
+    name = "ready"
+    pid: int
+    resumed: bool  # from a checkpoint
+    warm: bool  # forked from a process that had imported everything
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeEntered(ItemEvent):
+    """The workflow of the item enters a node."""
+
+    name = "node"
+    node: str | None
+    reviews: int  # finished so far
+
+
+class WaitKind(StrEnum):
+    """What an item can wait for."""
+
+    KEY = "key"  # a key that may be used now
+    OVERLOADED = "overloaded"  # a model that its provider is short of
+    BUDGET = "budget"  # calls in flight, which may use up the budget
+    BACKOFF = "backoff"  # the next try of a call that failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting(ItemEvent):
+    """The item waits; its next `leased`, `waiting`, `refused` or end closes the wait."""
+
+    name = "waiting"
+    number: int | None = None  # of its call
+    provider: str | None = None
+    model: str | None = None
+    reason: str | None
+    until_seconds: float | None  # None: nobody knows how long
+    kind: WaitKind = WaitKind.KEY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crashed(ItemEvent):
+    """The worker died; the item gets another attempt."""
+
+    name = "crashed"
+    attempt: int
+    error: str | None
+
+
+# One item: its end. One event per status.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended(ItemEvent):
+    """The item is done with in this run."""
+
+    status: ClassVar[Status]
+    label: str | None = None
+    verdict: str | None = None
+    reviews: int = 0
+    output: str | None = None
+    error: str | None = None
+    repaired: bool = False  # added by a later run; the one that approved the item was killed too early
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed(Ended):
+    """The item was approved, and its document is saved."""
+
+    name, status = "completed", Status.APPROVED
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedsRevision(Ended):
+    """The review loop ended without an approval."""
+
+    name, status = "needs_revision", Status.NEEDS_REVISION
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discuss(Ended):
+    """A person must decide about the item."""
+
+    name, status = "discuss", Status.DISCUSS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed(Ended):
+    """The item could not continue."""
+
+    name, status = "failed", Status.FAILED
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedOut(Ended):
+    """The item ran into its time limit and was killed."""
+
+    name, status = "timed_out", Status.TIMED_OUT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interrupted(Ended):
+    """The item was stopped by a person or by --run-timeout; it resumes."""
+
+    name, status = "interrupted", Status.INTERRUPTED
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemPaused(Ended):
+    """The item was stopped for quota or budget; it resumes."""
+
+    name, status = "item_paused", Status.PAUSED
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotStarted(Ended):
+    """The run ended before the item could start."""
+
+    name, status = "not_started", Status.PENDING
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped(Ended):
+    """There was nothing to do for the item."""
+
+    name, status = "skipped", Status.SKIPPED
+
+
+ENDINGS: Mapping[Status, type[Ended]] = {
+    one.status: one
+    for one in (
+        Completed,
+        NeedsRevision,
+        Discuss,
+        Failed,
+        TimedOut,
+        Interrupted,
+        ItemPaused,
+        NotStarted,
+        Skipped,
+    )
+}

@@ -1,0 +1,277 @@
+"""Folds the events of a run into its state, one record at a time. Pure.
+
+Any sequence of any records gives a state. Feeding one part and then the next is the same as feeding both, so
+that a reader of a file that still grows continues where it was.
+"""
+
+from collections.abc import Iterable
+
+from agentos.events import catalogue as run
+from agentos.events import filing, keys
+from agentos.events.catalogue import Ended, Event, ItemEvent, RunStarted, Waiting, WaitKind
+from agentos.events.fields import Record, moment, web_address
+from agentos.events.record import read
+from agentos.events.state import (
+    MOCK,
+    RUNNING,
+    Call,
+    Disabled,
+    FiledAs,
+    Filing,
+    ItemState,
+    KeyState,
+    Life,
+    Limited,
+    Mark,
+    Node,
+    Rest,
+    RunState,
+    Wait,
+)
+
+LEAST_WAIT = 0.005  # seconds; a person does not notice a shorter wait for a lease
+_AFTER_REVIEW = frozenset({"judge", "hold", "finalize"})
+
+
+def fold(records: Iterable[Record]) -> RunState:
+    """The state after all these records."""
+    state = RunState()
+    for record in records:
+        feed(state, record)
+    return state
+
+
+def feed(state: RunState, record: Record) -> None:
+    """Take one more record into the state."""
+    if not isinstance(record.get("event"), str):
+        return
+    event = read(record)
+    _advance(state, record, repaired=isinstance(event, Ended) and event.repaired)
+    if isinstance(event, filing.Filing | filing.Filed | filing.FilingRefused | filing.FilingUnknown):
+        # May be about an item of an earlier run, which is not one of this run's.
+        if (known := state.items.get(event.item)) is not None:
+            _filing_event(known, event, state.last)
+    elif isinstance(event, ItemEvent):
+        item = state.items.setdefault(event.item, ItemState(id=event.item, label=event.item))
+        item.label = getattr(event, "label", None) or item.label
+        _item_event(state, item, event, state.last)
+    elif event is not None:
+        _run_event(state, event, state.last)
+
+
+def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
+    """Move to the time of the record; a clock that was set back must not turn a span inside out."""
+    now = moment(record.get("time"))
+    if state.started is None:
+        state.started = now
+    if now is not None and state.started is not None and not repaired:
+        state.last = max(state.last, round(now - state.started, 3))
+
+
+# One item.
+
+
+def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - a case an event
+    match event:
+        case run.Started():
+            _end_life(item, at)
+            item.attempts = event.attempt or item.attempts + 1
+            item.status, item.node = RUNNING, None
+            item.life = Life(start=at, attempt=item.attempts)
+            item.spans.append(item.life)
+        case run.Ready() if item.life is not None:
+            item.life.ready, item.life.resumed = at, event.resumed
+        case run.NodeEntered():
+            _enter(item, event, at)
+        case Waiting():
+            _wait(item, event, at)
+        case keys.Leased():
+            _lease(state, item, event, at)
+        case keys.Settled():
+            _settle(state, event.lease, at, error=event.error, used=event)
+        case keys.Returned():
+            _settle(state, event.lease, at, error="worker gone")
+        case keys.LeaseExpired():
+            _settle(state, event.lease, at, error="no answer in time")
+        case keys.Refused():
+            _end_wait(item, at)
+        case run.Crashed():
+            _end_life(item, at, ended="crashed", error=event.error)
+        case Ended():
+            item.status, item.verdict = event.status.value, event.verdict
+            item.reviews = event.reviews or item.reviews
+            item.error, item.output = event.error, event.output
+            _end_life(item, at, ended=item.status, error=item.error)
+
+
+def _end_life(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
+    """Close whatever the worker of an item was at."""
+    _end_wait(item, at)
+    _end_filing(item, at)
+    if item.node is not None and item.node.end is None:
+        item.node.end = at
+    if item.life is not None:
+        item.life.end, item.life.ended, item.life.error = at, ended, error
+        item.life = None
+
+
+def _enter(item: ItemState, event: run.NodeEntered, at: float) -> None:
+    item.reviews = event.reviews
+    if item.node is not None and item.node.end is None:
+        item.node.end = at
+    # A review is counted before its verdict is judged.
+    number = item.reviews + (event.node not in _AFTER_REVIEW) or 1
+    item.node = Node(start=at, node=event.node, round=number)
+    item.spans.append(item.node)
+
+
+def _wait(item: ItemState, event: Waiting, at: float) -> None:
+    if item.wait is None or item.wait.of is not event.kind or event.kind is WaitKind.BACKOFF:
+        _end_wait(item, at)
+        item.wait = Wait(start=at, of=event.kind)
+        item.spans.append(item.wait)
+    wait = item.wait
+    wait.reason, wait.model = event.reason or wait.reason, event.model or wait.model
+    wait.until = None if event.until_seconds is None else round(at + event.until_seconds, 3)
+    if wait.of is WaitKind.BACKOFF:
+        wait.end = wait.until  # the worker sleeps that long and says no word when it wakes
+
+
+def _end_wait(item: ItemState, at: float) -> bool:
+    """End what the item waits for; tell whether that was a lease."""
+    if (wait := item.wait) is None:
+        return False
+    item.wait = None
+    wait.end = wait.ends(at)
+    if wait.of is WaitKind.BACKOFF:
+        return False
+    if at - wait.start < LEAST_WAIT:
+        _forget(item, wait)
+    return True
+
+
+def _forget(item: ItemState, wait: Wait) -> None:
+    for number in reversed(range(len(item.spans))):  # it is one of the last
+        if item.spans[number] is wait:
+            del item.spans[number]
+            return
+
+
+def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> None:
+    if not _end_wait(item, at) and event.waited >= LEAST_WAIT:
+        start = max(0.0, round(at - event.waited, 3))
+        item.spans.append(Wait(start=start, end=at, of=WaitKind.KEY))
+    key = _key(state, event.key)
+    key.provider = event.provider or key.provider
+    node = None if item.node is None else item.node.node
+    item.call = state.flying[event.lease] = Call(start=at, node=node, key=key.id, model=event.model)
+    item.spans.append(item.call)
+    if event.provider == MOCK:
+        state.mock = state.mock or state.begun is None or state.begun.mock is None
+
+
+def _settle(
+    state: RunState, lease: int, at: float, *, error: str | None, used: keys.Settled | None = None
+) -> None:
+    if (call := state.flying.pop(lease, None)) is not None:
+        call.end, call.error = at, error
+        if used is not None:
+            call.tokens_in, call.tokens_out = used.tokens_in, used.tokens_out
+
+
+def _filing_event(item: ItemState, event: ItemEvent, at: float) -> None:
+    _end_filing(item, at)
+    match event:
+        case filing.Filing():
+            item.filing = Filing(start=at)
+            item.spans.append(item.filing)
+        case filing.Filed():
+            item.filed = FiledAs(number=event.number, url=web_address(event.url))
+
+
+def _end_filing(item: ItemState, at: float) -> None:
+    if item.filing is not None:
+        item.filing.end, item.filing = at, None
+
+
+# The run, its keys and its models.
+
+
+def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 - a case an event
+    match event:
+        case RunStarted():
+            state.begun, state.mock = event, bool(event.mock)
+        case run.RunFinished():
+            state.finished, state.exit_code = True, event.exit_code
+            state.stopped = event.stopped or state.stopped
+            for item in state.items.values():
+                _end_filing(item, at)
+        case run.Stopping():
+            state.stopped = event.reason
+            _mark(state, "stopping", at, (event.reason or "stopping").replace("_", " "))
+        case run.Paused():
+            _resume(state, at)
+            state.pause = Mark(of="pause", start=at, text=event.reason or "no key can be used")
+            state.pause.until = None if event.seconds is None else round(at + event.seconds, 3)
+            state.marks.append(state.pause)
+        case run.Resumed():
+            _resume(state, at)
+        case run.ParallelChanged():
+            _mark(state, "parallel", at, "", allowed=event.allowed)
+        case run.BudgetReached():
+            _mark(state, "budget", at, "the budget is reached")
+        case keys.Capacity():
+            told = f"{event.provider}:{event.model} is overloaded"
+            _mark(state, "capacity", at, told, seconds=event.seconds)
+        case keys.RateLimited():  # and quota exhausted
+            _limit(state, event, at)
+        case keys.KeyRecovered():
+            _recover(_key(state, event.key), at)
+        case keys.KeyDisabled():
+            key = _key(state, event.key)
+            _recover(key, at)
+            key.state, key.rest = "disabled", Disabled(start=at, reason=event.reason)
+            key.spans.append(key.rest)
+
+
+def _mark(
+    state: RunState, of: str, at: float, text: str, *, seconds: float = 0.0, allowed: int | None = None
+) -> None:
+    state.marks.append(Mark(of=of, start=at, end=round(at + seconds, 3), text=text, allowed=allowed))
+
+
+def _resume(state: RunState, at: float) -> None:
+    if state.pause is not None:
+        state.pause.end, state.pause = at, None
+
+
+def _key(state: RunState, name: str | None) -> KeyState:
+    return state.keys.setdefault(name or "?", KeyState(id=name or "?"))
+
+
+def _recover(key: KeyState, at: float) -> None:
+    if key.rest is not None:
+        key.rest.end, key.rest = key.rest.ends(at), None
+    key.state = "available"
+
+
+def _limit(state: RunState, event: keys.RateLimited, at: float) -> None:
+    """The key that was refused, and all others of its quota group, rest."""
+    hit = event.key or (event.keys[0] if event.keys else "?")
+    for name in dict.fromkeys([hit, *event.keys]):
+        key = _key(state, name)
+        key.provider, key.group = event.provider or key.provider, event.group or key.group
+        if key.state != "disabled":
+            _recover(key, at)
+            key.state = event.name
+            key.rest = Rest(
+                start=at,
+                end=round(at + event.seconds, 3),
+                reason=event.name,
+                planned=round(event.seconds, 3),
+                told=event.told,
+                model=event.model,
+            )
+            key.spans.append(key.rest)
+        if name == hit:
+            key.spans.append(Limited(start=at, end=at, reason=event.name))

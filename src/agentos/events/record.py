@@ -1,0 +1,147 @@
+"""An event as the record that stands in events.jsonl, and back. Pure.
+
+Reading is lenient: a file may be torn, of another version, or forged. What has the wrong type is not there,
+what is too long is cut, and a record that is not an event of ours is None.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+from agentos.events import catalogue, filing, keys
+from agentos.events.catalogue import ENDINGS, Ended, Event, Waiting, WaitKind
+from agentos.events.fields import Record, number, text
+
+CATALOGUE: Mapping[str, type[Event]] = {
+    one.name: one
+    for module in (catalogue, filing, keys)
+    for one in vars(module).values()
+    if isinstance(one, type) and issubclass(one, Event) and "name" in vars(one)
+}
+_BY_STATUS: Mapping[str, type[Event]] = {status.value: one for status, one in ENDINGS.items()}
+_ENDED = frozenset(one.name for one in ENDINGS.values())
+_RETRYING = "retrying"  # what older versions called a wait before the next try
+_LONGEST = {
+    "item": 80,
+    "node": 80,
+    "key": 80,
+    "keys": 80,
+    "group": 80,
+    "provider": 80,
+    "stopped": 80,
+    "label": 100,
+    "model": 100,
+    "drafter": 100,
+    "reviewer": 100,
+    "workflow": 80,
+    "version": 40,
+    "verdict": 40,
+    "output": 500,
+    "url": 500,
+}
+_TEXT = 2000
+_MOST = 10_000  # entries of one list
+
+E = TypeVar("E", bound=Event)
+Take = Callable[[object, str], Any]  # a value and the name of its field; None: not of this type
+
+
+def as_record(event: Event) -> dict[str, Any]:
+    """The event as it is written, without its time."""
+    told: dict[str, Any] = {"event": event.name}
+    for one in fields(event):
+        value = getattr(event, one.name)
+        if one.name != "repaired" or value:
+            told[one.name] = value
+        if one.name == "label" and isinstance(event, Ended):
+            told["status"] = event.status.value
+    return told
+
+
+def read(record: Record) -> Event | None:
+    """The event in a record, if there is one."""
+    name = record.get("event")
+    if not isinstance(name, str):
+        return None
+    if name == _RETRYING:
+        waiting = _read(Waiting, record)
+        seconds = number(record.get("seconds")) or 0.0
+        return waiting and replace(waiting, kind=WaitKind.BACKOFF, until_seconds=max(0.0, seconds))
+    kind = CATALOGUE.get(name)
+    if kind is None or name in _ENDED:
+        # The status has the last word: it also tells the endings that another version calls otherwise.
+        status = record.get("status")
+        kind = _BY_STATUS.get(status) if isinstance(status, str) else None
+    return None if kind is None else _read(kind, record)
+
+
+def _read(kind: type[E], record: Record) -> E | None:
+    found: dict[str, Any] = {}
+    for name, take, default in _plan(kind.name):
+        value = take(record.get(name), name)
+        if value is None and name == "item":
+            return None
+        found[name] = default if value is None else value
+    return kind(**found)
+
+
+@cache
+def _plan(event: str) -> tuple[tuple[str, Take, Any], ...]:
+    """For each field of an event: its name, how to read it, and what it is where it cannot be read."""
+    plan = []
+    hints = get_type_hints(CATALOGUE[event])
+    for one in fields(CATALOGUE[event]):
+        take, empty = _TYPES[hints[one.name]]
+        plan.append((one.name, take, empty if one.default is MISSING else one.default))
+    return tuple(plan)
+
+
+def _text(value: object, name: str) -> str | None:
+    return text(value, _LONGEST.get(name, _TEXT))
+
+
+def _texts(value: object, name: str) -> tuple[str, ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    return tuple(found for one in value[:_MOST] if (found := _text(one, name)) is not None)
+
+
+def _seconds(value: object, _name: str) -> float | None:
+    found = number(value)
+    return None if found is None else max(0.0, found)
+
+
+def _count(value: object, _name: str) -> int | None:
+    found = number(value)
+    return None if found is None or found < 0 else int(found)
+
+
+def _flag(value: object, _name: str) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _kind(value: object, _name: str) -> WaitKind | None:
+    return WaitKind(value) if isinstance(value, str) and value in set(WaitKind) else None
+
+
+def _counts(value: object, _name: str) -> dict[str, int] | None:
+    if not isinstance(value, dict):
+        return None
+    return {str(name)[:80]: number for name, one in value.items() if (number := _count(one, "")) is not None}
+
+
+# How a field is read by its type, and what it is where it cannot be.
+_TYPES: Mapping[object, tuple[Take, Any]] = {
+    str: (_text, ""),
+    str | None: (_text, None),
+    int: (_count, 0),
+    int | None: (_count, None),
+    float: (_seconds, 0.0),
+    float | None: (_seconds, None),
+    bool: (_flag, False),
+    bool | None: (_flag, None),
+    tuple[str, ...]: (_texts, ()),
+    Mapping[str, int]: (_counts, {}),
+    WaitKind: (_kind, WaitKind.KEY),
+}

@@ -1,0 +1,130 @@
+"""The items of a run's page: row, spans, rounds, gates and drafts. Reads the run folder and the worktree."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from agentos.events.fields import web_address
+from agentos.events.state import CUT_OFF, RUNNING, Call, FiledAs, ItemState, RunState, Span
+from agentos.model import Status
+from agentos.report.drafts import Draft, Trail, find_trail, read_drafts, title_of
+from agentos.report.rounds import (
+    Gate,
+    Round,
+    mark_findings,
+    paid_calls,
+    read_gates,
+    read_rounds,
+    with_earlier,
+)
+from agentos.report.rows import Row
+from agentos.report.spans import Left, PaidCall, call_dict, span_dict
+from agentos.store.runfolder import read_lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where what belongs to a run lies."""
+
+    run: Path
+    older: Sequence[Path]  # runs, the latest first
+    worktree: Path
+    lineage_folder: str
+    workflow: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemData(Row):
+    """One item of the page."""
+
+    title: str | None
+    node: str | None  # of an item that is running
+    waiting: Left | None
+    cost_known_usd: float
+    filed: FiledAs | None
+    spans: tuple[Span, ...]  # but for the calls
+    calls: tuple[PaidCall, ...]
+    rounds: tuple[Round, ...]
+    gates: tuple[Gate, ...]
+    trail: str | None
+    drafts: tuple[Draft, ...]
+
+    def as_dict(self, now: float) -> dict[str, Any]:
+        told: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        del told["calls"]
+        spans = [span_dict(span, now) for span in self.spans]
+        spans += [call_dict(call, now) for call in self.calls]
+        return told | {
+            "waiting": None if self.waiting is None else self.waiting.as_dict(),
+            "filed": None if self.filed is None else asdict(self.filed),
+            "spans": sorted(spans, key=lambda span: float(span["start"])),
+            "rounds": [one.as_dict() for one in self.rounds],
+            "gates": [asdict(one) for one in self.gates],
+            "drafts": [one.as_dict() for one in self.drafts],
+        }
+
+
+def read_item(row: Row, state: RunState, place: Place, *, now: float, drafts: bool) -> ItemData:
+    """Put together what the events, the audit trail and the lineage tell of an item."""
+    item = state.items.get(row.id) or ItemState(id=row.id, label=row.label)
+    trail_file = f"workflow-audit-{row.id}.jsonl"
+    records = list(read_lines(place.run / trail_file)) if "/" not in row.id else []
+    calls = paid_calls(item.of(Call), records)
+    if row.status in {RUNNING, CUT_OFF} or row.cost_usd is None:
+        row = replace(row, cost_usd=_cost(calls, row))
+    if row.output is None and row.status == Status.APPROVED:
+        row = replace(row, output=_document(row.label, place))
+    approved = row.status in {Status.APPROVED, Status.SKIPPED}
+    earlier = ((run.name, read_rounds(read_lines(run / trail_file), started=0.0)) for run in place.older)
+    rounds = with_earlier(read_rounds(records, started=state.started or 0.0), row.reviews, earlier)
+    gates = read_gates(records)
+    trail = find_trail(
+        place.worktree,
+        place.lineage_folder,
+        item=row.id,
+        workflow=place.workflow,
+        lineage=next((gate.lineage for gate in reversed(gates) if gate.lineage), None),
+        approved=approved,
+    )
+    running = row.status == RUNNING
+    known = round(sum(call.cost_usd or 0.0 for call in calls), 6)
+    return ItemData(
+        **{one.name: getattr(row, one.name) for one in fields(row)},
+        title=None if trail is None else title_of(trail),
+        node=item.node.node if running and item.node is not None else None,
+        waiting=Left.at(item.wait, now) if running else None,
+        cost_known_usd=known if row.cost_usd is None else row.cost_usd,
+        filed=item.filed or _filed(row),
+        spans=tuple(span for span in item.spans if not isinstance(span, Call)),
+        calls=tuple(calls),
+        rounds=tuple(mark_findings(rounds, approved=approved)),
+        gates=tuple(gates),
+        trail=None if trail is None else trail.folder.as_posix(),
+        drafts=() if trail is None or not drafts else tuple(read_drafts(trail, gates)),
+    )
+
+
+def _cost(calls: Sequence[PaidCall], row: Row) -> float | None:
+    """What the calls cost together; None where the price of one is not known."""
+    paid = [one for one in calls if one.call.tokens_in or one.call.tokens_out]
+    if not paid:
+        return None if row.tokens_in or row.tokens_out else 0.0
+    costs = [one.cost_usd for one in paid if one.cost_usd is not None]
+    return round(sum(costs), 6) if len(costs) == len(paid) else None
+
+
+def _document(label: str, place: Place) -> str | None:
+    """Where the document of an approved item lies; events of older versions do not say it."""
+    trail = Trail(worktree=place.worktree, folder=Path("docs", place.workflow, "active"))
+    name = f"{label}.md"
+    if "/" in label or place.workflow != "lld" or trail.read(name, 1) is None:
+        return None
+    return (trail.folder / name).as_posix()
+
+
+def _filed(row: Row) -> FiledAs | None:
+    if row.filing != "filed" or (url := web_address(row.output)) is None:
+        return None
+    number = url.rsplit("/", 1)[-1]
+    return FiledAs(number=int(number) if number.isdecimal() and len(number) < 12 else None, url=url)

@@ -1,0 +1,90 @@
+"""The keys of a run's page: what each did, from the summary and the events. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from agentos.events.fields import Record, count_of, dicts_of, text_of
+from agentos.events.state import MOCK, Disabled, KeyState, Limited, Rest, RunState
+from agentos.report.items import ItemData
+from agentos.report.spans import PaidCall, call_dict, span_dict
+
+_REFUSALS = frozenset({"rate_limited", "quota_exhausted"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeCall:
+    """A call with the item that made it."""
+
+    item: str  # its label
+    paid: PaidCall
+
+    def as_dict(self, now: float) -> dict[str, Any]:
+        told = call_dict(self.paid, now)
+        del told["key"]
+        return told | {"item": self.item}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyData:
+    """One key of the page."""
+
+    id: str
+    provider: str | None
+    group: str | None
+    state: str
+    calls: int
+    errors: int  # that are not refusals
+    rate_limited: int
+    tokens_in: int
+    tokens_out: int
+    busy_seconds: float
+    rested_seconds: float
+    rests: tuple[Rest | Limited | Disabled, ...]
+    made: tuple[MadeCall, ...]
+
+    def as_dict(self, now: float) -> dict[str, Any]:
+        spans = [span_dict(span, now) for span in self.rests] + [one.as_dict(now) for one in self.made]
+        told = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"rests", "made"}
+        }
+        return told | {"spans": sorted(spans, key=lambda span: float(span["start"]))}
+
+
+def read_keys(summary: Record, state: RunState, items: Sequence[ItemData], now: float) -> list[KeyData]:
+    """The keys of the summary in its order, then those that only the events know."""
+    made: dict[str, list[MadeCall]] = {}
+    for item in items:
+        for paid in item.calls:
+            made.setdefault(paid.call.key, []).append(MadeCall(item=item.label, paid=paid))
+    rows = {name: row for row in dicts_of(summary, "keys") if (name := text_of(row, "id", 80)) is not None}
+    names = dict.fromkeys([*rows, *sorted({*state.keys, *made})])
+    return [
+        _key(rows.get(name, {}), state.keys.get(name) or KeyState(id=name), made.get(name, []), now)
+        for name in names
+    ]
+
+
+def _key(row: Record, key: KeyState, made: Sequence[MadeCall], now: float) -> KeyData:
+    calls = [one.paid.call for one in made]
+    limited = sum(isinstance(span, Limited) for span in key.spans)
+    return KeyData(
+        id=key.id,
+        provider=text_of(row, "provider", 80) or key.provider,
+        group=text_of(row, "group", 80) or key.group,
+        state=text_of(row, "state", 40) or key.state_at(now),
+        calls=max(count_of(row, "calls"), len(calls)),
+        errors=sum(call.error is not None and call.error not in _REFUSALS for call in calls),
+        rate_limited=count_of(row, "rate_limited") or limited,
+        tokens_in=sum(call.tokens_in for call in calls),
+        tokens_out=sum(call.tokens_out for call in calls),
+        busy_seconds=round(sum(call.seconds(now) for call in calls), 3),
+        rested_seconds=round(sum(one.seconds(now) for one in key.spans if isinstance(one, Rest)), 3),
+        rests=tuple(key.spans),
+        made=tuple(made),
+    )
+
+
+def pretended(providers: Sequence[str | None]) -> bool:
+    """Tell by the providers of all keys whether no money was spent."""
+    return bool(providers) and all(provider == MOCK for provider in providers)

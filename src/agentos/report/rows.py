@@ -1,0 +1,93 @@
+"""One row per item, from the summary of its run or, before there is one, from the events. Pure."""
+
+from dataclasses import dataclass
+
+from agentos.events.catalogue import WaitKind
+from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
+from agentos.events.state import Call, ItemState, Life, RunState, Wait
+from agentos.model import Status
+
+_STATUSES = frozenset(status.value for status in Status)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """How one item stands."""
+
+    id: str
+    label: str
+    status: str  # one of Status, "running" or "cut_off"
+    verdict: str | None
+    reviews: int
+    attempts: int
+    seconds: float
+    waited_seconds: float
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    error: str | None
+    reason: str | None
+    output: str | None
+    filing: str | None
+    log: str | None
+    checkpoint: str | None
+
+
+def read_rows(summary: Record, state: RunState, *, now: float, live: bool) -> list[Row]:
+    """The rows of the summary, else what the events say."""
+    told = [row for one in dicts_of(summary, "items") if (row := _told(one)) is not None]
+    return told or [_seen(item, now=now, live=live) for item in state.items.values()]
+
+
+def _told(record: Record) -> Row | None:
+    name, status = text_of(record, "id", 80), text_of(record, "status", 40)
+    if name is None or status not in _STATUSES:
+        return None
+    return Row(
+        id=name,
+        label=text_of(record, "label", 100) or name,
+        status=status,
+        verdict=text_of(record, "verdict", 40),
+        reviews=count_of(record, "reviews"),
+        attempts=count_of(record, "attempts"),
+        seconds=number_of(record, "seconds") or 0.0,
+        waited_seconds=number_of(record, "waited_seconds") or 0.0,
+        tokens_in=count_of(record, "tokens_in"),
+        tokens_out=count_of(record, "tokens_out"),
+        cost_usd=number_of(record, "cost_usd"),
+        error=text_of(record, "error"),
+        reason=text_of(record, "reason"),
+        output=text_of(record, "output", 500),
+        filing=text_of(record, "filing", 40),
+        log=_file_name(text_of(record, "log")),
+        checkpoint=_file_name(text_of(record, "checkpoint")),
+    )
+
+
+def _seen(item: ItemState, *, now: float, live: bool) -> Row:
+    lives, calls = item.of(Life), item.of(Call)
+    waits = [wait for wait in item.of(Wait) if wait.of is not WaitKind.BACKOFF]
+    return Row(
+        id=item.id,
+        label=item.label,
+        status=item.stands(live=live),
+        verdict=item.verdict,
+        reviews=item.reviews,
+        attempts=item.attempts,
+        seconds=round(lives[-1].ends(now) - lives[0].start, 3) if lives else 0.0,
+        waited_seconds=round(sum(wait.seconds(now) for wait in waits), 3),
+        tokens_in=sum(call.tokens_in for call in calls),
+        tokens_out=sum(call.tokens_out for call in calls),
+        cost_usd=None,  # known by its calls
+        error=item.error if item.status != Status.SKIPPED else None,
+        reason=None,
+        output=item.output,
+        filing=None,
+        log=f"{item.label}.log" if lives else None,
+        checkpoint=None,
+    )
+
+
+def _file_name(path: str | None) -> str | None:
+    """The page lies beside the logs, wherever the folder was when the summary was written."""
+    return None if path is None else path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -1,0 +1,127 @@
+"""The spans of a run as the page draws them, and how many of them are open at each moment. Pure."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from agentos.events.catalogue import WaitKind
+from agentos.events.state import Call, Disabled, Filing, Life, Limited, Mark, Node, Rest, Span, Wait
+
+Steps = list[list[float]]  # [seconds, number] where the number changes
+
+_MOST_STEPS = 800  # points of a step series that a page a thousand pixels wide can show
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidCall:
+    """A call with what only the audit trail knows of it."""
+
+    call: Call
+    cost_usd: float | None = None
+    served: str | None = None  # the model that answered
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What is waited for, and how much longer as far as one knows."""
+
+    reason: str | None
+    seconds_left: float | None
+    of: WaitKind = WaitKind.KEY
+
+    @classmethod
+    def at(cls, span: Wait | Mark | None, now: float) -> "Left | None":
+        if span is None:
+            return None
+        left = None if span.until is None else round(max(0.0, span.until - now), 3)
+        if isinstance(span, Mark):
+            return cls(reason=span.text, seconds_left=left)
+        return cls(reason=span.reason, seconds_left=left, of=span.of)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"reason": self.reason, "seconds_left": self.seconds_left} | _named(self.of)
+
+
+def span_dict(span: Span, now: float) -> dict[str, Any]:  # noqa: PLR0911 - a case a kind
+    """A span as the page gets it, seen from the moment `now`."""
+    told: dict[str, Any] = {"kind": span.kind, "start": span.start, "end": span.ends(now)}
+    going_on = {"open": True} if span.end is None else {}
+    match span:
+        case Life():
+            seen = {"ready": span.ready, "resumed": span.resumed or None}
+            ended = {"ended": span.ended, "error": span.error}
+            return told | {"attempt": span.attempt} | _known(seen | ended) | going_on
+        case Node():
+            return told | {"node": span.node, "round": span.round} | going_on
+        case Wait(of=WaitKind.BACKOFF):
+            return told | {"kind": "retry", "reason": span.reason}
+        case Wait():
+            known = _known({"reason": span.reason, "model": span.model, "until": span.until})
+            return told | known | _named(span.of) | going_on
+        case Filing():
+            return told | going_on
+        case Rest():
+            rest = {"reason": span.reason, "seconds": span.planned, "told": span.told}
+            return told | rest | _known({"model": span.model})
+        case Limited() | Disabled():
+            return told | {"reason": span.reason}
+        case Mark():
+            known = _known({"until": span.until, "allowed": span.allowed})
+            return told | {"kind": span.of, "text": span.text} | known | going_on
+    return told
+
+
+def call_dict(paid: PaidCall, now: float) -> dict[str, Any]:
+    call = paid.call
+    told: dict[str, Any] = {"kind": call.kind, "start": call.start, "end": call.ends(now)}
+    told |= {"node": call.node, "key": call.key, "model": call.model}
+    used = {"tokens_in": call.tokens_in or None, "tokens_out": call.tokens_out or None}
+    known = _known({"error": call.error} | used | {"cost_usd": paid.cost_usd, "served": paid.served})
+    return told | known | ({"open": True} if call.end is None else {})
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _named(wait: WaitKind) -> dict[str, str]:
+    """What is waited for, where it is not a key."""
+    return {} if wait is WaitKind.KEY else {"of": wait.value}
+
+
+def steps(spans: Iterable[Span], now: float) -> Steps:
+    """How many of the spans are open at each moment."""
+    changes: dict[float, int] = {}
+    for span in spans:
+        end = span.ends(now)
+        changes[span.start] = changes.get(span.start, 0) + 1
+        changes[end] = changes.get(end, 0) - 1
+    series: Steps = []
+    level = 0
+    for at in sorted(changes):
+        if changes[at]:
+            level += changes[at]
+            series.append([at, level])
+    return _thinned(series)
+
+
+def mean_level(spans: Iterable[Span], now: float) -> float:
+    """How many of the spans are open on average."""
+    total = math.fsum(span.seconds(now) for span in spans)
+    return round(total / now, 2) if now > 0 else 0.0
+
+
+def _thinned(series: Steps) -> Steps:
+    """Keep the peak and the last level of each slice of time, so that a long run stays small."""
+    if len(series) <= _MOST_STEPS:
+        return series
+    first, width = series[0][0], (series[-1][0] - series[0][0]) / (_MOST_STEPS / 2) or 1.0
+    kept: Steps = []
+    slices: dict[int, Steps] = {}
+    for step in series:
+        slices.setdefault(int((step[0] - first) / width), []).append(step)
+    for inside in slices.values():
+        peak = max(inside, key=lambda step: step[1])
+        kept += [peak] if peak is inside[-1] else [peak, inside[-1]]
+    return kept

@@ -1,0 +1,158 @@
+"""An event as a record and back: what is written comes back, what is not ours does no harm."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given
+
+from agentos.coordinator.watch import logged
+from agentos.credentials import events as pool
+from agentos.credentials.asker import Asker
+from agentos.events import catalogue, filing, keys
+from agentos.events.catalogue import Completed, Event, RunStarted, Stopping, Waiting, WaitKind
+from agentos.events.fields import shortened
+from agentos.events.record import CATALOGUE, as_record, read
+from unit.events.histories import RECORDS
+
+_BY_TYPE: dict[object, Any] = {
+    str: "x",
+    str | None: "x",
+    int: 3,
+    int | None: 3,
+    float: 1.5,
+    float | None: 1.5,
+    bool: True,
+    bool | None: True,
+    tuple[str, ...]: ("k1", "k2"),
+    Mapping[str, int]: {"approved": 2},
+    WaitKind: WaitKind.BUDGET,
+}
+
+
+def made(kind: type[Event]) -> Event:
+    hints = get_type_hints(kind)
+    return kind(**{one.name: _BY_TYPE[hints[one.name]] for one in fields(kind)})
+
+
+@pytest.mark.parametrize("kind", CATALOGUE.values(), ids=CATALOGUE)
+def test_every_event_comes_back_as_it_was_written(kind: type[Event]) -> None:
+    event = made(kind)
+    assert read(as_record(event)) == event
+
+
+@pytest.mark.parametrize("kind", CATALOGUE.values(), ids=CATALOGUE)
+def test_every_event_says_what_it_means(kind: type[Event]) -> None:
+    assert kind.__doc__
+    assert kind.__doc__.endswith(".")
+
+
+def test_the_names_in_the_file() -> None:
+    """Whoever reads events.jsonl builds on these."""
+    assert set(CATALOGUE) == {
+        "run_started", "run_finished", "stopping", "paused", "resumed", "parallel_changed", "budget_reached",
+        "started", "ready", "node", "waiting", "crashed", "completed", "failed", "timed_out", "interrupted",
+        "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
+        "filing_refused", "filing_unknown", "leased", "settled", "ask_refused", "settle_refused", "refused", "returned",
+        "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
+        "capacity_recovered", "limit_learnt",
+    }  # fmt: skip
+
+
+def test_an_end_tells_its_status() -> None:
+    told = as_record(Completed(item="1", label="LLD-1", verdict="APPROVED", reviews=2))
+    assert list(told) == ["event", "item", "label", "status", "verdict", "reviews", "output", "error"]
+    assert told["status"] == "approved"
+    assert as_record(Completed(item="1", repaired=True))["repaired"] is True
+
+
+@pytest.mark.parametrize(
+    ("record", "event"),
+    [
+        # Of older versions.
+        ({"event": "retrying", "item": "1", "seconds": 2.5, "reason": "cut"},
+         Waiting(item="1", reason="cut", until_seconds=2.5, kind=WaitKind.BACKOFF)),
+        ({"event": "waiting", "item": "1", "reason": "rests"},
+         Waiting(item="1", reason="rests", until_seconds=None)),
+        ({"event": "run_started", "run_id": "r", "items": 2, "parallel": 1},
+         RunStarted(run_id="r", items=2, parallel=1)),
+        # Of a later one, perhaps: the status tells.
+        ({"event": "accepted", "item": "1", "status": "approved"}, Completed(item="1")),
+        ({"event": "completed", "item": "1", "status": "failed"}, catalogue.Failed(item="1")),
+        # Forged.
+        ({"event": "completed", "item": "1"}, None),
+        ({"event": "failed", "item": "1", "status": ["failed"]}, None),
+        ({"event": "started", "item": ["1"], "label": "LLD-1"}, None),
+        ({"event": "started"}, None),
+        ({"event": "said", "item": "1"}, None),
+        ({"event": ["started"], "item": "1"}, None),
+        ({}, None),
+        ({"event": "stopping", "reason": "x" * 5000}, Stopping(reason="x" * 2000 + " …")),
+        ({"event": "stopping", "reason": "half \ud83d"}, Stopping(reason="half ?")),
+        ({"event": "node", "item": "1", "node": {"a": 1}, "reviews": True},
+         catalogue.NodeEntered(item="1", node=None, reviews=0)),
+        ({"event": "resumed", "seconds": float("nan")}, catalogue.Resumed(seconds=0.0)),
+        ({"event": "resumed", "seconds": -3}, catalogue.Resumed(seconds=0.0)),
+        ({"event": "run_finished", "exit_code": -5, "totals": [], "stopped": 7},
+         catalogue.RunFinished(exit_code=None, totals={}, stopped=None)),
+        ({"event": "filed", "item": "1", "number": 10**30, "url": 5},
+         filing.Filed(item="1", number=None, url=None)),
+    ],
+)  # fmt: skip
+def test_what_is_read_is_typed_and_bounded(record: dict[str, Any], event: Event | None) -> None:
+    assert read(record) == event
+
+
+@given(records=RECORDS)
+def test_no_record_is_an_error_and_what_is_read_stays_so(records: list[dict[str, Any]]) -> None:
+    for record in records:
+        if (event := read(record)) is not None:
+            assert read(as_record(event)) == event
+
+
+# What the pool says.
+
+ASKER = Asker("run-1", "LLD-1", 1)
+_WAITING = {"asker": ASKER, "number": 1, "provider": "p", "model": "m", "reason": "rests"}
+
+
+def test_a_wait_for_the_pool_has_a_kind_and_an_end_that_is_a_duration() -> None:
+    told = {"item": "1", "number": 1, "provider": "p", "model": "m", "reason": "rests"}
+    key = logged(pool.Waiting(at=5.0, until=7.5, **_WAITING), "1")  # type: ignore[arg-type]
+    assert key == Waiting(**told, until_seconds=2.5, kind=WaitKind.KEY)  # type: ignore[arg-type]
+    model = logged(pool.Waiting(at=5.0, until=None, overloaded=True, **_WAITING), "1")  # type: ignore[arg-type]
+    assert model == Waiting(**told, until_seconds=None, kind=WaitKind.OVERLOADED)  # type: ignore[arg-type]
+
+
+def test_all_that_the_pool_says_is_in_the_catalogue_but_for_the_slots_of_a_key() -> None:
+    kinds = {*pool.Event.__subclasses__(), *pool.AskerEvent.__subclasses__()} - {pool.AskerEvent}
+    said = {one.name for one in kinds}
+    assert {name for name in said if name not in CATALOGUE} == {"granted", "in_flight_changed"}
+    changed = pool.InFlightChanged(at=1.0, key="k", before=1, limit=2)
+    assert logged(changed, None) is None
+
+
+def test_a_lease_is_told_without_the_clock_of_the_pool() -> None:
+    granted = pool.Granted(
+        at=9.0,
+        asker=ASKER,
+        number=2,
+        lease=3,
+        key="k",
+        provider="p",
+        model="m",
+        tokens=4,
+        waited=0.5,
+        expires=99.0,
+    )
+    assert logged(granted, "1") == keys.Leased(
+        item="1", number=2, lease=3, key="k", provider="p", model="m", tokens=4, waited=0.5
+    )
+
+
+def test_a_text_is_cut_where_a_word_ends() -> None:
+    assert shortened("one two three", 13) == "one two three"
+    assert shortened("one two three", 12) == "one two …"
+    assert shortened("one two three", 7) == "one two …"
+    assert shortened("a" * 50, 10) == "a" * 10 + " …"
