@@ -185,8 +185,8 @@ def read_state(data: object) -> SavedPool:
     """Check data that was exported before; PoolStateError where any of it makes no sense."""
     version = data.get("version") if isinstance(data, Mapping) else None
     if version != VERSION:
-        found = version if isinstance(version, int) else "unknown"
-        raise PoolStateError(f"The key pool's state has version {found!s:.20}; this agentos reads {VERSION}.")
+        found = version if isinstance(version, int) and 0 < version < 1_000 else "unknown"
+        raise PoolStateError(f"The key pool's state has version {found}; this agentos reads {VERSION}.")
     try:
         saved = SavedPool.model_validate(data)
     except ValidationError as exc:
