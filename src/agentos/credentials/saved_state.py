@@ -78,9 +78,7 @@ class SavedBucket(_Saved):
 
 
 class SavedSent(_Saved):
-    began: Time
     at: Time
-    requests: Amount
     tokens: Amount
     tokens_in: Amount
     tokens_out: Amount
@@ -95,6 +93,7 @@ class SavedBudget(_Saved):
     grants: Count
     known_since: Count
     long_rate: Limited
+    answered: bool
     history: Annotated[list[SavedSent], Field(max_length=HISTORY)]
     held_until: Time | None
     held_for: LimitName | None
@@ -255,7 +254,7 @@ def _past(saved: SavedPool) -> Iterable[float]:
         for budget in group.budgets:
             times += [budget.struck_at, budget.eased_at]
             times += [bucket.at for bucket in budget.buckets]
-            times += [time for sent in budget.history for time in (sent.began, sent.at)]
+            times += [sent.at for sent in budget.history]
     return (time for time in times if time is not None)
 
 
