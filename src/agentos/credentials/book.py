@@ -3,8 +3,9 @@
 import heapq
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agentos.credentials.asker import Asker
 from agentos.credentials.budget import Budget, Cost, Plan
@@ -78,22 +79,22 @@ class Lane:
     def took(self, seconds: float) -> None:
         self.seconds = seconds if self.seconds is None else self.seconds + WEIGHT * (seconds - self.seconds)
 
-    def turns(self) -> "Iterator[Turn]":
-        """Yield the queues, the one that waits longest first, each with the keys that no older request wants.
+    def turns(self) -> "list[Turn]":
+        """Return the queues, the longest waiting first, each with the keys that no older request wants.
 
         What an older request waits for must not go to a younger one, or large calls would never be served.
         """
         if len(self.queues) == 1:
-            yield from (Turn(queue, queue.keys) for queue in self.queues.values())
-            return
+            return [Turn(queue, queue.keys) for queue in self.queues.values()]
+        turns: list[Turn] = []
         wanted: set[Key] = set()
         for queue in sorted(self.queues.values(), key=order):
-            yield Turn(queue, [key for key in queue.keys if key not in wanted])
+            turns.append(Turn(queue, [key for key in queue.keys if key not in wanted]))
             wanted.update(queue.keys)
+        return turns
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A queue, and the keys that its first request may have."""
 
     queue: Queue

@@ -23,8 +23,7 @@ EASE_CREPT = 0.0002  # the same, close to the pace that was refused last
 BURST_REGAINED = 0.01
 BURST_LEAST = 0.05
 QUIET = 60.0  # seconds without a refusal, after which the next one counts as a first again
-HISTORY = 16  # entries remembered, to start a bucket where it would stand had its limit been known
-ENTRY_SECONDS = 1.0  # calls within this time share an entry, which keeps the state small
+HISTORY = 64  # calls remembered, to start a bucket where it would stand had its limit been known
 
 
 class Cost(NamedTuple):
@@ -38,8 +37,8 @@ class Cost(NamedTuple):
 
     def need(self, which: "Limit") -> float:
         """Return the room that must be there; more than what is charged, as a call may turn out larger."""
-        amount = self[_FIELD[which]]
-        return amount if _FIELD[which] == 0 else amount * (1.0 + self.spread)
+        field = _FIELD[which]
+        return self[field] * (1.0 + self.spread) if field else self.requests
 
 
 _FIELD = {Limit.RPM: 0, Limit.RPD: 0, Limit.TPM: 1, Limit.ITPM: 2, Limit.OTPM: 3}
@@ -55,26 +54,15 @@ class Plan:
     burst: int | None = None
 
     def limits(self) -> dict[Limit, float]:
-        given = {Limit.RPM: self.rpm, Limit.TPM: self.tpm, Limit.RPD: self.rpd}
+        given = {Limit.RPM: self.rpm, Limit.RPD: self.rpd, Limit.TPM: self.tpm}
         return {which: value for which, value in given.items() if value is not None}
 
 
 class Sent(NamedTuple):
-    """Calls that went out within a short time; they count as of the last one, which is never too early."""
+    """A call that went out."""
 
-    began: float
     at: float
-    cost: Cost  # of all of them
-
-    def plus(self, cost: Cost, now: float) -> "Sent":
-        requests, tokens, tokens_in, tokens_out, _ = self.cost
-        both = Cost(
-            requests + cost.requests,
-            tokens + cost.tokens,
-            tokens_in + cost.tokens_in,
-            tokens_out + cost.tokens_out,
-        )
-        return Sent(self.began, now, both)
+    cost: Cost
 
 
 class Room(NamedTuple):
@@ -98,7 +86,8 @@ class Budget:
         self._plan = plan
         self._configured = plan.limits()
         self.long_rate: float | None = None  # learnt refill of a limit longer than a minute
-        self.history: deque[Sent] = deque(maxlen=HISTORY)
+        self.answered = False
+        self.history: deque[Sent] = deque(maxlen=HISTORY)  # of calls before the first answer
         self.known_since = 0  # calls let go before this one did not know the limits of now
         self.held_until = float("-inf")
         self.held_for: Limit | None = None
@@ -115,7 +104,9 @@ class Budget:
         known = [given[which] for given in (self._configured, self.learnt) if which in given]
         return min(known, default=None)
 
-    def limits(self) -> dict[Limit, float]:
+    def limits(self) -> Mapping[Limit, float]:
+        if not self.learnt:
+            return self._configured
         return {which: value for which in Limit if (value := self.limit(which)) is not None}
 
     def room_at(self, cost: Cost, now: float) -> Room:
@@ -160,10 +151,8 @@ class Budget:
         """Take the cost of a call that goes out now; returns its number here."""
         for which, bucket in self.buckets.items():
             bucket.take(cost[_FIELD[which]], now)
-        if self.history and now - self.history[-1].began < ENTRY_SECONDS:
-            self.history[-1] = self.history[-1].plus(cost, now)
-        else:
-            self.history.append(Sent(now, now, cost))
+        if not self.answered:
+            self.history.append(Sent(now, cost))
         self.grants += 1
         return self.grants
 
@@ -174,6 +163,10 @@ class Budget:
 
     def succeeded(self, now: float) -> None:
         """Regain pace for the time since the last refusal or success."""
+        if not self.answered:
+            # A provider that tells its limits has told them now, and tells what remains with each answer.
+            self.answered = True
+            self.history.clear()
         if self.ease < 1.0 or self.burst_share < 1.0:
             passed = max(0.0, now - self.eased_at)
             close = self.ease >= self.refused_ease * (1.0 - EASE_STEP)
@@ -250,7 +243,7 @@ class Budget:
 
     def _replayed(self, which: Limit, rate: float, capacity: float, now: float) -> Bucket:
         """Return a bucket as it would stand now, had its limit been known from the first call on."""
-        began = self.history[0].began if self.history else now
+        began = self.history[0].at if self.history else now
         bucket = Bucket(rate=rate, capacity=capacity, now=began)
         for sent in self.history:
             bucket.take(sent.cost[_FIELD[which]], sent.at)

@@ -14,7 +14,7 @@ def grant_all(book: Book) -> list[Event]:
     waiting = [queue for lane in book.lanes.values() for queue in lane.queues.values()]
     wanted: dict[Lane, set[Key]] = {}  # keys that an older request for the model waits for
     while waiting:
-        queue = min(waiting, key=order)
+        queue = waiting[0] if len(waiting) == 1 else min(waiting, key=order)
         lane, ask = queue.lane, queue.head()
         cost = lane.estimate.cost(ask.tokens)
         keys = queue.keys

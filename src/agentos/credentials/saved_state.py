@@ -78,9 +78,7 @@ class SavedBucket(_Saved):
 
 
 class SavedSent(_Saved):
-    began: Time
     at: Time
-    requests: Amount
     tokens: Amount
     tokens_in: Amount
     tokens_out: Amount
@@ -95,6 +93,7 @@ class SavedBudget(_Saved):
     grants: Count
     known_since: Count
     long_rate: Limited
+    answered: bool
     history: Annotated[list[SavedSent], Field(max_length=HISTORY)]
     held_until: Time | None
     held_for: LimitName | None
@@ -185,8 +184,8 @@ def read_state(data: object) -> SavedPool:
     """Check data that was exported before; PoolStateError where any of it makes no sense."""
     version = data.get("version") if isinstance(data, Mapping) else None
     if version != VERSION:
-        found = version if isinstance(version, int) else "unknown"
-        raise PoolStateError(f"The key pool's state has version {found!s:.20}; this agentos reads {VERSION}.")
+        found = version if isinstance(version, int) and 0 < version < 1_000 else "unknown"
+        raise PoolStateError(f"The key pool's state has version {found}; this agentos reads {VERSION}.")
     try:
         saved = SavedPool.model_validate(data)
     except ValidationError as exc:
@@ -255,7 +254,7 @@ def _past(saved: SavedPool) -> Iterable[float]:
         for budget in group.budgets:
             times += [budget.struck_at, budget.eased_at]
             times += [bucket.at for bucket in budget.buckets]
-            times += [time for sent in budget.history for time in (sent.began, sent.at)]
+            times += [sent.at for sent in budget.history]
     return (time for time in times if time is not None)
 
 

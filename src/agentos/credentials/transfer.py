@@ -132,6 +132,7 @@ class _Export:
             "grants": budget.grants,
             "known_since": budget.known_since,
             "long_rate": budget.long_rate,
+            "answered": budget.answered,
             "history": [self._sent(sent) for sent in budget.history],
             "held_until": self._time(budget.held_until),
             "held_for": None if budget.held_for is None else budget.held_for.value,
@@ -145,9 +146,7 @@ class _Export:
 
     def _sent(self, sent: Sent) -> dict[str, Any]:
         return {
-            "began": self._time(sent.began),
             "at": self._time(sent.at),
-            "requests": sent.cost.requests,
             "tokens": sent.cost.tokens,
             "tokens_in": sent.cost.tokens_in,
             "tokens_out": sent.cost.tokens_out,
@@ -270,9 +269,10 @@ class _Restore:
         budget.held_until = self._past(saved.held_until)
         budget.held_for = None if saved.held_for is None else Limit(saved.held_for)
         budget.grants, budget.known_since = saved.grants, saved.known_since
+        budget.answered = saved.answered
         for sent in saved.history:
-            cost = Cost(sent.requests, sent.tokens, sent.tokens_in, sent.tokens_out)
-            budget.history.append(Sent(self._move(sent.began), self._move(sent.at), cost))
+            cost = Cost(1.0, sent.tokens, sent.tokens_in, sent.tokens_out)
+            budget.history.append(Sent(self._move(sent.at), cost))
         budget.buckets = {}
         for one in saved.buckets:
             which = Limit(one.limit)
