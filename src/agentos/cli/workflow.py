@@ -40,7 +40,7 @@ def run_workflow(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int
     from agentos.app.command import Command  # noqa: PLC0415 - the help page needs none of it
     from agentos.app.session import Session  # noqa: PLC0415
     from agentos.cli.dialog import Terminal  # noqa: PLC0415
-    from agentos.cli.project import invocation  # noqa: PLC0415
+    from agentos.cli.invocation import invocation  # noqa: PLC0415
 
     command = Command(invocation=invocation(), workflow=name, ids=tuple(ids), flags=flags)
     terminal = Terminal()
