@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentos.app.project import Invocation
+from agentos.app.invocation import Invocation
 from agentos.settings import Rejected, variable_of, yes_no
 
 

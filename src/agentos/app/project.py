@@ -1,37 +1,17 @@
 """What most commands need first: the project, its settings, its home."""
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentos.app.invocation import Invocation
 from agentos.config import Config, check_folders, load_config
 from agentos.process import leave_no_core
 from agentos.project import check_owner, find_worktree
 from agentos.secret import know
 from agentos.store.home import Home, check_home, locate_home
 from agentos.store.known import register_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Invocation:
-    """Where a command is called, and with which global flags."""
-
-    folder: Path
-    environment: Mapping[str, str]
-    home: Path | None = None  # --home
-    config_file: Path | None = None  # --config
-    typed: str = ""  # the whole command line
-
-    @property
-    def program(self) -> str:
-        """The start of every command that we suggest: it must find the same home and settings as this one."""
-        words = ["agentos"]
-        for flag, given in (("--home", self.home), ("--config", self.config_file)):
-            if given is not None:
-                words += [flag, str(given)]
-        return shlex.join(words)
 
 
 @dataclass(frozen=True, kw_only=True)

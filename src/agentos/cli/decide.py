@@ -13,7 +13,8 @@ from agentos.cli import completion
 def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
     """Answer the review of item ID, which asks for a person's decision; the next run goes on from there."""
     from agentos.app.inbox import Answer, answer_discussion  # noqa: PLC0415
-    from agentos.cli.project import open_project, program  # noqa: PLC0415
+    from agentos.cli.invocation import program  # noqa: PLC0415
+    from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
 
     if approve and revise:

@@ -25,7 +25,8 @@ MAX_NOTE_BYTES = 100_000
 def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:
     """Send item ID back with a note, whatever state it is in. Without one: have your edits reviewed."""
     from agentos.app.feedback import find_subject, kept, send_back  # noqa: PLC0415
-    from agentos.cli.project import open_project, program  # noqa: PLC0415
+    from agentos.cli.invocation import program  # noqa: PLC0415
+    from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
 
     if note is not None and note_file is not None:

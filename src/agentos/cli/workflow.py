@@ -40,19 +40,18 @@ def run_workflow(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int
     from agentos.app.command import Command  # noqa: PLC0415 - the help page needs none of it
     from agentos.app.session import Session  # noqa: PLC0415
     from agentos.cli.dialog import Terminal  # noqa: PLC0415
-    from agentos.cli.project import invocation  # noqa: PLC0415
+    from agentos.cli.invocation import invocation  # noqa: PLC0415
 
     command = Command(invocation=invocation(), workflow=name, ids=tuple(ids), flags=flags)
     terminal = Terminal()
     with Session(command) as session:
-        from agentos.app.preview import Preview  # noqa: PLC0415 - while the session's process imports, too
-        from agentos.app.workflow import carry_out  # noqa: PLC0415
+        from agentos.app.workflow import Finished, carry_out  # noqa: PLC0415 - while the session starts, too
 
         result = carry_out(command, session, terminal)
-        if isinstance(result, Preview):
-            from agentos.cli.dryrun import show_preview  # noqa: PLC0415
+        if isinstance(result, Finished):
+            from agentos.cli.ending import show_finished  # noqa: PLC0415
 
-            return show_preview(result)
-        from agentos.cli.ending import show_finished  # noqa: PLC0415
+            return show_finished(result, terminal.console)
+        from agentos.cli.dryrun import show_preview  # noqa: PLC0415
 
-        return show_finished(result, terminal.console)
+        return show_preview(result)

@@ -9,9 +9,10 @@ import pytest
 
 from agentos.app.command import Command
 from agentos.app.execution import output_mode, unencrypted
+from agentos.app.invocation import Invocation
 from agentos.app.plan import keep_claimed
 from agentos.app.preparation import check_keys, check_prices, checked_models, refuse_every
-from agentos.app.project import Invocation, Project
+from agentos.app.project import Project
 from agentos.app.request import Request, source_change
 from agentos.app.session import preloaded
 from agentos.config import load_config

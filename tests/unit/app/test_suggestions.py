@@ -9,7 +9,7 @@ import pytest
 
 from agentos.app.suggestions import Suggestion, next_commands
 from agentos.cli.app import agentos
-from agentos.cli.project import program
+from agentos.cli.invocation import program
 from agentos.cli.workflow import lld
 from agentos.config import Config, load_config
 from agentos.errors import Exit

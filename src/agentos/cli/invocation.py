@@ -1,0 +1,23 @@
+"""Where the command that click is carrying out is called from."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from agentos.app.invocation import Invocation
+
+
+def invocation() -> Invocation:
+    """Where this command is called, and with which global flags."""
+    context = click.get_current_context(silent=True)
+    given = context.find_root().obj if context is not None else None
+    return Invocation(
+        folder=Path.cwd(), environment=dict(os.environ), arguments=tuple(sys.argv[1:]), **(given or {})
+    )
+
+
+def program() -> str:
+    """The start of every command that we suggest."""
+    return invocation().program
