@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.errors import ListingError
 from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
-from agentos.github.harmless import (
-    MAX_BODY,
-    harmless_body,
-    harmless_title,
-    labels_of,
-    new_marker,
-    title_and_text,
-)
+from agentos.github.document import labels_of, title_and_text
+from agentos.github.harmless import MAX_BODY, harmless_body, harmless_title, new_marker
 from agentos.model import Item
 from agentos.store.records import Filing, FilingState, Records
 
