@@ -136,7 +136,7 @@ def _supervised_run(
     from agentos.coordinator.book import RunBook  # noqa: PLC0415
     from agentos.coordinator.coordinator import ParallelCoordinator  # noqa: PLC0415
     from agentos.coordinator.keys import KeyService, key_ring  # noqa: PLC0415
-    from agentos.coordinator.tracing import RunTrace  # noqa: PLC0415
+    from agentos.tracing.run import RunTrace  # noqa: PLC0415
 
     project, settings = order.project, order.settings
     environment = project.config.environment

@@ -25,12 +25,12 @@ from agentos.coordinator.purse import Answer
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.coordinator.signals import StopSignals
 from agentos.coordinator.supervisor import StartFailed, Supervisor
-from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.coordinator.worker import STACKS_SIGNAL, Worker
 from agentos.credentials import events as pool
 from agentos.model import Status
 from agentos.redact import find, redact
+from agentos.tracing.run import RunTrace
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
