@@ -79,7 +79,7 @@ class ReviewedWorkflow:
         return build_loop(document, context, tools)
 
     def start(self) -> dict[str, Any]:
-        from agentos.workflows.loop import start_state  # noqa: PLC0415
+        from agentos.workflows.state import start_state  # noqa: PLC0415
 
         return dict(start_state())
 
