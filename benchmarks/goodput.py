@@ -43,10 +43,10 @@ class Provider:
 
 @contextlib.contextmanager
 def provider() -> Iterator[Provider]:
-    keys = [f"--keys=secret-{number}:{CALLS_A_SECOND * 60}" for number in range(1, KEYS + 1)]
+    keys = [f"--key=secret-{number}:{CALLS_A_SECOND * 60}" for number in range(1, KEYS + 1)]
     flags = ["--latency=0.3", "--jitter=0.1", f"--burst={CALLS_A_SECOND}"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "agentos.simulator", *keys, *flags], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "agentos", "simulate", *keys, *flags], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

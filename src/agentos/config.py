@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentos import settings
+from agentos import settings, values
 from agentos.console.visible import one_line
 from agentos.errors import ConfigError
 from agentos.money import Price
-from agentos.settings import NotForRepo, OutsideRepo, Rejected, Settings
+from agentos.settings import Settings
 from agentos.store.tree import TooLarge, Tree, read_named, worktree_tree
+from agentos.values import NotForRepo, OutsideRepo, Rejected
 
 MAX_FILE_BYTES = 1_000_000
 MAX_SHOWN = 80  # characters of a wrong value
@@ -320,7 +321,7 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
                 raise ConfigError(f"{name} of {place} is {_shown(raw)}: a {kind} above zero is needed.")
         elif name in {"id", "provider", "env", "file", "quota_group"}:
             try:
-                settings.text(raw)
+                values.text(raw)
             except Rejected as exc:
                 raise ConfigError(f"{name} of {place}: {exc}.") from exc
         else:
@@ -363,7 +364,7 @@ def _read_prices(tables: Any, where: str) -> dict[str, Price]:
             if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_PRICE:
                 raise ConfigError(f"{name} of {place} is {_shown(raw)}: USD for a million tokens are needed.")
         try:
-            settings.model(model)
+            values.model(model)
         except Rejected as exc:
             raise ConfigError(f"{place}: {exc}.") from exc
         prices[model] = Price(input=float(table["input"]), output=float(table["output"]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.project import SCRIPT, Project, new_project
+from harness.provider import Bench, Provider, running_provider
 from harness.warm import WarmServer
 
 StartedBy = Callable[[str], AbstractContextManager[Project]]
@@ -39,3 +40,14 @@ def box(started_by: StartedBy) -> Iterator[Project]:
 def either(request: pytest.FixtureRequest, started_by: StartedBy) -> Iterator[Project]:
     with started_by(request.param) as made:
         yield made
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with running_provider() as made:
+        yield made
+
+
+@pytest.fixture
+def bench(project: Project, provider: Provider) -> Bench:
+    return Bench(project=project, provider=provider)

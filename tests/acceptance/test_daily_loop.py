@@ -22,21 +22,10 @@ from agentos.store.lineage import Lineage
 from harness.github import FakeGitHub, running_fakegithub
 from harness.processes import kill, wait_until
 from harness.project import ORPHAN_SECONDS, Command, Project, Result
-from harness.provider import GIT, Asked, Bench, Provider, running_provider
+from harness.provider import GIT, Asked, Bench, Provider
 
 ISSUE = "# Rate limits\n\nThe old sentence asks for zanzibar.\n"
 MakeProject = Callable[[str], Project]
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running_provider() as made:
-        yield made
-
-
-@pytest.fixture
-def bench(project: Project, provider: Provider) -> Bench:
-    return Bench(project=project, provider=provider)
 
 
 @pytest.fixture

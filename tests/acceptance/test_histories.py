@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from agentos.errors import Exit
 from agentos.stamp import split
 from harness.processes import kill, wait_until
 from harness.project import ORPHAN_SECONDS, Command, Project, Result
-from harness.provider import Asked, Bench, Provider, running_provider
+from harness.provider import Asked, Bench
 from harness.warm import WarmServer
 
 MakeProject = Callable[[str], Project]
@@ -293,17 +293,6 @@ class History:
 def warm(warm_server: WarmServer) -> WarmServer:
     """Forked from a warm process, also in `make chaos`: forty histories have thousands of commands."""
     return warm_server
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running_provider() as made:
-        yield made
-
-
-@pytest.fixture
-def bench(project: Project, provider: Provider) -> Bench:
-    return Bench(project=project, provider=provider)
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])

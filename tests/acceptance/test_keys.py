@@ -15,7 +15,7 @@ import pytest
 
 from agentos.simulator import KeyConfig, LimitConfig, SimulatorConfig, parse_fault, running_simulator
 from harness.processes import wait_until
-from harness.project import Project, Result
+from harness.project import Command, Project, Result
 
 
 @dataclass(kw_only=True)
@@ -237,16 +237,22 @@ def test_a_broken_answer_is_no_result(simulated: Make, project: Project, fault: 
     assert project.row("1")["status"] == "failed"
 
 
-def test_a_worker_killed_while_it_holds_a_lease_gives_it_back(simulated: Make, project: Project) -> None:
+def _signalled_in_a_call(simulated: Make, project: Project, number: signal.Signals) -> tuple[Command, str]:
+    """Run two items on one key; give the worker that holds it a signal in mid-call, and tell which it was."""
     service = simulated(key(1), limits="max_in_flight = 1", faults=("slow,first=1,seconds=60",), latency=0.02)
     items(project, 2)
     process = project.start(*service.arguments("--all", "-j2"), env=service.secrets)
     wait_until(lambda: service.stats()["totals"]["calls"], "the call at the server")
-    holder = wait_until(lambda: _first(project, "leased"), "a lease")["item"]
+    holder = str(wait_until(lambda: _first(project, "leased"), "a lease")["item"])
     ready = next(
         event for event in project.events(run=-1) if event["event"] == "ready" and event["item"] == holder
     )
-    os.kill(ready["pid"], signal.SIGKILL)
+    os.kill(ready["pid"], number)
+    return process, holder
+
+
+def test_a_worker_killed_while_it_holds_a_lease_gives_it_back(simulated: Make, project: Project) -> None:
+    process, holder = _signalled_in_a_call(simulated, project, signal.SIGKILL)
     result = project.finish(process, 90)
     assert result.code == 0, result.text
     assert "returned" in names(project)
@@ -255,15 +261,7 @@ def test_a_worker_killed_while_it_holds_a_lease_gives_it_back(simulated: Make, p
 
 @pytest.mark.slow
 def test_a_frozen_worker_is_ended_and_its_key_goes_to_another(simulated: Make, project: Project) -> None:
-    service = simulated(key(1), limits="max_in_flight = 1", faults=("slow,first=1,seconds=60",), latency=0.02)
-    items(project, 2)
-    process = project.start(*service.arguments("--all", "-j2"), env=service.secrets)
-    wait_until(lambda: service.stats()["totals"]["calls"], "the call at the server")
-    holder = wait_until(lambda: _first(project, "leased"), "a lease")["item"]
-    ready = next(
-        event for event in project.events(run=-1) if event["event"] == "ready" and event["item"] == holder
-    )
-    os.kill(ready["pid"], signal.SIGSTOP)
+    process, _holder = _signalled_in_a_call(simulated, project, signal.SIGSTOP)
     wait_until(lambda: _first(project, "returned"), "the lease's return", 30)
     result = project.finish(process, 90)
     assert result.code == 0, result.text

@@ -13,14 +13,17 @@ from agentos.settings import (
     DEFAULTS,
     NAMES,
     PARALLEL_CAP,
+    Settings,
+    about,
+    flag_of,
+    variable_of,
+)
+from agentos.values import (
     NotForRepo,
     OutsideRepo,
     Parser,
     Rejected,
-    Settings,
-    about,
     duration,
-    flag_of,
     labels,
     model,
     money,
@@ -31,7 +34,6 @@ from agentos.settings import (
     repo_folder,
     repo_path,
     text,
-    variable_of,
     whole,
     yes_no,
 )

@@ -12,11 +12,11 @@ from agentos.coordinator.coordinator import ParallelCoordinator
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Stop
-from agentos.coordinator.tracing import RunTrace
 from agentos.engine.local import LocalEngine
 from agentos.loopback import in_clear_text
 from agentos.spending.spending import Spending
 from agentos.store.keyhealth import HealthFile
+from agentos.tracing.run import RunTrace
 
 
 @dataclass(frozen=True, kw_only=True)

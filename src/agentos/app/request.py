@@ -13,8 +13,9 @@ from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, check_distinct
 from agentos.naming import check_name
-from agentos.settings import Rejected, Settings, duration
+from agentos.settings import Settings
 from agentos.store.records import FilingState
+from agentos.values import Rejected, duration
 from agentos.workflows.registry import ON_GITHUB, Source, Workflow, source_of, workflow
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from agentos.console.screen import json_text, open_screens
 from agentos.console.visible import one_line
 from agentos.errors import AgentosError, Exit
 from agentos.redact import redact
-from agentos.settings import Rejected, variable_of, yes_no
+from agentos.settings import variable_of
+from agentos.values import Rejected, yes_no
 
 # In the order of the help page; each module is imported only when its command is used or its help is shown.
 COMMANDS = {

@@ -12,7 +12,6 @@ from agentos.coordinator.book import RunBook
 from agentos.coordinator.item import RunningItem
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.scheduler import Scheduler, Stop
-from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch
 from agentos.credentials import events as pool
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
@@ -22,6 +21,7 @@ from agentos.model import CallError
 from agentos.redact import find
 from agentos.spending.call import Call
 from agentos.spending.spending import Answer, Spending
+from agentos.tracing.run import RunTrace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,13 @@ from agentos.coordinator.job import ParallelRunConfig, make_job, run_started
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
-from agentos.coordinator.tracing import RunTrace
 from agentos.coordinator.watch import PoolWatch, view
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said, StartFailed
 from agentos.errors import ItemFailed
 from agentos.events import catalogue as events
 from agentos.model import Status
 from agentos.spending.spending import Spending
+from agentos.tracing.run import RunTrace
 
 STOP_WORDS = {
     Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",

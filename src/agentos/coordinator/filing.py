@@ -14,14 +14,8 @@ from agentos.errors import ListingError
 from agentos.events import filing as events
 from agentos.events.catalogue import Event
 from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
-from agentos.github.harmless import (
-    MAX_BODY,
-    harmless_body,
-    harmless_title,
-    labels_of,
-    new_marker,
-    title_and_text,
-)
+from agentos.github.document import labels_of, title_and_text
+from agentos.github.harmless import MAX_BODY, harmless_body, harmless_title, new_marker
 from agentos.model import Item
 from agentos.store.records import Fence, Filing, FilingState, Stale
 

@@ -6,7 +6,6 @@ holds our words, a status, and at most one line of the server's.
 
 import contextlib
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,30 +14,25 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
-
 from agentos import __version__
 from agentos.errors import ListingError, UsageError
 from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
 from agentos.github.exchange import ANSWER_SECONDS, SILENT_SECONDS, Answer, Exchange, NoAnswer
+from agentos.github.issue import read_issue
+from agentos.github.refusal import quoted, refusal_text, wait_seconds
 from agentos.github.repository import Repository
 from agentos.secret import Secret
 
 BACKOFF_SECONDS = (0.5, 2.0)  # before the second and the third try of a read
 MAX_READ_WAIT_SECONDS = 60.0  # a longer rest is told, not waited for
-UNTOLD_LIMIT_SECONDS = 60.0  # GitHub's advice where a secondary limit names no time
 CLOCK_MARGIN = timedelta(days=1)  # how far this machine's clock may have been wrong at an attempt
 STALE_SECONDS = 10.0  # for which pages may come that bring nothing new
 LISTING_SECONDS = 1_800.0  # for a whole list, its waits included
 MAX_ROWS = 100_000  # of one list
 MAX_PAGES = 5_000
 MAX_LISTING_BYTES = 400_000_000  # of all its pages together
-MAX_NUMBER = 2**53  # beyond that, not every reader of JSON keeps a number as it is
-MAX_URL = 500
-MAX_QUOTED = 200  # characters of a server's own message
 _API_VERSION = "2022-11-28"
 _PER_PAGE = "100"
-_WEB = re.compile(r"https?://[!#-;=?-~]+")  # printable ASCII without quotes and angle brackets
 _NEXT = {  # what to try after an answer that is no limit
     403: " Give the token the right to read issues there.",
     404: " Check the URL of origin and the token.",
@@ -112,7 +106,7 @@ class GitHub:
         answer = self._get(f"{self._path}/issues/{number}", allowed=(404, 410), what=what)
         if answer.status != 200:
             raise UsageError(f"There is no issue {number} in {self.repository}.")
-        found = _read(self._json(answer), self.repository)
+        found = read_issue(self._json(answer), self.repository)
         if found is None:
             raise UsageError(f"{number} in {self.repository} is a pull request, not an issue.")
         if found.number != number:
@@ -149,7 +143,7 @@ class GitHub:
         status = answer.status
         if status == 201:
             try:
-                created = _read(self._json(answer), self.repository)
+                created = read_issue(self._json(answer), self.repository)
             except ListingError:
                 raise FilingUncertain("GitHub's answer to the new issue cannot be read.") from None
             if created is None:
@@ -158,9 +152,9 @@ class GitHub:
                 raise FilingUncertain("GitHub's answer to the new issue cannot be read.")
             return created
         if 300 <= status < 500 and status != 408:
-            rest = _rest(answer)
-            raise FilingRefused(_refusal(self.repository, answer, rest), rest)
-        raise FilingUncertain(f"GitHub answered {status}{_quoted(answer)}.")
+            rest = wait_seconds(answer)
+            raise FilingRefused(refusal_text(self.repository, answer, rest), rest)
+        raise FilingUncertain(f"GitHub answered {status}{quoted(answer)}.")
 
     def check(self) -> Access:
         """Whether the repository can be read and what may be done there."""
@@ -181,7 +175,7 @@ class GitHub:
 
     def _list(self, query: dict[str, str]) -> Iterator[RemoteIssue]:
         for row in self._rows("issues", query, "number"):
-            if (read := _read(row, self.repository)) is not None:
+            if (read := read_issue(row, self.repository)) is not None:
                 yield read
 
     def _rows(self, listed: str, query: dict[str, str], key: str) -> Iterator[dict[str, Any]]:
@@ -254,14 +248,14 @@ class GitHub:
             self._compare_clocks(answer)
             if answer.status == 200 or answer.status in allowed:
                 return answer
-            rest = _rest(answer)
+            rest = wait_seconds(answer)
             passing = answer.status >= 500 or rest is not None
             if wait is None or not passing or (rest or 0.0) > MAX_READ_WAIT_SECONDS:
                 next_step = _NEXT.get(
                     answer.status, " Try again in a few minutes." if answer.status >= 500 else ""
                 )
                 raise ListingError(
-                    what + _refusal(self.repository, answer, rest) + ("" if rest else next_step)
+                    what + refusal_text(self.repository, answer, rest) + ("" if rest else next_step)
                 )
             if rest is not None:
                 self._tell(
@@ -285,47 +279,6 @@ class GitHub:
             self._clock_error = timedelta(seconds=round((datetime.now(UTC) - told).total_seconds()))
 
 
-class _Issue(BaseModel):
-    number: int = Field(gt=0, le=MAX_NUMBER, strict=True)
-    title: str | None = None
-    body: str | None = None
-    html_url: str | None = None
-    state: str | None = None
-    labels: list[dict[str, Any] | str] | None = None
-    pull_request: Any = None
-
-
-def _read(data: Any, repository: Repository) -> RemoteIssue | None:
-    """The issue, or None for a pull request; only its number must be there."""
-    problem: str | None = None
-    try:
-        read = _Issue.model_validate(data)
-    except ValidationError as exc:
-        wrong = {str(error["loc"][0]) for error in exc.errors() if error["loc"]}
-        problem = f"GitHub's answer about {repository} holds "
-        if "number" in wrong or not wrong:
-            raise ListingError(f"{problem}an issue whose number cannot be read.") from None
-        read = _Issue(number=data["number"], pull_request=data.get("pull_request"))
-        problem += f"issue {read.number} that cannot be read ({', '.join(sorted(wrong))})."
-    if read.pull_request is not None:
-        return None
-    names = (label if isinstance(label, str) else label.get("name") for label in read.labels or ())
-    return RemoteIssue(
-        number=read.number,
-        title=_text(read.title or ""),
-        body=_text(read.body or ""),
-        url=_page(read.html_url or "", repository, read.number),
-        labels=tuple(_text(name) for name in names if isinstance(name, str)),
-        state="closed" if read.state == "closed" else "open",
-        problem=problem,
-    )
-
-
-def _text(text: str) -> str:
-    """Text that can be written anywhere; half a surrogate pair, which JSON may hold, cannot."""
-    return text.encode(errors="replace").decode()
-
-
 def _unseen(page: list[dict[str, Any]], key: str, seen: set[int | str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for row in page:
@@ -336,74 +289,3 @@ def _unseen(page: list[dict[str, Any]], key: str, seen: set[int | str]) -> list[
             seen.add(value)
             rows.append(row)
     return rows
-
-
-def _page(url: str, repository: Repository, number: int) -> str:
-    """Where people see the issue: what the server says, where that is a page of its own."""
-    if len(url) <= MAX_URL and _WEB.fullmatch(url):
-        with contextlib.suppress(ValueError):
-            if repository.has_page_at(urlsplit(url).hostname or ""):
-                return url
-    return repository.page(number)
-
-
-def _rest(answer: Answer) -> float | None:
-    """How long a rate limit lasts, in seconds, if this is one."""
-    if answer.status not in {403, 429}:
-        return None
-    after = _seconds(answer.headers.get("retry-after"))
-    if after is not None:
-        return after
-    if answer.headers.get("x-ratelimit-remaining") == "0":
-        reset = _seconds(answer.headers.get("x-ratelimit-reset"))
-        if reset is not None:
-            # A second more: it is not told when within that second.
-            return max(0.0, reset - time.time()) + 1.0
-    message = _message(answer).lower()
-    limited = answer.status == 429 or "rate limit" in message or "abuse detection" in message
-    return UNTOLD_LIMIT_SECONDS if limited else None
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if 0 <= number < 1e12 else None
-
-
-def _refusal(  # noqa: PLR0911 - a table
-    repository: Repository, answer: Answer, rest: float | None
-) -> str:
-    status = answer.status
-    if rest is not None:
-        until = datetime.now(UTC) + timedelta(seconds=min(rest, 1e10))
-        return f"GitHub asks to wait until {until:%Y-%m-%d %H:%M:%S} UTC (rate limit, {status})."
-    told = _quoted(answer)
-    match status:
-        case 401:
-            return "GitHub refused the token (401). Check GH_TOKEN or run `gh auth login`."
-        case 403:
-            return f"The token may not do this in {repository} (403){told}."
-        case 404:
-            return f"{repository} is not there or the token may not see it (404)."
-        case 410:
-            return f"Issues are turned off in {repository} (410)."
-        case _ if 300 <= status < 400:
-            return f"{repository} has moved ({status}). Set the new URL of origin."
-    return f"GitHub answered {status} for {repository}{told}."
-
-
-def _message(answer: Answer) -> str:
-    try:
-        data = json.loads(answer.content)
-    except (ValueError, RecursionError):
-        return ""
-    message = data.get("message") if isinstance(data, dict) else None
-    return message if isinstance(message, str) else ""
-
-
-def _quoted(answer: Answer) -> str:
-    """At most one line of what the server says, for people to read."""
-    message = "".join(char if char.isprintable() else " " for char in _message(answer)[:MAX_QUOTED]).strip()
-    return f": {message}" if message else ""

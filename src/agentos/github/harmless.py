@@ -11,16 +11,13 @@ of Markdown takes the same way.
 import re
 import secrets
 from collections.abc import Iterator
-from itertools import accumulate, takewhile
+from itertools import accumulate
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 MAX_TITLE = 256
 MAX_BODY = 65_536  # characters, GitHub's limit
-MAX_LABELS = 10
-MAX_LABEL = 50
-MAX_LABEL_WORDS = 4  # more is a sentence
 BREAK = "\u200b"  # zero-width space: no blank to a pattern, nothing to see for a reader
 
 _ROUNDS = 20
@@ -96,23 +93,6 @@ _FENCE_END = re.compile(r"[ \t>]*(?P<fence>`{3,}|~{3,})[ \t]*")
 _DOUBTFUL = re.compile(r"[<|]|\\`|\$.*\$", re.DOTALL)
 _TICKS = re.compile(r"`+")
 
-_TITLE = re.compile(r" {0,3}#[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_LABELS = re.compile(
-    r" {0,3}#{1,6}[ \t]+(?:\d{1,3}(?:\.\d{1,3}){0,3}[.)]?[ \t]+)?[*_]{0,3}labels[*_]{0,3}[ \t]*"
-    r":?[*_]{0,3}[ \t]*#*[ \t]*",
-    re.IGNORECASE,
-)
-_LABELS_LINE = re.compile(
-    r" {0,3}(?:[-*+][ \t]+)?(?:\*\*|__)?labels(?:\*\*|__)?[ \t]*:[ \t]*(?:\*\*|__)?[ \t]*(?P<named>\S.*)",
-    re.IGNORECASE,
-)
-_LINK = re.compile(r"\[([^\[\]]{1,100})\](?:\([^()\s]{0,300}\)|\[[^\[\]]{0,100}\])?")
-_SPANS_APART = re.compile(r"(?<=`)[ \t]+(?:and[ \t]+)?(?=`)")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
-_NO_LABELS = frozenset({"", "-", "none", "n/a", "tbd"})
-
 
 def new_marker() -> str:
     """A hidden line that tells one filing from every other."""
@@ -135,63 +115,6 @@ def harmless_title(text: str) -> str:
     if len(title) > MAX_TITLE:
         title = f"{title[: MAX_TITLE - 1].rstrip()}…"
     return title or "Untitled"
-
-
-def title_and_text(document: str) -> tuple[str | None, str]:
-    """Part a document's title, if it begins with one, from the rest."""
-    first, _newline, rest = document.lstrip("\ufeff\r\n").partition("\n")
-    found = _TITLE.fullmatch(first.rstrip("\r"))
-    return (found["title"], rest.lstrip("\r\n")) if found and found["title"] else (None, document)
-
-
-def labels_of(document: str) -> tuple[str, ...]:
-    """The labels that the document's own section names."""
-    text = _CONTROL.sub("", document.replace("\r\n", "\n").replace("\r", "\n"))
-    # A comment keeps its lines, so that line numbers stay.
-    text = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
-    lines = text.split("\n")
-    code = {line for token in _fences(text) for line in range(*(token.map or (0, 0)))}
-    named = _named(lines, code)
-    found: dict[str, str] = {}
-    for line in named:
-        if "|" in line:
-            continue  # a row of a table
-        for part in re.split(r"[,;]", _SPANS_APART.sub(",", _LINK.sub(r"\1", line))):
-            if (label := _label(part)) is not None:
-                found.setdefault(label.lower(), label)
-    return tuple(found.values())[:MAX_LABELS]
-
-
-def _named(lines: list[str], code: set[int]) -> list[str]:
-    """The lines that name labels: those of the section, or one line that says so itself."""
-    start = next((n for n, line in enumerate(lines) if n not in code and _LABELS.fullmatch(line)), None)
-    if start is None:
-        alone = (_LABELS_LINE.fullmatch(line) for n, line in enumerate(lines) if n not in code)
-        return next(([one["named"]] for one in alone if one), [])
-    section = takewhile(lambda line: not _HEADING.match(line), lines[start + 1 :])
-    written = [line for line in section if line.strip()]
-    # A list, or one line; what is said after it is no label.
-    listed = list(takewhile(_BULLET.match, written)) or written[:1]
-    return [_BULLET.sub("", line, count=1) for line in listed]
-
-
-def _label(part: str) -> str | None:
-    """One label, or None for what is a sentence or nothing at all."""
-    text = part.strip()
-    if not text.startswith("`"):
-        # What stands in code is a name as a whole; elsewhere a reason may follow: `**bug**: it crashes`.
-        emphasised = re.match(
-            r"(?:\*\*|__)?(?P<name>[^*]{1,60}?)(?:\*\*|__)(?::|[ \t]+[-\u2013\u2014])(?:[ \t]|$)", text
-        )
-        text = emphasised["name"] if emphasised else text
-    elif quoted := re.match(r"`+(?P<name>[^`]+)`+(?:[ \t]*[:\u2013\u2014]|[ \t]+-)[ \t]", text):
-        text = quoted["name"]
-    bare = text.replace("`", "").strip(" \t*_\"'")
-    label = " ".join(bare.split())
-    sentence = len(label.split()) > MAX_LABEL_WORDS or label.endswith((".", "!", "?"))
-    if sentence or label.lower() in _NO_LABELS or not re.search(r"\w", label):
-        return None
-    return label if len(label) <= MAX_LABEL and label.isprintable() else None
 
 
 def _safe(text: str) -> tuple[str, str]:

@@ -4,15 +4,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from agentos import wire
 from agentos.config import Config
 from agentos.errors import AgentosError, Exit, StopRequested
 from agentos.health.access import GitHubAccess, Key, models_of
 from agentos.health.check import Check, State
 from agentos.llm.http import incomplete
 from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
-from agentos.llm.providers import make_provider
+from agentos.llm.providers import real_provider
 
 CALL_SECONDS = 20.0
 GRACE_SECONDS = 2.0  # for a call that was told to stop
@@ -79,7 +79,7 @@ def _call_all(config: Config, calls: Sequence[tuple[Key, str]]) -> list[Called]:
 
 
 def _call(config: Config, key: Key, model: str, cancel: Cancel) -> Called:
-    provider, _, name = model.partition(":")
+    _, _, name = model.partition(":")
     request = Request(
         role="drafter",
         model=name,
@@ -92,7 +92,13 @@ def _call(config: Config, key: Key, model: str, cancel: Cancel) -> Called:
     reply: Reply | None = None
     error: AgentosError | None = None
     try:
-        reply = make_provider(provider, _job(config)).call(request, secret=key.secret, cancel=cancel)
+        provider = real_provider(
+            key.provider,
+            base_url=config.base_urls.get(key.provider),
+            call_timeout=CALL_SECONDS,
+            worktree=config.worktree or Path(),
+        )
+        reply = provider.call(request, secret=key.secret, cancel=cancel)
     except AgentosError as exc:
         error = exc
     except StopRequested:
@@ -101,24 +107,6 @@ def _call(config: Config, key: Key, model: str, cancel: Cancel) -> Called:
         # Its text may quote a header, and so the key.
         error = ProviderError(ErrorClass.TRANSIENT, f"the call failed: {type(exc).__name__}")
     return Called(key=key, model=model, seconds=time.monotonic() - began, reply=reply, error=error)
-
-
-def _job(config: Config) -> wire.Job:
-    """As much of a job as a provider wants to know."""
-    models = models_of(config)
-    return wire.Job(
-        run_id="doctor",
-        attempt=1,
-        item=wire.ItemData(workflow="lld", id="doctor", label="doctor", title="", text="", source=""),
-        worktree=str(config.worktree or ""),
-        database="",
-        drafter=models.get("drafter", ""),
-        reviewer=models.get("reviewer", ""),
-        max_iterations=1,
-        max_retries=0,
-        call_timeout=CALL_SECONDS,
-        base_urls=dict(config.base_urls),
-    )
 
 
 def judge(calls: Sequence[Called]) -> list[Check]:

@@ -11,16 +11,17 @@ from agentos import __version__, programs
 from agentos.config import Config
 from agentos.coordinator.plan import Choice, make_plan
 from agentos.coordinator.survey import survey
-from agentos.discovery.local import Folder, list_files
+from agentos.discovery.local import list_files
 from agentos.errors import AgentosError
 from agentos.health.check import Check, State
 from agentos.model import Item, counted
-from agentos.naming import brief_id, issue_id
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
 from agentos.workflows.context import read_context
-from agentos.workflows.registry import workflow as find_workflow
+from agentos.workflows.issue import WORKFLOW as ISSUE
+from agentos.workflows.lld import WORKFLOW as LLD
+from agentos.workflows.reviewed import ReviewedWorkflow
 
 GIT_SECONDS = 5.0
 
@@ -76,10 +77,11 @@ def check_project(worktree: Path, home: Home | None, config: Config, home_from: 
     settings = config.settings
     if home is not None:
         yield _check_home(home, worktree, home_from)
-    yield from _check_items(worktree, home, settings)
-    for kind in ("issue", "lld"):
-        if (template := getattr(settings, f"{kind}_template")) is not None:
-            yield _check_template(worktree, kind, template)
+    for flow in (LLD, ISSUE):
+        yield from _check_items(flow, worktree, home, settings)
+    for flow in (ISSUE, LLD):
+        if (template := getattr(settings, f"{flow.name}_template")) is not None:
+            yield _check_template(flow, worktree, settings, template)
     if settings.context:
         yield _check_context(worktree, settings)
 
@@ -109,75 +111,65 @@ def _check_home(home: Home, worktree: Path, home_from: str) -> Check:
     return Check(section="project", name="home", text=f"{where}{why}{apart}{told}")
 
 
-def _check_items(worktree: Path, home: Home | None, settings: Settings) -> Iterator[Check]:
-    listed = (
-        ("issues", "issue", settings.issues_folder, "lld", "LLD", issue_id),
-        ("briefs", "brief", settings.briefs_folder, "issue", "ISSUE", brief_id),
-    )
-    for name, what, folder, workflow, prefix, id_of in listed:
-        try:
-            place = Folder(worktree=worktree, path=folder, workflow=workflow, prefix=prefix, id_of=id_of)
-            items = list_files(place)
-            pending, mocked = _pending(items, workflow, home, worktree, settings)
-        except AgentosError as exc:
-            fix = f"ls -la {quote(str(worktree / folder))}"
-            yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
-            continue
-        if not items:
-            there = (worktree / folder).is_dir()
-            text = f"{folder} is empty" if there else f"there is no {folder}"
-            fix = "" if there else "agentos init"
-            yield Check(section="project", name=name, text=text, fix=fix)
-            continue
-        told = f"{counted(len(items), what)} in {folder}, {pending} to do"
-        told += f" ({mocked} so far by the mock alone)" if mocked else ""
-        yield Check(section="project", name=name, text=told)
-        bad = [item.problem for item in items if item.problem is not None]
-        if bad:
-            more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
-            yield Check(
-                section="project",
-                name=name,
-                state=State.WARNING,
-                text=f"{bad[0]}{more}; a run over all fails on it.",
-                fix=f"agentos {workflow} --all --dry-run",
-            )
+def _check_items(
+    flow: ReviewedWorkflow, worktree: Path, home: Home | None, settings: Settings
+) -> Iterator[Check]:
+    place = flow.folder(worktree, settings)
+    name, folder = f"{flow.source_name}s", place.path
+    try:
+        items = list_files(place)
+        pending, mocked = _pending(flow, items, home, worktree, settings)
+    except AgentosError as exc:
+        fix = f"ls -la {quote(str(worktree / folder))}"
+        yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
+        return
+    if not items:
+        there = (worktree / folder).is_dir()
+        text = f"{folder} is empty" if there else f"there is no {folder}"
+        fix = "" if there else "agentos init"
+        yield Check(section="project", name=name, text=text, fix=fix)
+        return
+    told = f"{counted(len(items), flow.source_name)} in {folder}, {pending} to do"
+    told += f" ({mocked} so far by the mock alone)" if mocked else ""
+    yield Check(section="project", name=name, text=told)
+    bad = [item.problem for item in items if item.problem is not None]
+    if bad:
+        more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+        yield Check(
+            section="project",
+            name=name,
+            state=State.WARNING,
+            text=f"{bad[0]}{more}; a run over all fails on it.",
+            fix=f"agentos {flow.name} --all --dry-run",
+        )
 
 
 def _pending(
-    items: Sequence[Item], workflow: str, home: Home | None, worktree: Path, settings: Settings
+    flow: ReviewedWorkflow, items: Sequence[Item], home: Home | None, worktree: Path, settings: Settings
 ) -> tuple[int, int]:
     """Count what a real run would take up, and which of it the mock has done, by documents and records."""
     if home is None:
         return sum(item.problem is None for item in items), 0
     with Records(home.records, write=False) as records:
-        known = survey(
-            find_workflow(workflow),
-            items,
-            records,
-            worktree=worktree,
-            folders=settings.folders,
-            filing=workflow == "issue",
-        )
+        folders = settings.folders
+        known = survey(flow, items, records, worktree=worktree, folders=folders, filing=flow.filed)
     plan = make_plan(items, known, Choice())
     documents = [known[entry.item.id].document for entry in plan if entry.runs]
     return len(documents), sum(one is not None and one.by_mock for one in documents)
 
 
-def _check_template(worktree: Path, kind: str, template: str) -> Check:
-    from agentos.workflows.documents import load_template  # noqa: PLC0415 - a Markdown parser
-
+def _check_template(flow: ReviewedWorkflow, worktree: Path, settings: Settings, template: str) -> Check:
     try:
-        load_template(worktree, "issue" if kind == "issue" else "lld", template)
+        flow.prepare(worktree, settings)
     except AgentosError as exc:
         return Check(
             section="project",
-            name=f"{kind} template",
+            name=f"{flow.name} template",
             state=State.PROBLEM,
             text=str(exc),
-            fix=f"mend {template}, or take {kind}_template out of the file 'agentos config' names",
+            fix=f"mend {template}, or take {flow.name}_template out of the file 'agentos config' names",
         )
-    return Check(section="project", name=f"{kind} template", text=template)
+    return Check(section="project", name=f"{flow.name} template", text=template)
 
 
 def _check_context(worktree: Path, settings: Settings) -> Check:

@@ -35,18 +35,28 @@ def check_provider(model: str, worktree: Path | None, environment: Mapping[str, 
 
 def make_provider(name: str, job: "Job") -> "Provider":
     """Make the provider for one job."""
+    worktree = Path(job.worktree)
+    if name != "mock":
+        base_url = job.base_urls.get(name)
+        return real_provider(name, base_url=base_url, call_timeout=job.call_timeout, worktree=worktree)
     module = import_module(MODULES[name])
-    if name == "mock":
-        made: Provider = module.MockProvider(
-            module.parse_script(job.item.text),
-            kind="issue" if job.item.workflow == "issue" else "lld",
-            item_id=job.item.id,
-            title=job.item.title,
-            shell_allowed=job.mock_shell,
-            worktree=Path(job.worktree),
-        )
-    elif name in COMMAND_PROVIDERS:
-        made = module.CommandProvider(name, call_timeout=job.call_timeout, worktree=Path(job.worktree))
+    made: Provider = module.MockProvider(
+        module.parse_script(job.item.text),
+        kind="issue" if job.item.workflow == "issue" else "lld",
+        item_id=job.item.id,
+        title=job.item.title,
+        shell_allowed=job.mock_shell,
+        worktree=worktree,
+    )
+    return made
+
+
+def real_provider(name: str, *, base_url: str | None, call_timeout: float, worktree: Path) -> "Provider":
+    """Make a provider that calls a real model; the mock needs a job."""
+    module = import_module(MODULES[name])
+    made: Provider
+    if name in COMMAND_PROVIDERS:
+        made = module.CommandProvider(name, call_timeout=call_timeout, worktree=worktree)
     else:
-        made = getattr(module, _CLASSES[name])(job.base_urls.get(name), call_timeout=job.call_timeout)
+        made = getattr(module, _CLASSES[name])(base_url, call_timeout=call_timeout)
     return made

@@ -17,12 +17,6 @@ _BOX = re.compile(r"(?:^|(?<=\s))(?P<bold>\*\*|__)?\[(?P<mark>[^\[\]]{0,3})\](?!
 _CUT_BOX = re.compile(r"\[[ xX]?$")
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _TAG = re.compile(r"<[A-Za-z/!?]")
-_CODE_MARK = re.compile(r"`+")
-_ELEMENT = re.compile(
-    r"<(?P<close>/?)(?P<name>article|aside|del|details|dialog|div|iframe|noscript|object|pre|s|script|section"
-    r"|span|strike|style|svg|template|textarea|title)\b[^<>]*>",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +57,13 @@ def decide(sections: Sequence[Section], *, bare_approval: bool) -> Decision:
     last, after = sections[places[-1]], sections[places[-1] + 1 :]
     if any(section.part is Part.GATE or section.tier in {1, 2} for section in after):
         return Decision.unreadable("The Verdict section is not the last part of the review.")
-    if _inside_html(sections[: places[-1]]) or any(map(_elements, last.blocks)):
-        return Decision.unreadable("The Verdict section stands inside an HTML element.")
+    if any(map(_holds_html, sections[: places[-1] + 1])):
+        return Decision.unreadable("There is HTML before the verdict, which may hide it.")
     decision = _read(last, after, bare_approval=bare_approval)
     # An earlier one deeper down, such as that of a coverage table, is about something else.
-    rivals = [sections[index] for index in places[:-1] if sections[index].level <= last.level]
-    if decision.verdict is Verdict.APPROVED and any(_refuses(rival) for rival in rivals):
-        return Decision.unreadable("Two Verdict sections contradict each other.")
+    rival = any(sections[index].level <= last.level for index in places[:-1])
+    if decision.verdict is Verdict.APPROVED and rival:
+        return Decision.unreadable("There is more than one Verdict section.")
     return decision
 
 
@@ -77,7 +71,7 @@ def _read(section: Section, after: Sequence[Section], *, bare_approval: bool) ->
     lines = _lines(section.blocks)
     shown = (_BREAK.sub("", line).strip() for line in (section.rest, *lines.own))
     own = [line for line in shown if line]
-    if any("~~" in line or _TAG.search(line) or not _code_ends(line) for line in own):
+    if any("~~" in line or _TAG.search(line) or _opens_code(line) for line in own):
         return Decision.unreadable("The Verdict section holds struck-out, hidden or code text.")
     elsewhere = [*lines.nested, *(line for other in after for line in _all_lines(other.blocks))]
     boxes = [box for line in own for box in _boxes(line)]
@@ -145,15 +139,6 @@ def _read_bare(section: Section, own: Sequence[str], *, approval: bool) -> Decis
     return label.decision()
 
 
-def _refuses(section: Section) -> bool:
-    """Tell whether a Verdict section ticks or states anything but an approval."""
-    own = [line for line in (section.rest, *_lines(section.blocks).own) if line.strip()]
-    ticked = [box.label.verdict for line in own for box in _boxes(line) if box.ticked]
-    if not ticked and own and not _BOX.match(own[0]):
-        ticked = [stated_in(own[0]).verdict]
-    return any(verdict not in {None, Verdict.APPROVED} for verdict in ticked)
-
-
 def _boxes(line: str) -> Iterator[_Box]:
     line = line.strip()
     marks = list(_BOX.finditer(line))
@@ -165,30 +150,17 @@ def _boxes(line: str) -> Iterator[_Box]:
         yield _Box(mark=mark["mark"].strip(), label=label_of(words), leading=marks[0].start() == 0)
 
 
-def _code_ends(line: str) -> bool:
-    """Tell whether every code span of a line ends on it."""
-    opened = ""
-    for mark in _CODE_MARK.findall(line):
-        if not opened:
-            opened = mark
-        elif mark == opened:
-            opened = ""
-    return not opened
+def _opens_code(line: str) -> bool:
+    """Tell whether a code span of a line may go on below it."""
+    return "``" in line or line.count("`") % 2 == 1
 
 
-def _inside_html(sections: Iterable[Section]) -> bool:
-    """Tell whether an element of an HTML block is still open, so that what follows may be hidden."""
-    depth: dict[str, int] = {}
-    for tag in (tag for section in sections for block in section.blocks for tag in _elements(block)):
-        name = tag["name"].lower()
-        depth[name] = max(0, depth.get(name, 0) + (-1 if tag["close"] else 1))
-    return any(depth.values())
-
-
-def _elements(block: Block) -> list[re.Match[str]]:
-    if isinstance(block, Opaque) and block.kind == "html":
-        return list(_ELEMENT.finditer(visible(block.source)))
-    return []
+def _holds_html(section: Section) -> bool:
+    """Tell whether a section has an HTML block of its own; a comment is none."""
+    return any(
+        isinstance(block, Opaque) and block.kind == "html" and _TAG.search(visible(block.source)) is not None
+        for block in section.blocks
+    )
 
 
 def _lines(blocks: Sequence[Block]) -> _Lines:

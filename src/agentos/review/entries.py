@@ -65,17 +65,6 @@ def questions_in(section: Section) -> Iterator[str]:
             yield content.text
 
 
-def text_of(blocks: Sequence[Block]) -> str:
-    """Join the running text of some blocks, as it was before it was escaped."""
-    lines = [
-        unescape_line(line.strip())
-        for block in blocks
-        if isinstance(block, Paragraph)
-        for line in block.lines
-    ]
-    return tidy("\n".join(lines))
-
-
 def suggestion(text: str) -> Finding | None:
     """Make a finding of a suggestion given as plain text."""
     first, _, more = tidy(text).partition("\n")

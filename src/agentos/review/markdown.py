@@ -20,18 +20,10 @@ def read_markdown(text: str, *, strict: bool) -> Reading:
     questions = tuple(
         question for part in parts if part.part is Part.QUESTIONS for question in entries.questions_in(part)
     )
-    summary = next((entries.text_of(part.blocks) for part in parts if part.part is Part.SUMMARY), "")
     tiers = {part.tier for part in parts if part.numbered}
     missing = next((number for number in (1, 2) if number not in tiers), None)
     if strict and missing:
         return Reading.unreadable(f"The review has no Tier {missing} section.")
     failed = any(ballot.gate_failed(part) for part in parts if part.part is Part.GATE)
     decision = settle(ballot.decide(parts, bare_approval=not strict), findings=findings, gate_failed=failed)
-    return Reading(
-        verdict=decision.verdict,
-        findings=findings,
-        questions=questions,
-        reason=decision.reason,
-        summary=summary,
-        tiers_present=missing is None,
-    )
+    return Reading(verdict=decision.verdict, findings=findings, questions=questions, reason=decision.reason)

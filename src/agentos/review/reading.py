@@ -69,8 +69,6 @@ class Reading:
     findings: tuple[Finding, ...] = ()
     questions: tuple[str, ...] = ()
     reason: str = ""  # why it is unreadable, or how a contradiction was resolved
-    summary: str = ""
-    tiers_present: bool = False
 
     @classmethod
     def unreadable(cls, reason: str) -> "Reading":

@@ -93,8 +93,6 @@ class StructuredReview(_Closed):
             findings=findings,
             questions=self.open_questions(),
             reason=decision.reason,
-            summary=tidy(self.summary),
-            tiers_present=True,
         )
 
     def _tier(self, tier: Literal[1, 2]) -> Iterator[Finding]:

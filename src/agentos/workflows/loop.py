@@ -10,73 +10,26 @@ with them. Every other node can run twice with the same result.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agentos.finding import identity
 from agentos.model import counted
 from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.stamp import MOCK, author, text_hash
 from agentos.store.documents import Author, find_document, put_in_place
 from agentos.store.lineage import Lineage, file_name
-from agentos.wire import NoteData
 from agentos.workflows.documents import with_log
 from agentos.workflows.gates import check_draft
 from agentos.workflows.prompts import Earlier, draft_prompt, review_prompt, revise_prompt, shipped_template
 from agentos.workflows.registry import ItemContext, Tools
+from agentos.workflows.routing import Step, after_gate, after_review, from_hold, new_allowance, unheard
+from agentos.workflows.state import LoopState
 
 Kind = Literal["issue", "lld"]
 
-GATE_RETURNS = 3  # how often in a row a draft may go back for missing sections
-UNREADABLE_REVIEWS = 3  # how many reviews in a row may be unreadable
-NO_PROGRESS_REPEATS = 2  # how often the same findings may come back
 _WRITTEN = {Author.EDITED: "edited by a person", Author.FOREIGN: "not written by agentos"}
-
-
-class LoopState(TypedDict, total=False):
-    """What is saved between nodes: plain values only, no secret."""
-
-    lineage: str  # the trail's name when done
-    trail: int  # numbered files written so far
-    drafts: int
-    draft: str
-    missing: list[str]  # sections the gate did not find
-    returns: int  # drafts sent back by the gate in a row
-    reviews: int
-    reply: str
-    reviewer: str  # the model that gave the reply
-    verdict: str
-    findings: list[dict[str, Any]]  # still open
-    repeats: int  # times in a row the same findings came back
-    unreadable: int  # unreadable reviews in a row
-    allowance_from: int  # reviews before the present allowance began
-    note: str  # a person's word to both models
-    noted: int  # the latest of a person's notes that was taken up
-    basis: str  # the document that the first draft revises
-    old_source: str  # the item's text that the basis was written for, if it was another
-    seen: str  # hash of the document in its place when it was last looked at
-    log: list[dict[str, Any]]  # a line a review, for the document's review log
-    held: dict[str, Any]
-    output: str
-
-
-def start_state() -> LoopState:
-    """What a new item begins with."""
-    return {
-        "drafts": 0,
-        "draft": "",
-        "missing": [],
-        "returns": 0,
-        "reviews": 0,
-        "findings": [],
-        "repeats": 0,
-        "unreadable": 0,
-        "allowance_from": 0,
-        "note": "",
-        "log": [],
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,26 +137,24 @@ class _Nodes:
     def _earlier(self, state: LoopState) -> Earlier:
         return Earlier(document=state.get("basis", ""), source=state.get("old_source", ""))
 
-    def _unheard(self, state: LoopState) -> list[NoteData]:
-        """A person's notes that no draft has taken up yet."""
-        return [note for note in self.context.notes if note.id > state.get("noted", 0)]
-
     def _note(self, state: LoopState) -> str:
-        return "\n\n".join(filter(None, [state["note"], *(note.text for note in self._unheard(state))]))
+        return "\n\n".join(
+            filter(None, [state["note"], *(note.text for note in unheard(state, self.context))])
+        )
 
     def _take_notes(self, state: LoopState) -> LoopState:
         """Take up what a person has noted since; each note stands in the review log."""
-        unheard = self._unheard(state)
-        if not unheard:
+        notes = unheard(state, self.context)
+        if not notes:
             return {}
         told = [
             {"decision": "revise", "by": note.by, "at": note.at, "note": note.text}
-            for note in unheard
+            for note in notes
             if note.text
         ]
         return {
             "note": self._note(state),
-            "noted": max(note.id for note in unheard),
+            "noted": max(note.id for note in notes),
             "log": [*state["log"], *told],
         }
 
@@ -238,7 +189,6 @@ class _Nodes:
         self.lineage.write(trail, "draft", state["draft"])
         result = check_draft(self.document.kind, state["draft"], item_id=self.context.item.id)
         missing = list(result.missing)
-        returns = state["returns"] + 1 if missing else 0
         self.tools.audit(
             "gate",
             draft=state["drafts"],
@@ -250,15 +200,9 @@ class _Nodes:
         name = f"draft {state['drafts']}" if state["drafts"] else "the document as it is"
         for note in result.notes:
             self.tools.say(f"{name}: {note}")
-        update: LoopState = {"trail": trail, "draft": result.draft, "missing": missing, "returns": returns}
-        if not missing:
-            self.tools.say(f"{name} passed the gate")
-            return Command(update=update, goto="review")
-        self.tools.say(f"{name} is missing: {', '.join(missing)}")
-        if returns > GATE_RETURNS:
-            reason = f"the draft still misses {', '.join(missing)} after it went back {GATE_RETURNS} times"
-            return Command(update=update | self._held("failed", reason), goto="hold")
-        return Command(update=update, goto="draft")
+        self.tools.say(f"{name} is missing: {', '.join(missing)}" if missing else f"{name} passed the gate")
+        step = after_gate(state, self.context, missing)
+        return _command(step, {"trail": trail, "draft": result.draft})
 
     def review(self, state: LoopState) -> LoopState:
         number = state["reviews"] + 1
@@ -306,86 +250,33 @@ class _Nodes:
             "model": state["reviewer"],
             "findings": [f"Tier {one.tier} {one.category}: {one.title or one.text[:80]}" for one in blocking],
         }
-        update: LoopState = {"trail": trail, "verdict": reading.verdict.value, "log": [*state["log"], entry]}
-        if reading.verdict is Verdict.UNREADABLE:
-            return self._unreadable(state, update, reading)
-        update["unreadable"] = 0
-        update["note"] = ""
-        update["findings"] = [finding.as_dict() for finding in reading.findings]
-        if any(note.text for note in self._unheard(state)):
-            # A note that came since the draft was written: the drafter has not seen it.
-            return Command(update=update, goto="draft")
-        if reading.verdict is Verdict.APPROVED:
-            return Command(update=update, goto="finalize")
-        if reading.verdict is Verdict.DISCUSS:
-            asked = " / ".join(reading.questions) or "the reviewer asks for a person's decision"
-            return Command(update=update | self._held("discuss", asked), goto="hold")
-        return self._revise(state, update, reading)
-
-    def _unreadable(self, state: LoopState, update: LoopState, reading: Reading) -> Command[str]:
-        update["unreadable"] = state["unreadable"] + 1
-        if update["unreadable"] >= UNREADABLE_REVIEWS:
-            reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {reading.reason}"
-            return Command(update=update | self._held("failed", reason), goto="hold")
-        if self._used_up(state):
-            return Command(update=update | self._held("needs_revision", self._limit_text(state)), goto="hold")
-        return Command(update=update, goto="review")
-
-    def _revise(self, state: LoopState, update: LoopState, reading: Reading) -> Command[str]:
-        before = {identity(finding) for finding in state["findings"] if finding["tier"] < 3}
-        now = {identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
-        update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
-        if update["repeats"] >= NO_PROGRESS_REPEATS:
-            reason = f"no progress: the same findings came back {NO_PROGRESS_REPEATS} times"
-            return Command(update=update | self._held("needs_revision", reason, stuck=True), goto="hold")
-        if self._used_up(state):
-            return Command(update=update | self._held("needs_revision", self._limit_text(state)), goto="hold")
-        return Command(update=update, goto="draft")
-
-    def _used_up(self, state: LoopState) -> bool:
-        return state["reviews"] - state["allowance_from"] >= self.context.max_iterations
-
-    def _limit_text(self, state: LoopState) -> str:
-        return f"not approved after {counted(state['reviews'], 'review')}"
+        step = after_review(state, self.context, reading)
+        return _command(step, {"trail": trail, "log": [*state["log"], entry]})
 
     def hold(self, state: LoopState) -> Command[str]:
         """Wait here until a person or a later run makes it possible to go on; runs again with each run."""
-        held = state["held"]
-        anew: LoopState = {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
+        if unheard(state, self.context):
+            return self._sent_back(state, new_allowance(state))
+        step = from_hold(state, self.context)
+        if step is None:
+            interrupt(state["held"])
+        assert step is not None
         decision = self.context.decision
-        if self._unheard(state):
-            return self._sent_back(state, anew)
-        if held["status"] == "discuss":
-            if decision is None or decision.reviews != state["reviews"]:
-                interrupt(held)
-            assert decision is not None
-            self.tools.audit("decision", **decision.model_dump())
-            self.tools.say(f"decided: {decision.answer}" + (f" ({decision.note})" if decision.note else ""))
-            told = {"decision": decision.answer, "by": decision.by, "at": decision.at, "note": decision.note}
-            log = [*state["log"], told]
-            if decision.answer == "approve":
-                return Command(update={"verdict": Verdict.APPROVED.value, "log": log}, goto="finalize")
-            edits = self._edits(state, asked=False)
-            return Command(update=anew | edits | {"note": decision.note, "log": log}, goto="draft")
-        later_run = held["run"] != self.context.run_id
-        if held["status"] == "needs_revision":
-            raised = not held["stuck"] and not self._used_up(state)
-            if later_run and self.context.retry_failed:
-                return Command(update=anew, goto="draft")
-            if later_run and raised:
-                return Command(goto="draft")
-            interrupt(held)
-        if not later_run:
-            interrupt(held)
-        return Command(update=anew, goto="review" if state["unreadable"] else "draft")
+        if decision is None or state["held"]["status"] != "discuss":
+            return _command(step)
+        self.tools.audit("decision", **decision.model_dump())
+        self.tools.say(f"decided: {decision.answer}" + (f" ({decision.note})" if decision.note else ""))
+        told = {"decision": decision.answer, "by": decision.by, "at": decision.at, "note": decision.note}
+        edits = self._edits(state, asked=False) if step.goto == "draft" else {}
+        return _command(step, edits | {"log": [*state["log"], told]})
 
     def _sent_back(self, state: LoopState, anew: LoopState) -> Command[str]:
         """A person has sent an item back that had stopped, with notes or for a review of their edits."""
-        unheard = self._unheard(state)
-        only_asked = not any(note.text for note in unheard)
+        notes = unheard(state, self.context)
+        only_asked = not any(note.text for note in notes)
         edits = self._edits(state, asked=only_asked)
         if only_asked and edits:
-            heard: LoopState = {"noted": max(note.id for note in unheard)}
+            heard: LoopState = {"noted": max(note.id for note in notes)}
             return Command(update=anew | edits | heard, goto="gate")
         return Command(update=anew | edits, goto="draft")
 
@@ -395,10 +286,10 @@ class _Nodes:
         if self.lineage.is_done(state["lineage"]):
             # A run was cut off when all was in its place; what a person has made of it since stays there.
             return Command(update=done, goto=END)
-        if unheard := self._unheard(state):
+        if notes := unheard(state, self.context):
             # A run was cut off after the approval, and a person has sent the item back since.
             back = self._sent_back(state, {"allowance_from": state["reviews"], "repeats": 0})
-            if back.goto == "gate" or any(note.text for note in unheard):
+            if back.goto == "gate" or any(note.text for note in notes):
                 return back
         document = with_log(self.context, state["draft"], state["log"], state["findings"])
         kept = put_in_place(
@@ -413,9 +304,6 @@ class _Nodes:
         self.tools.say(f"saved {output}")
         return Command(update=done, goto=END)
 
-    def _held(self, status: str, reason: str, *, stuck: bool = False) -> LoopState:
-        return {"held": {"status": status, "reason": reason, "stuck": stuck, "run": self.context.run_id}}
-
     def _verdict_document(self, reply: str, reading: Reading) -> str:
         review = structured_review(reply)
         if review is not None:
@@ -423,3 +311,8 @@ class _Nodes:
         if reading.verdict is Verdict.UNREADABLE:
             return f"<!-- Not a readable review: {reading.reason.replace('--', '- -')} -->\n\n{reply}\n"
         return reply
+
+
+def _command(step: Step, also: LoopState | None = None) -> Command[str]:
+    """The step as LangGraph takes it, with what else the node has to save."""
+    return Command(update=(also or {}) | step.update, goto=step.goto)

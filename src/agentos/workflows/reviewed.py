@@ -47,16 +47,20 @@ class ReviewedWorkflow:
             if wanted:
                 return read_issues(github, wanted, workflow=self.name, prefix=self.prefix)
             return list_issues(github, settings.label, workflow=self.name, prefix=self.prefix)
-        place = Folder(
+        place = self.folder(worktree, settings)
+        if wanted:
+            return pick_files(place, wanted, what=self.source_name)
+        return with_labels(list_files(place), settings.label, place=place.path, what=self.source_name)
+
+    def folder(self, worktree: Path, settings: Settings) -> Folder:
+        """Where its items lie as files."""
+        return Folder(
             worktree=worktree,
             path=getattr(settings, self.source_setting),
             workflow=self.name,
             prefix=self.prefix,
             id_of=self.id_of,
         )
-        if wanted:
-            return pick_files(place, wanted, what=self.source_name)
-        return with_labels(list_files(place), settings.label, place=place.path, what=self.source_name)
 
     def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
         from agentos.workflows.documents import load_template  # noqa: PLC0415 - a Markdown parser, for runs only
@@ -75,7 +79,7 @@ class ReviewedWorkflow:
         return build_loop(document, context, tools)
 
     def start(self) -> dict[str, Any]:
-        from agentos.workflows.loop import start_state  # noqa: PLC0415
+        from agentos.workflows.state import start_state  # noqa: PLC0415
 
         return dict(start_state())
 

@@ -2,34 +2,27 @@
 
 import os
 import shutil
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentos.errors import Exit
+from harness.places import make_socket
 from harness.project import Project
-from harness.provider import Bench, Provider, running_provider
+from harness.provider import Bench
 
 DOCUMENTS = ("lld", "lld/active", "lineage", "lineage/active", "lineage/done")
 CANARY = "canary-of-the-environment-4711"
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running_provider() as made:
-        yield made
-
-
-@pytest.fixture
-def bench(project: Project, provider: Provider) -> Bench:
-    made = Bench(project=project, provider=provider)
-    made.project.write(".env", f"PASSWORD={CANARY}\n")
-    made.commit()
-    with (made.root / ".git" / "config").open("a") as file:
+def bench(bench: Bench) -> Bench:
+    bench.project.write(".env", f"PASSWORD={CANARY}\n")
+    bench.commit()
+    with (bench.root / ".git" / "config").open("a") as file:
         file.write(f"# {CANARY}\n")
-    return made
+    return bench
 
 
 @pytest.fixture
@@ -176,16 +169,6 @@ def test_context_is_not_read_through_a_link(bench: Bench) -> None:
 
 def make_pipe(path: Path) -> None:
     os.mkfifo(path)
-
-
-def make_socket(path: Path) -> None:
-    here = Path.cwd()
-    os.chdir(path.parent)  # the path of a socket must be short
-    try:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(path.name)
-    finally:
-        os.chdir(here)
 
 
 def make_folder(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agentos.errors import Exit
 from harness.project import Project, new_project
-from harness.provider import Bench, Provider, running_provider
+from harness.provider import Bench, Provider
 
 STRANGER = 54_321  # a user that no machine of ours has
 COMMANDS = [
@@ -32,16 +32,9 @@ MakeProject = Callable[[str], Project]
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running_provider() as made:
-        yield made
-
-
-@pytest.fixture
-def bench(project: Project, provider: Provider) -> Bench:
-    made = Bench(project=project, provider=provider)
-    made.project.issue(1)
-    return made
+def bench(bench: Bench) -> Bench:
+    bench.project.issue(1)
+    return bench
 
 
 @pytest.fixture

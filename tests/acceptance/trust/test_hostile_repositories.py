@@ -6,7 +6,6 @@
 import contextlib
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from agentos.errors import Exit
+from harness.places import make_socket
 from harness.project import Project, new_project
 from harness.warm import WarmServer
 
@@ -145,13 +145,7 @@ class World:
             case "pipe":
                 os.mkfifo(path)
             case "socket":
-                here = Path.cwd()
-                os.chdir(path.parent)
-                try:
-                    with socket.socket(socket.AF_UNIX) as one:
-                        one.bind(path.name)
-                finally:
-                    os.chdir(here)
+                make_socket(path)
             case "huge":
                 with path.open("wb") as file:
                     file.truncate(10**11)

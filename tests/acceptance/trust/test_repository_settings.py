@@ -2,23 +2,16 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.github import FakeGitHub, running_fakegithub
 from harness.project import Project, Result
-from harness.provider import Bench, running_provider
+from harness.provider import Bench
 
 FOLDERS = ("briefs_folder", "issues_folder", "lld_folder", "lineage_folder")
 PRIVATE = (".git", ".GIT/x", "docs/.git/hooks", ".agentos", ".AgentOS/logs", "a/.agentos/b", ".git.", "GIT~1")
-
-
-@pytest.fixture
-def bench(project: Project) -> Iterator[Bench]:
-    with running_provider() as provider:
-        yield Bench(project=project, provider=provider)
 
 
 def told(result: Result) -> list[str]:

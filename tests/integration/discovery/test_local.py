@@ -1,8 +1,7 @@
 """Discovery: which files are which items, in which order, and what is said of those that cannot be read."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,8 +16,8 @@ from agentos.settings import Settings
 from agentos.wire import ItemData, encode
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
+from harness.places import without_privileges
 
-NOBODY = 65_534
 FOLDER = "issues/active"
 Fill = Callable[..., Path]
 
@@ -36,19 +35,6 @@ def fill(tmp_path: Path) -> Fill:
         return worktree
 
     return make
-
-
-@contextmanager
-def without_privileges() -> Iterator[None]:
-    """Root may read anything; be somebody who may not."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 def folder_of(worktree: Path, id_of: Callable[[str], str] = issue_id) -> Folder:

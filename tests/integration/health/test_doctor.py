@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentos import settings
+from agentos import settings, values
 from agentos.cli.completion import CHOICES
 from agentos.cli.init import EXAMPLES, repo_text, user_text
 from agentos.config import Origin, load_config
@@ -465,7 +465,7 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
 ) -> None:
     set_up(place)
     deaf = Deaf()
-    monkeypatch.setattr(live, "make_provider", lambda _name, _job: deaf)
+    monkeypatch.setattr(live, "real_provider", lambda _name, **_how: deaf)
     monkeypatch.setattr(live, "CALL_SECONDS", 0.05)
     monkeypatch.setattr(live, "GRACE_SECONDS", 0.05)
     checks = place.examine(live=True)
@@ -478,10 +478,10 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
 def test_an_error_nobody_foresaw_shows_no_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     set_up(place)
 
-    def make(_name: str, _job: Any) -> Any:
+    def make(_name: str, **_how: Any) -> Any:
         raise RuntimeError(f"header {SECRET} is wrong")
 
-    monkeypatch.setattr(live, "make_provider", make)
+    monkeypatch.setattr(live, "real_provider", make)
     assert "RuntimeError" in one(place.examine(live=True), "live", "openai").text
 
 
@@ -521,7 +521,7 @@ def test_the_words_offered_are_the_words_taken() -> None:
     for name in settings.NAMES:
         try:
             settings.about(name).parse("no such word")
-        except settings.Rejected as exc:
+        except values.Rejected as exc:
             told = str(exc)
         else:
             continue

@@ -3,26 +3,11 @@
 import signal
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
 from agentos.errors import ItemFailed
-from agentos.llm.mock import MockProvider, Script, parse_script
-from agentos.llm.provider import Cancel, Provider, Reply, Request, Role
-from agentos.secret import Secret
-from agentos.workflows.gates import Kind
-
-
-def mock(script: str | Script = "", *, kind: Kind = "lld", **given: Any) -> MockProvider:
-    about: dict[str, Any] = {"item_id": "42", "title": "Parallel runs", "shell_allowed": False}
-    read = script if isinstance(script, Script) else parse_script(f"<!-- mock: {script} -->")
-    return MockProvider(read, kind=kind, **{**about, **given})
-
-
-def call(provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None) -> Reply:
-    request = Request(role=role, model="any", number=number, system="12345678", prompt="1234567")
-    return provider.call(request, secret=Secret("mock-1", ""), cancel=cancel or Cancel())
+from harness.mock import call, mock
 
 
 def test_only_the_first_draft_of_a_process_performs(capfd: pytest.CaptureFixture[str]) -> None:

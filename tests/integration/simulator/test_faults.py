@@ -323,20 +323,9 @@ class TestHttp:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_as_a_program(number: signal.Signals) -> None:
-    args = [
-        "--keys",
-        "a:60:6000@g",
-        "--keys",
-        "b@g",
-        "--burst",
-        "2",
-        "--latency",
-        "30",
-        "--fault",
-        "503,nth=1",
-    ]
+    args = ["--key", "a:60:6000@g", "--key", "b@g", "--burst", "2", "--latency", "30", "--fault", "503,nth=1"]
     with subprocess.Popen(
-        [sys.executable, "-m", "agentos.simulator", "--port", "0", *args],
+        [sys.executable, "-m", "agentos", "simulate", "--port", "0", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -358,11 +347,11 @@ def test_as_a_program(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [["--keys", ":1"], ["--fault", "418"], ["--latency", "-1"], ["--port", "99999"]]
+    "args", [["--key", ":1"], ["--fault", "418"], ["--latency", "-1"], ["--port", "99999"]]
 )
 def test_bad_command_line(args: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "agentos.simulator", *args],
+        [sys.executable, "-m", "agentos", "simulate", *args],
         capture_output=True,
         text=True,
         check=False,

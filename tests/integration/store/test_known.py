@@ -14,7 +14,7 @@ from agentos.errors import ProjectError, StorageError
 from agentos.store.home import Home
 from agentos.store.known import Register, Standing, register_of
 from agentos.store.tree import Tree
-from integration.store.places import make_socket, mode, snapshot, without_privileges
+from harness.places import make_socket, mode, snapshot, without_privileges
 
 if TYPE_CHECKING:
     from collections.abc import Callable

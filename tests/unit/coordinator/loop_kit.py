@@ -12,7 +12,6 @@ from agentos.coordinator.coordinator import ParallelCoordinator
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, KeyService
 from agentos.coordinator.plan import Entry, Step
-from agentos.coordinator.tracing import RunTrace
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import FakeEngine, Receive, Say, Script, Wait
 from agentos.engine.fake import Step as Act
@@ -22,6 +21,7 @@ from agentos.model import CallError, Item
 from agentos.report.summary import ItemRow
 from agentos.secret import Secret
 from agentos.spending.spending import Spending
+from agentos.tracing.run import RunTrace
 from agentos.wire import Drain, Ended, Hello, Leased, LeaseRefused, LeaseWanted, NodeStarted, Settled
 
 if TYPE_CHECKING:

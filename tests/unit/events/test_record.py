@@ -54,9 +54,9 @@ def test_the_names_in_the_file() -> None:
         "run_started", "run_finished", "stopping", "paused", "resumed", "parallel_changed", "budget_reached",
         "started", "ready", "node", "waiting", "crashed", "completed", "failed", "timed_out", "interrupted",
         "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
-        "filing_refused", "filing_unknown", "leased", "settled", "ask_refused", "settle_refused", "refused", "returned",
+        "filing_refused", "filing_unknown", "leased", "settled", "settle_refused", "refused", "returned",
         "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
-        "capacity_recovered", "limit_learnt",
+        "capacity_recovered", "limit_learnt", "ask_refused",
     }  # fmt: skip
 
 

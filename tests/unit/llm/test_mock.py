@@ -12,23 +12,13 @@ from hypothesis import strategies as st
 
 from agentos.errors import ItemFailed, StopRequested
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, Script, parse_script
-from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request, Role
+from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Request, Role
 from agentos.review import read_reply
 from agentos.secret import Secret
 from agentos.workflows.gates import REQUIRED, Kind, check_draft
+from harness.mock import call, mock
 
 KINDS: tuple[Kind, ...] = ("issue", "lld")
-
-
-def mock(script: str | Script = "", *, kind: Kind = "lld", **given: Any) -> MockProvider:
-    about: dict[str, Any] = {"item_id": "42", "title": "Parallel runs", "shell_allowed": False}
-    read = script if isinstance(script, Script) else parse_script(f"<!-- mock: {script} -->")
-    return MockProvider(read, kind=kind, **{**about, **given})
-
-
-def call(provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None) -> Reply:
-    request = Request(role=role, model="any", number=number, system="12345678", prompt="1234567")
-    return provider.call(request, secret=Secret("mock-1", ""), cancel=cancel or Cancel())
 
 
 def draft(script: str = "", number: int = 1, **given: Any) -> str:

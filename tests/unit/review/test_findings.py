@@ -1,32 +1,11 @@
 """Findings, questions and suggestions in all the ways reviewers write them."""
 
-from pathlib import Path
-
 import pytest
 
 from agentos.review import Verdict, read_document
+from unit.review.shape import REVISE_BOXES, review
 
 APPROVED, REVISE = Verdict.APPROVED, Verdict.REVISE
-
-BOXES = """[x] **APPROVED** - Ready for implementation
-[ ] **REVISE** - Fix Tier 1/2 issues first
-[ ] **DISCUSS** - Needs Orchestrator decision"""
-REVISE_BOXES = BOXES.replace("[x]", "[ ]").replace("[ ] **REVISE", "[x] **REVISE")
-SHAPE = (Path(__file__).parent / "documents" / "shape.md").read_text(encoding="utf-8")
-USUAL = {
-    "gate": "## Pre-Flight Gate\nPASSED",
-    "summary": "A sound design.",
-    "tier1": "### Cost\n- [ ] No issues found.",
-    "tier2": "### Quality\n- [ ] No issues found.",
-    "tier3": "- Add a label.",
-    "questions": "1. None.",
-    "verdict": f"## Verdict\n{BOXES}",
-}
-
-
-def review(**parts: str) -> str:
-    return SHAPE.format(**(USUAL | parts))
-
 
 TIER_1 = {
     # nothing found

@@ -154,8 +154,6 @@ def test_the_rendered_review_reads_back_the_same(review: StructuredReview, kind:
         assert bool(read.reason) is bool(said.reason)
         assert sorted(read.findings, key=lambda one: (one.tier, one.category)) == by_category
         assert read.questions == said.questions
-        assert read.summary == said.summary
-        assert read.tiers_present
 
 
 @pytest.mark.parametrize(

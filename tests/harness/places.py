@@ -1,4 +1,4 @@
-"""What the tests of the store put in a place that should hold a file or a folder, and how they look at it."""
+"""What tests put in a place that should hold a file or a folder, and how they look at it."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ NOBODY = 65_534
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Root may write anywhere; be somebody who may not."""
+    """Root may read and write anywhere; be somebody who may not."""
     if os.geteuid() != 0:
         yield
         return

@@ -3,105 +3,21 @@
 Coordinator process. Workers make none of these spans, so none is lost with a worker: docs/design/tracing.md.
 """
 
-import json
-import math
 import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
-from urllib.parse import unquote, urlsplit
+from typing import Literal
 
-from agentos import __version__
 from agentos.model import Status
+from agentos.tracing.export import Export, resource_of
+from agentos.tracing.span import ERROR_CLASS, OTHER, Place, Span, error_class, fitting, parse_traceparent
 
-if TYPE_CHECKING:
-    from agentos.coordinator.otlp import Sender
-
-Value = str | int | float
-
-SERVICE = "agentos"
 FLUSH_SECONDS = 3.0  # for the last spans to get out, at the end of a run
-LONGEST_TEXT = 200  # characters of a name or an attribute
-OTHER = "_OTHER"  # the conventions' word for what has no name of its own
 PROVIDER_NAMES = {"gemini": "gcp.gemini"}  # where the GenAI conventions have another name than ours
 FAILURES = frozenset({Status.FAILED.value, Status.TIMED_OUT.value})
-PROTOCOL = "http/protobuf"
-
-# Classes of ours, and how a worker died; whatever else comes may be a provider's text and stays here.
-_ERROR_CLASS = re.compile(r"[a-z]{1,20}(?:_[a-z]{1,20}){0,3}|killed by SIG[A-Z0-9+]{2,9}|exit code \w{1,5}")
 _WORD = re.compile(r"[A-Za-z_]{1,32}")
-_TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LARGEST = 2**63 - 1  # OTLP has no place for more
-
-
-@dataclass(frozen=True, kw_only=True)
-class Moment:
-    """Something that happened during a span."""
-
-    name: str
-    at: int  # nanoseconds since 1970
-    attributes: dict[str, Value]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where a span stands: its trace and its own id, in hex."""
-
-    trace_id: str
-    span_id: str
-
-
-@dataclass(kw_only=True, eq=False)
-class Span:
-    """A stretch of the run; written down when it ends."""
-
-    place: Place
-    parent: Place | None
-    name: str
-    start: int  # nanoseconds since 1970
-    end: int = 0
-    kind: Literal["internal", "client"] = "internal"
-    attributes: dict[str, Value] = field(default_factory=dict)
-    moments: list[Moment] = field(default_factory=list)
-    links: tuple[Place, ...] = ()
-    failed: bool = False
-
-    def note(self, **attributes: Value | None) -> None:
-        """Set attributes, `__` standing for a dot; what is not known, or is no number, is left out."""
-        for name, value in attributes.items():
-            if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
-                self.attributes[name.replace("__", ".")] = _fitting(value)
-
-    def happened(self, name: str, at: int, **attributes: Value) -> None:
-        named = {key.replace("__", "."): _fitting(value) for key, value in attributes.items()}
-        self.moments.append(Moment(name=name, at=at, attributes=named))
-
-    def fail(self, error: str | None) -> None:
-        self.failed = True
-        self.note(error__type=error_class(error))
-
-    def as_line(self) -> bytes:
-        """The span as one line of trace.jsonl."""
-        record = {
-            "trace_id": self.place.trace_id,
-            "span_id": self.place.span_id,
-            "parent_span_id": None if self.parent is None else self.parent.span_id,
-            "name": self.name,
-            "kind": self.kind,
-            "start": _iso(self.start),
-            "end": _iso(self.end),
-            "attributes": self.attributes,
-            "events": [
-                {"name": one.name, "time": _iso(one.at), "attributes": one.attributes} for one in self.moments
-            ],
-            "links": [{"trace_id": one.trace_id, "span_id": one.span_id} for one in self.links],
-            "status": "error" if self.failed else "unset",
-        }
-        return (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -135,15 +51,12 @@ class RunTrace:
         self._write = write
         self._run: Span | None = None
         self._branches: dict[str, _Branch] = {}
-        self._sender: Sender | None = None
-        self._complain = complain
-        self._complained = False
         # One clock for the run: a wall clock that is set meanwhile must not turn spans around.
         self._ahead = time.time_ns() - time.monotonic_ns()
         if write is None:
             return
         self.trace_id = secrets.token_hex(16)
-        resource = _resource(environment)
+        resource = resource_of(environment)
         self._named = {"TRACER_PROJECT": resource["service.name"], "TRACER_RUN_ID": run_id}
         theirs = parse_traceparent(environment.get("TRACEPARENT", ""))
         self._run = self._span(f"agentos {workflow}", None)
@@ -154,13 +67,13 @@ class RunTrace:
             agentos__parallel=parallel,
             agentos__items=items,
         )
-        self._sender = self._open_sender(environment, resource)
+        self._export = Export(environment, resource, complain)
 
     def item_started(self, label: str, *, item_id: str, attempt: int) -> dict[str, str]:
         """Open the item's span, or go on in it; return what its worker gets in its environment."""
         if self._run is None:
             return {}
-        self._tell_trouble()
+        self._export.tell_trouble()
         branch = self._branches.get(label)
         if branch is None:
             branch = self._branches[label] = _Branch(item=self._span(f"item {label}", self._run))
@@ -185,7 +98,7 @@ class RunTrace:
         branch = self._branches.get(label)
         if branch is None:
             return
-        ended = next((one for one in branch.nodes if one.attributes["agentos.node"] == _fitting(node)), None)
+        ended = next((one for one in branch.nodes if one.attributes["agentos.node"] == fitting(node)), None)
         if ended is not None:
             branch.nodes.remove(ended)
             ended.note(agentos__seconds=seconds)
@@ -270,9 +183,9 @@ class RunTrace:
             agentos__reviews=reviews,
         )
         if failed:
-            branch.item.fail(error if error is not None and _ERROR_CLASS.fullmatch(error) else str(status))
+            branch.item.fail(error if error is not None and ERROR_CLASS.fullmatch(error) else str(status))
         self._end(branch.item)
-        self._tell_trouble()
+        self._export.tell_trouble()
 
     def close(
         self, *, exit_code: int, totals: Mapping[str, int], flush_seconds: float = FLUSH_SECONDS
@@ -291,9 +204,7 @@ class RunTrace:
             run.note(**{f"agentos__totals__{status}": count})
         run.failed = any(totals.get(status) for status in FAILURES)
         self._end(run)
-        if self._sender is not None:
-            self._sender.close(flush_seconds)
-            self._tell_trouble()
+        self._export.close(flush_seconds)
 
     def _now(self) -> int:
         return self._ahead + time.monotonic_ns()
@@ -302,7 +213,7 @@ class RunTrace:
         return Span(
             place=Place(trace_id=self.trace_id, span_id=secrets.token_hex(8)),
             parent=None if parent is None else parent.place,
-            name=str(_fitting(name)),
+            name=str(fitting(name)),
             kind=kind,
             start=self._now(),
         )
@@ -310,8 +221,7 @@ class RunTrace:
     def _end(self, span: Span) -> None:
         assert self._write is not None
         span.end = self._now()
-        if self._sender is not None:
-            self._sender.send(span)
+        self._export.send(span)
         self._write(span.as_line())
 
     def _end_open(self, branch: _Branch, error: str | None) -> None:
@@ -324,92 +234,3 @@ class RunTrace:
                 span.fail(error)
             span.note(agentos__cut_off=True)
             self._end(span)
-
-    def _open_sender(self, environment: Mapping[str, str], resource: Mapping[str, str]) -> "Sender | None":
-        endpoint = otlp_endpoint(environment)
-        if endpoint is None:
-            return None
-        spoken = exporter_option(environment, "PROTOCOL") or PROTOCOL
-        if spoken != PROTOCOL:
-            self._complain_once(f"OTEL_EXPORTER_OTLP_PROTOCOL is not {PROTOCOL}, the one that is spoken here")
-            return None
-        try:
-            parts = urlsplit(endpoint)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
-            self._complain_once("the OTLP endpoint is no http:// or https:// address")
-            return None
-        try:
-            # Not before it is needed: it takes longer to import than the coordinator.
-            from agentos.coordinator.otlp import Sender  # noqa: PLC0415
-
-            return Sender(endpoint, resource, environment)
-        except Exception as exc:  # noqa: BLE001 - no trace is worth a run
-            self._complain_once(f"the OTLP exporter cannot be set up ({type(exc).__name__})")
-            return None
-
-    def _tell_trouble(self) -> None:
-        if self._sender is not None and (trouble := self._sender.trouble) is not None:
-            self._complain_once(trouble)
-
-    def _complain_once(self, trouble: str) -> None:
-        if not self._complained:
-            self._complained = True
-            self._complain(f"Tracing: {trouble}; the whole trace is in trace.jsonl.")
-
-
-def otlp_endpoint(environment: Mapping[str, str]) -> str | None:
-    """The address that spans go to, if the user named one and did not switch the export off."""
-    chosen = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
-    off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    if off or (chosen and "otlp" not in re.split(r"\s*,\s*", chosen)):
-        return None
-    whole = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "").strip()
-    base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
-    return whole or (f"{base.rstrip('/')}/v1/traces" if base else None)
-
-
-def parse_traceparent(text: str) -> Place | None:
-    """Read a W3C traceparent; anything that is not one is nothing."""
-    found = _TRACEPARENT.fullmatch(text.strip())
-    if found is None or (found[1] == "00" and found[4]) or not int(found[2], 16) or not int(found[3], 16):
-        return None
-    return Place(trace_id=found[2], span_id=found[3])
-
-
-def error_class(text: str | None) -> str:
-    """The class of an error, if the text is one; else it may be anything, and is not shown."""
-    return text if text is not None and _ERROR_CLASS.fullmatch(text) else OTHER
-
-
-def _resource(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the spans say of their sender; no detector is asked, some run programs."""
-    resource = {"service.name": SERVICE, "service.version": __version__}
-    for pair in environment.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
-        name, given, value = pair.partition("=")
-        if given and name.strip():
-            resource[str(_fitting(name.strip()))] = str(_fitting(unquote(value.strip())))
-    if name := environment.get("OTEL_SERVICE_NAME", "").strip():
-        resource["service.name"] = str(_fitting(name))
-    return resource
-
-
-def exporter_option(environment: Mapping[str, str], name: str) -> str:
-    """An exporter's setting, the one for traces before the one for everything."""
-    own = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}", "").strip()
-    return own or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "").strip()
-
-
-def _fitting(value: Value) -> Value:
-    """The value as every format can hold it: one that cannot be encoded would take its whole batch along."""
-    if isinstance(value, str):
-        return value[:LONGEST_TEXT].encode("utf-8", errors="replace").decode()
-    if isinstance(value, int):
-        return max(-_LARGEST, min(_LARGEST, value))
-    return value
-
-
-def _iso(moment: int) -> str:
-    return (_EPOCH + timedelta(microseconds=moment // 1000)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -5,7 +5,6 @@ line; headers may carry a secret, so errors are told by their class alone.
 """
 
 import contextlib
-import ipaddress
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,9 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.util.re import parse_env_headers
 
 from agentos import __version__
-from agentos.coordinator.tracing import Place, Span, exporter_option
+from agentos.loopback import on_this_machine
+from agentos.tracing.export import exporter_option
+from agentos.tracing.span import Place, Span
 
 BATCH_SPANS = 512
 MOST_WAITING = 16_384  # spans; beyond that the oldest are dropped
@@ -124,7 +125,9 @@ class _Session(requests.Session):
         super().__init__()
         # os.environ is a worker's while one is being started, and ~/.netrc would overrule the user's headers.
         self.trust_env = False
-        self.proxies = {} if _on_this_machine(endpoint) else requests.utils.get_environ_proxies(endpoint)
+        host = urlsplit(endpoint).hostname or ""
+        local = on_this_machine(host) or host.endswith(".localhost")  # no proxy may see what stays here
+        self.proxies = {} if local else requests.utils.get_environ_proxies(endpoint)
         self.failure = ""
         self._strikes = 0  # failures in a row
         self._seconds_left: float | None = None
@@ -213,11 +216,3 @@ def _compression(text: str) -> Compression:
     with contextlib.suppress(ValueError):
         return Compression(text.lower())
     return Compression.NoCompression
-
-
-def _on_this_machine(endpoint: str) -> bool:
-    """Tell whether the endpoint is local: then no proxy may get to see the spans."""
-    host = urlsplit(endpoint).hostname or ""
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost" or host.endswith(".localhost")

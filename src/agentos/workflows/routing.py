@@ -1,0 +1,125 @@
+"""Where the loop goes next: after the gate, after a review, and from a hold. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentos.finding import identity
+from agentos.model import counted
+from agentos.review import Reading, Verdict
+from agentos.workflows.state import LoopState
+
+if TYPE_CHECKING:
+    from agentos.wire import NoteData
+    from agentos.workflows.registry import ItemContext
+
+GATE_RETURNS = 3  # how often in a row a draft may go back for missing sections
+UNREADABLE_REVIEWS = 3  # how many reviews in a row may be unreadable
+NO_PROGRESS_REPEATS = 2  # how often the same findings may come back
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The next node, and what changes in the state on the way."""
+
+    goto: str
+    update: LoopState
+
+
+def after_gate(state: LoopState, context: "ItemContext", missing: Sequence[str]) -> Step:
+    """Review a draft that has every section; send another back, a few times at most."""
+    returns = state["returns"] + 1 if missing else 0
+    update: LoopState = {"missing": list(missing), "returns": returns}
+    if not missing:
+        return Step(goto="review", update=update)
+    if returns > GATE_RETURNS:
+        reason = f"the draft still misses {', '.join(missing)} after it went back {GATE_RETURNS} times"
+        return _hold(context, update, "failed", reason)
+    return Step(goto="draft", update=update)
+
+
+def after_review(state: LoopState, context: "ItemContext", reading: Reading) -> Step:
+    """Follow the verdict, unless a person has noted something that the drafter has not seen."""
+    update: LoopState = {"verdict": reading.verdict.value}
+    if reading.verdict is Verdict.UNREADABLE:
+        return _after_unreadable(state, context, update, reading.reason)
+    update |= {"unreadable": 0, "note": "", "findings": [finding.as_dict() for finding in reading.findings]}
+    if any(note.text for note in unheard(state, context)):
+        return Step(goto="draft", update=update)
+    if reading.verdict is Verdict.APPROVED:
+        return Step(goto="finalize", update=update)
+    if reading.verdict is Verdict.DISCUSS:
+        asked = " / ".join(reading.questions) or "the reviewer asks for a person's decision"
+        return _hold(context, update, "discuss", asked)
+    return _after_revise(state, context, update, reading)
+
+
+def from_hold(state: LoopState, context: "ItemContext") -> Step | None:
+    """Go on where a person or a later run makes it possible; None is to wait."""
+    held = state["held"]
+    if held["status"] == "discuss":
+        return _from_discuss(state, context)
+    if held["run"] == context.run_id:
+        return None
+    if held["status"] == "needs_revision" and not context.retry_failed:
+        # The limit may have been raised meanwhile.
+        raised = not held["stuck"] and not _used_up(state, context)
+        return Step(goto="draft", update={}) if raised else None
+    again = held["status"] == "failed" and state["unreadable"] > 0
+    return Step(goto="review" if again else "draft", update=new_allowance(state))
+
+
+def unheard(state: LoopState, context: "ItemContext") -> "list[NoteData]":
+    """A person's notes that no draft has taken up yet."""
+    return [note for note in context.notes if note.id > state.get("noted", 0)]
+
+
+def new_allowance(state: LoopState) -> LoopState:
+    """Count reviews, repeats and returns from here."""
+    return {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
+
+
+def _from_discuss(state: LoopState, context: "ItemContext") -> Step | None:
+    decision = context.decision
+    if decision is None or decision.reviews != state["reviews"]:
+        return None
+    if decision.answer == "approve":
+        return Step(goto="finalize", update={"verdict": Verdict.APPROVED.value})
+    return Step(goto="draft", update=new_allowance(state) | {"note": decision.note})
+
+
+def _after_unreadable(state: LoopState, context: "ItemContext", update: LoopState, why: str) -> Step:
+    update["unreadable"] = state["unreadable"] + 1
+    if update["unreadable"] >= UNREADABLE_REVIEWS:
+        reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {why}"
+        return _hold(context, update, "failed", reason)
+    if _used_up(state, context):
+        return _hold(context, update, "needs_revision", _limit_text(state))
+    return Step(goto="review", update=update)
+
+
+def _after_revise(state: LoopState, context: "ItemContext", update: LoopState, reading: Reading) -> Step:
+    before = {identity(finding) for finding in state["findings"] if finding["tier"] < 3}
+    now = {identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
+    update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
+    if update["repeats"] >= NO_PROGRESS_REPEATS:
+        reason = f"no progress: the same findings came back {NO_PROGRESS_REPEATS} times"
+        return _hold(context, update, "needs_revision", reason, stuck=True)
+    if _used_up(state, context):
+        return _hold(context, update, "needs_revision", _limit_text(state))
+    return Step(goto="draft", update=update)
+
+
+def _used_up(state: LoopState, context: "ItemContext") -> bool:
+    return state["reviews"] - state["allowance_from"] >= context.max_iterations
+
+
+def _limit_text(state: LoopState) -> str:
+    return f"not approved after {counted(state['reviews'], 'review')}"
+
+
+def _hold(
+    context: "ItemContext", update: LoopState, status: str, reason: str, *, stuck: bool = False
+) -> Step:
+    held = {"status": status, "reason": reason, "stuck": stuck, "run": context.run_id}
+    return Step(goto="hold", update=update | {"held": held})
