@@ -111,12 +111,14 @@ def check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> No
     standing = home.register.standing(home.tree)
     if standing is Standing.MISSING:
         return
-    if standing is Standing.UNKNOWN:
+    tracked = is_tracked(home.path, worktree, environment)
+    untold = tracked is None and any(os.path.lexists(one / ".git") for one in (worktree, *worktree.parents))
+    if standing is Standing.UNKNOWN or (standing is Standing.EARLIER and untold):
         raise ProjectError(
             f"{home.path} was not made by you on this machine. A repository can bring one along, with forged "
             "approvals in it. If it is yours, type 'agentos home adopt'; otherwise remove it."
         )
-    if is_tracked(home.path, worktree, environment):
+    if tracked:
         raise ProjectError(
             f"git tracks files in {home.path}, so whoever writes to the repository writes to it, too. "
             f"Type 'git rm -r --cached {FOLDER}' and commit; should agentos not know the home then, type "
@@ -124,8 +126,9 @@ def check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> No
         )
 
 
-def is_tracked(path: Path, worktree: Path, environment: Mapping[str, str]) -> bool:
-    """Whether git has files of a folder in its index; nothing is tracked where there is no git."""
+def is_tracked(path: Path, worktree: Path, environment: Mapping[str, str]) -> bool | None:
+    """Whether git has files of a folder in its index; None where there is no git, or it cannot tell."""
     from agentos.programs import git  # noqa: PLC0415 - only where there is a home
 
-    return bool(git(["ls-files", "-z", "--", f":(literal,icase){path.name}"], environment, worktree))
+    listed = git(["ls-files", "-z", "--", f":(literal,icase){path.name}"], environment, worktree)
+    return None if listed is None else bool(listed)
