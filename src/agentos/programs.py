@@ -37,6 +37,8 @@ _GIT_OPTIONS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "protocol.allow=never"),
+    # A folder of the worktree can look like a bare repository, with settings and an index of its own.
+    *("-c", "safe.bareRepository=explicit"),
 )
 _GIT_VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 

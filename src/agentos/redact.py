@@ -25,9 +25,10 @@ _SEQUENCE = re.compile(_TERMINAL)
 # Each alternative begins with a plain character, for then the search skips to it.
 _ESCAPE = re.compile(
     r"%([0-9A-Fa-f]{2})|\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}"
-    r"|([nrtbfv0])|([!-~]))|&(?:#[xX]([0-9A-Fa-f]{1,6})|#([0-9]{1,7})|(amp|lt|gt|quot|apos));"
+    r"|([0-3][0-7]{2})|([nrtbfv0])|([!-~]))|&(?:#[xX]([0-9A-Fa-f]{1,6})|#([0-9]{1,7})"
+    r"|(amp|lt|gt|quot|apos|nbsp|shy|zwj|zwnj|lrm|rlm|ZeroWidthSpace|NoBreak|InvisibleComma|InvisibleTimes));"
 )
-_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}  # the others are not to be seen
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
@@ -205,11 +206,13 @@ def _meant(found: re.Match[str]) -> str:
     """The character that an escape stands for; nothing for a line break or a tab."""
     which = found.lastindex or 0
     text: str = found[which]
-    if which == 6:
+    if which == 7:
         return ""
-    if which in {7, 10}:
-        return _NAMED.get(text, text)
-    code = int(text, 10 if which == 9 else 16)
+    if which == 8:
+        return text
+    if which == 11:
+        return _NAMED.get(text, "")
+    code = int(text, {6: 8, 10: 10}.get(which, 16))
     return chr(code) if code <= 0x10FFFF else ""
 
 

@@ -29,6 +29,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "line-breaks": lambda secret: "\n".join(secret[at : at + 7] for at in range(0, len(secret), 7)),
     "hex": lambda secret: secret.encode().hex(),
     "HEX": lambda secret: secret.encode().hex().upper(),
+    "octal": lambda secret: "".join(f"\\{ord(char):03o}" for char in secret),
+    "entities": "&shy;".join,
 }
 
 
@@ -43,6 +45,8 @@ _SEARCHED = (
     "zero-width",
     "soft-hyphen",
     "blanks",
+    "octal",
+    "entities",
 )
 
 

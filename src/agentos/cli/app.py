@@ -18,6 +18,7 @@ from agentos.console.screen import json_text, open_screens
 from agentos.console.visible import one_line
 from agentos.errors import AgentosError, Exit
 from agentos.redact import redact
+from agentos.secret import know
 from agentos.settings import variable_of
 from agentos.values import Rejected, yes_no
 
@@ -101,6 +102,7 @@ def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> 
 def run(arguments: list[str]) -> int:
     """Carry out a command; every error ends here, as one line and an exit code, and as JSON if asked for."""
     open_screens(os.environ)
+    know(os.environ)  # before a word is read: a key may have been pasted in its place
     code: int = Exit.OK
     error: str | None = None
     try:

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 if TYPE_CHECKING:
     from agentos.app.project import Project
+    from agentos.store.home import Home
 
 PROGRAM = "agentos"
 VARIABLE = "_AGENTOS_COMPLETE"
@@ -121,7 +122,7 @@ def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
     from agentos.app.inbox import discussions  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
 
-    with Records(_project(ctx).home.records, write=False) as records:
+    with Records(_home(ctx).records, write=False) as records:
         return _counted(one.progress.item for one in discussions(records))
 
 
@@ -146,7 +147,19 @@ def runs(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 def _runs(ctx: click.Context) -> list[Path]:
     from agentos.store.runfolder import list_runs  # noqa: PLC0415
 
-    return list_runs(_project(ctx).home)
+    return list_runs(_home(ctx))
+
+
+def _home(ctx: click.Context) -> "Home":
+    """The project's home, if it is one that a command would use."""
+    from agentos.project import check_owner  # noqa: PLC0415
+    from agentos.store.home import check_home  # noqa: PLC0415
+
+    project = _project(ctx)
+    worktree, home, environment = project.worktree, project.home, project.config.environment
+    check_owner(worktree, home.path, safe=project.config.settings.safe_directories, environment=environment)
+    check_home(home, worktree, environment)
+    return home
 
 
 def _project(ctx: click.Context) -> "Project":
@@ -155,14 +168,14 @@ def _project(ctx: click.Context) -> "Project":
     from agentos.config import load_config  # noqa: PLC0415
     from agentos.project import find_worktree  # noqa: PLC0415
     from agentos.store.home import locate_home  # noqa: PLC0415
+    from agentos.store.known import register_of  # noqa: PLC0415
 
     given = ctx.find_root().params
     worktree = find_worktree(Path.cwd())
     config = load_config(flags={}, worktree=worktree, user_file=given.get("config_file"))
     home = given.get("home") or config.environment.get("AGENTOS_HOME") or None
-    return Project(
-        worktree=worktree, config=config, home=locate_home(worktree, None if home is None else Path(home))
-    )
+    place = locate_home(worktree, None if home is None else Path(home), register_of(config.environment))
+    return Project(worktree=worktree, config=config, home=place)
 
 
 def _counted(ids: Iterable[str]) -> Sequence[str]:

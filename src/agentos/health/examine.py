@@ -10,7 +10,7 @@ from agentos.health.access import check_github, check_keys, check_models
 from agentos.health.check import Check, State
 from agentos.health.configuration import check_configuration, failed
 from agentos.health.project import check_git, check_program, check_project
-from agentos.project import find_worktree
+from agentos.project import check_owner, find_worktree
 from agentos.store.home import check_home, locate_home
 from agentos.store.known import register_of
 
@@ -43,6 +43,15 @@ def examine(
         checks.append(failed(exc, worktree, user_file))
         return tuple(checks)
     if worktree is not None:
+        try:
+            safe = config.settings.safe_directories
+            owned = worktree / ".agentos" if place is None else place.path
+            check_owner(worktree, owned, safe=safe, environment=environment)
+        except AgentosError as exc:
+            # Nothing more is done with what another user wrote, calls least of all.
+            fix = f'in {user_file or "your own settings"}:\nsafe_directories = ["{worktree}"]'
+            checks.append(Check(section="project", name="owner", state=State.PROBLEM, text=str(exc), fix=fix))
+            return tuple(checks)
         home_from = "--home" if home else "AGENTOS_HOME" if environment.get("AGENTOS_HOME") else ""
         checks += check_project(worktree, place, config, home_from)
     checks += check_configuration(config, worktree, user_file, environment)

@@ -15,7 +15,7 @@ from agentos.llm.provider import ErrorClass, ProviderError, RefusedReply
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
-MAX_REPLY_BYTES = 20_000_000
+MAX_REPLY_BYTES = 6_000_000  # fits into one message to the coordinator, which looks for secrets in it
 TOKENS_MOST = 10**9  # of one call, by a server's word
 _LIMIT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 

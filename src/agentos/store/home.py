@@ -1,5 +1,6 @@
 """The home folder: where a project's runs, checkpoints and records live, for the owner's eyes alone."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -94,38 +95,57 @@ def checkpoint_files(database: Path) -> tuple[Path, ...]:
 
 def locate_home(worktree: Path, setting: Path | None, register: Register | None = None) -> Home:
     """Find the home folder: the user's setting, else inside the worktree."""
-    if setting is not None:
+    inner = Path(FOLDER) if setting is None else _inside(setting, worktree)
+    if setting is not None and inner is None:
         return Home(path=Path(setting).expanduser().resolve())
-    path = worktree / FOLDER
-    if path.is_symlink():
-        raise ProjectError(
-            f"{path} is a symbolic link; a home is never used through a link. Remove it, or set AGENTOS_HOME."
-        )
-    return Home(path=path, register=register)
+    assert inner is not None
+    # What lies in the worktree may be the repository's, whoever named it.
+    for one in (*reversed(inner.parents[:-1]), inner):
+        if (path := worktree / one).is_symlink():
+            raise ProjectError(
+                f"{path} is a symbolic link; a home is never used through a link. Remove it, or set "
+                "AGENTOS_HOME to a folder outside the repository."
+            )
+    return Home(path=worktree / inner, register=register if setting is None else None)
+
+
+def _inside(setting: Path, worktree: Path) -> Path | None:
+    """The way from the worktree to a folder that the user named, if it lies in there."""
+    named = Path(os.path.abspath(Path(setting).expanduser()))  # noqa: PTH100 - no link is followed
+    for above in named.parents:
+        with contextlib.suppress(OSError):
+            if os.path.samefile(above, worktree):  # noqa: PTH121
+                return named.relative_to(above)
+    return None
 
 
 def check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> None:
-    """Refuse a home that a repository may have brought along; one that the user has named is taken."""
-    if home.register is None:
+    """Refuse a home that a repository may have brought along; one that the user has named needs no id."""
+    if not home.path.is_relative_to(worktree):
         return
-    standing = home.register.standing(home.tree)
+    standing = Standing.KNOWN if home.register is None else home.register.standing(home.tree)
     if standing is Standing.MISSING:
         return
-    if standing is Standing.UNKNOWN:
+    tracked = is_tracked(home.path, worktree, environment)
+    untold = tracked is None and any(os.path.lexists(one / ".git") for one in (worktree, *worktree.parents))
+    if standing is Standing.UNKNOWN or (standing is Standing.EARLIER and untold):
         raise ProjectError(
             f"{home.path} was not made by you on this machine. A repository can bring one along, with forged "
             "approvals in it. If it is yours, type 'agentos home adopt'; otherwise remove it."
         )
-    if is_tracked(home.path, worktree, environment):
+    if tracked:
+        inner = home.path.relative_to(worktree)
         raise ProjectError(
             f"git tracks files in {home.path}, so whoever writes to the repository writes to it, too. "
-            f"Type 'git rm -r --cached {FOLDER}' and commit; should agentos not know the home then, type "
+            f"Type 'git rm -r --cached {inner}' and commit; should agentos not know the home then, type "
             "'agentos home adopt'."
         )
 
 
-def is_tracked(path: Path, worktree: Path, environment: Mapping[str, str]) -> bool:
-    """Whether git has files of a folder in its index; nothing is tracked where there is no git."""
+def is_tracked(path: Path, worktree: Path, environment: Mapping[str, str]) -> bool | None:
+    """Whether git has files of a folder in its index; None where there is no git, or it cannot tell."""
     from agentos.programs import git  # noqa: PLC0415 - only where there is a home
 
-    return bool(git(["ls-files", "-z", "--", f":(literal,icase){path.name}"], environment, worktree))
+    inner = path.relative_to(worktree)
+    listed = git(["ls-files", "-z", "--", f":(literal,icase){inner}"], environment, worktree)
+    return None if listed is None else bool(listed)

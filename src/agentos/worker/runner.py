@@ -40,7 +40,7 @@ def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
         return Ended(status="interrupted", error=str(exc))
     except AgentosError as exc:
         return Ended(status="failed", error=str(exc))
-    except (Refused, PermissionError) as exc:
+    except (Refused, PermissionError, NotADirectoryError, IsADirectoryError) as exc:
         return Ended(status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run it again.")
     except Exception as exc:  # noqa: BLE001 - the one boundary: the traceback goes to the item's log
         traceback.print_exc()

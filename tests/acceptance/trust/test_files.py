@@ -19,6 +19,7 @@ CANARY = "canary-of-the-environment-4711"
 @pytest.fixture
 def bench(bench: Bench) -> Bench:
     bench.project.write(".env", f"PASSWORD={CANARY}\n")
+    bench.project.write("README.md", f"# Read me\n\n{CANARY}\n")
     bench.commit()
     with (bench.root / ".git" / "config").open("a") as file:
         file.write(f"# {CANARY}\n")
@@ -31,8 +32,9 @@ def treasure(project: Project) -> Path:
     folder = project.outside / "treasure"
     (folder / "old" / ".git").mkdir(parents=True)
     (folder / "old" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "parallel" / "old").mkdir(parents=True)
     (folder / "notes.md").write_text(f"# Notes\n\n{CANARY}\n")
-    for path in (folder / "old", folder):
+    for path in (folder / "old", folder / "parallel/old", folder / "parallel", folder):
         os.utime(path, (1, 1))
     return folder
 
@@ -123,6 +125,28 @@ def test_nothing_is_written_behind_a_link(bench: Bench, treasure: Path, place: s
     assert result.code != Exit.OK, result
     assert "symbolic link" in result.text
     assert contents(treasure) == before
+
+
+@pytest.mark.parametrize("place", ["docs/lld/active", "docs/lineage/active", "docs/lineage/done"])
+def test_nothing_is_written_into_git_through_a_link(bench: Bench, place: str) -> None:
+    bench.project.issue(1)
+    before = contents(bench.root / ".git")
+    (bench.root / place).parent.mkdir(parents=True, exist_ok=True)
+    (bench.root / place).symlink_to(bench.root / ".git")
+    result = bench.run("lld", "--all")
+    assert result.code != Exit.OK, result
+    assert contents(bench.root / ".git") == before
+
+
+@pytest.mark.parametrize("place", ["docs/lineage/active/1-lld", "docs/lineage/active", "docs/lld"])
+def test_a_file_where_a_folder_should_be_is_told_in_words(bench: Bench, place: str) -> None:
+    bench.project.issue(1)
+    bench.project.write(place, "A file.\n")
+    result = bench.run("lld", "--all")
+    assert result.code == Exit.FAILED, result
+    error = bench.project.row("1")["error"]
+    assert place in error, error
+    assert "unexpected" not in error, error
 
 
 def test_a_document_that_is_a_link_is_put_aside_and_not_read(bench: Bench) -> None:

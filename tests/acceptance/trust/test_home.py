@@ -23,6 +23,7 @@ COMMANDS = [
     ("report",),
     ("keys",),
     ("keys", "enable", "openai"),
+    ("doctor",),
     ("decide", "1", "--approve"),
     ("revise", "1", "--note", "More."),
     ("clean", "--older-than", "1s"),
@@ -65,8 +66,76 @@ def test_a_home_that_was_committed_is_not_used(bench: Bench, victim: Bench) -> N
         result = victim.free(*args)
         assert result.code == Exit.USAGE, (args, result)
         assert "agentos home adopt" in result.said, result
+    for words in ("agentos decide ", "agentos logs ", "agentos logs --run "):
+        env = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_AGENTOS_COMPLETE": "bash_complete"}
+        assert victim.project.run(env=env).out.strip() == "", "completion does not use it either"
     assert snapshot(victim.project.home) == before
     assert not (victim.project.outside / "user/.local").exists()
+
+
+def pretend_repository(folder: Path) -> None:
+    """Let a folder look like a bare repository, with settings and an index of its own, as a clone can."""
+    for name in ("objects", "refs"):
+        (folder / name).mkdir()
+        (folder / name / "keep").touch()
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text(
+        "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\n"
+        '[remote "origin"]\nurl = https://github.com/somebody/else\n'
+    )
+
+
+def test_a_home_in_a_folder_that_only_looks_like_a_repository_is_not_used(bench: Bench) -> None:
+    below = bench.root / "below"
+    shutil.copytree(bench.root / "issues", below / "issues")
+    (below / "agentos.toml").touch()
+    bench.commit()
+    assert bench.project.run("lld", "--all", "--mock", cwd=below).code == Exit.OK
+    shutil.rmtree(bench.project.outside / "user/.local")
+    (below / ".agentos/id").unlink()  # private and without an id: as an earlier version made it, or a umask
+    pretend_repository(below)
+    bench.git("add", "-f", "below")
+    bench.commit("A home")
+    result = bench.project.run("status", cwd=below)
+    assert result.code == Exit.USAGE, result
+    assert "agentos home adopt" in result.said
+    assert "somebody/else" not in bench.project.run("doctor", cwd=below).said
+
+
+@pytest.mark.parametrize("how", ["whole", "relative", "flag"])
+def test_a_named_home_that_was_committed_is_not_used_either(bench: Bench, victim: Bench, how: str) -> None:
+    bench.ok("lld", "--all")
+    bench.commit()
+    bench.git("add", "-f", ".agentos")
+    bench.commit("The home, too")
+    victim.git("clone", "-q", str(bench.root), ".")
+    named = {"whole": str(victim.project.home), "relative": ".agentos"}.get(how)
+    env = {} if named is None else {"AGENTOS_HOME": named}
+    flags = ("--home", "./issues/../.agentos") if named is None else ()
+    before = snapshot(victim.project.home)
+    for args in (("status",), ("lld", "--all"), ("clean", "--older-than", "1s")):
+        result = victim.free(*flags, *args, **env)
+        assert result.code == Exit.USAGE, (args, result)
+        assert "git tracks files in" in result.said
+    assert snapshot(victim.project.home) == before
+
+
+@pytest.mark.parametrize("place", [".agentos", "build/home", "build"])
+def test_a_named_home_is_not_used_through_a_link_of_the_repository(bench: Bench, place: str) -> None:
+    treasure = bench.project.outside / "treasure"
+    (treasure / "home/logs/parallel/2026-01-01T00-00-00.000Z").mkdir(parents=True)
+    (treasure / "logs/parallel/2026-01-01T00-00-00.000Z").mkdir(parents=True)
+    for path in treasure.rglob("*Z"):
+        os.utime(path, (1, 1))
+    before = snapshot(treasure)
+    (bench.root / place).parent.mkdir(exist_ok=True)
+    (bench.root / place).symlink_to(treasure)
+    named = bench.root / place / ("home" if place == "build" else "")
+    for args in (("lld", "--all"), ("clean", "--older-than", "1s")):
+        result = bench.free("--home", str(named), *args)
+        assert result.code == Exit.USAGE, (args, result)
+        assert "is a symbolic link" in result.said
+    assert snapshot(treasure) == before
 
 
 @pytest.mark.slow

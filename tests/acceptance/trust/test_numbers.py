@@ -124,6 +124,19 @@ def test_odd_answers_harm_nobody_else(bench: OddBench) -> None:
     assert_rerun_works(bench)
 
 
+def with_length(length: int) -> Change:
+    return lambda answer: answer.body["choices"][0]["message"].update(content="x " * (length // 2))
+
+
+def test_an_answer_that_is_too_long_is_told_in_words(bench: OddBench) -> None:
+    """Whichever of our own limits it would meet first."""
+    odd = spoiled(bench, *map(with_length, (7_000_000, 9_000_000, 17_000_000)))
+    result = bench.run("lld", "--all", "-j", "2", "--max-retries", "0")
+    assert_others_done(bench, result, odd)
+    for item in odd:
+        assert "the answer is larger than" in bench.project.row(item)["error"]
+
+
 # GitHub.
 
 

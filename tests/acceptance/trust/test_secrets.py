@@ -283,6 +283,13 @@ def test_a_user_who_wrote_a_key_into_an_issue_gets_it_back_nowhere(lab: Lab) -> 
     lab.assert_nothing_written(result, noted, revised)
 
 
+def test_a_key_that_is_typed_by_mistake_is_not_shown(lab: Lab) -> None:
+    for words in ([KEY], ["logs", KEY], ["verdict", KEY], ["lld", KEY], ["lld", "--limit", KEY, "--json"]):
+        result = lab.run(*words)
+        assert result.code == Exit.USAGE, result
+        assert leaked(KEY, result.text.encode()) is None, result
+
+
 # Programs that a workflow starts, and what processes show.
 
 
