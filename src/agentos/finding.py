@@ -6,5 +6,8 @@ from typing import Any
 
 def identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
     """Equal for findings of the same tier and category with the same words; also of a record with gaps."""
+    category = finding.get("category")
+    if isinstance(category, str):
+        category = category.casefold()
     words = " ".join(f"{finding.get('title') or ''} {finding.get('text') or ''}".casefold().split())
-    return (finding.get("tier"), finding.get("category"), words)
+    return (finding.get("tier"), category, words)

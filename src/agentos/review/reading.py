@@ -28,11 +28,6 @@ class Finding:
     recommendation: str  # "" where the reviewer gave none
 
     @property
-    def key(self) -> tuple[int, str, str]:
-        """The same finding in another review has the same key, however it is spaced or capitalised."""
-        return (self.tier, self.category.casefold(), " ".join(f"{self.title} {self.text}".casefold().split()))
-
-    @property
     def name(self) -> str:
         """What to call the finding in a sentence."""
         words = " ".join((self.title or self.text).split())

@@ -10,6 +10,7 @@ from agentos.coordinator.book import RunBook, Tally
 from agentos.coordinator.plan import Entry, Step
 from agentos.errors import ItemFailed
 from agentos.model import Status
+from agentos.spending.spending import Spent
 from agentos.store.home import Home
 from agentos.store.records import Outcome
 from agentos.store.records.memory import MemoryRecords
@@ -56,7 +57,7 @@ class Shop:
     def finish(self, status: Status, *, attempts: int = 1) -> None:
         entry = Entry(item=ITEM, step=Step.START)
         told = {"verdict": "APPROVED", "reviews": 1, "output": "out.md", "error": None}
-        self.book.finish(entry, status, Tally(), attempts=attempts, **told)  # type: ignore[arg-type]
+        self.book.finish(entry, status, Tally(), Spent(), attempts=attempts, **told)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -267,8 +267,8 @@ def old_database(home: Path, runs: Mapping[str, str]) -> Path:
                 "summary.json",
                 {"keys": [{"provider": "openai", "calls": 1}, {"provider": "mock", "calls": 1}]},
             ),
-            "killed real": ("events.jsonl", {"event": "leased", "provider": "openai"}),
-            "killed mock": ("events.jsonl", {"event": "leased", "provider": "mock"}),
+            "killed real": ("events.jsonl", {"event": "leased", "item": "1", "provider": "openai"}),
+            "killed mock": ("events.jsonl", {"event": "leased", "item": "1", "provider": "mock"}),
             "broken": ("summary.json", []),
         }
         name, content = told[kind]

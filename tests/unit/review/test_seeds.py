@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos.finding import identity
 from agentos.review import Finding, Reading, Verdict, read_document, read_reply
 
 REVIEWS = Path(__file__).parent / "documents"
@@ -68,12 +69,12 @@ def test_the_dictionary_has_the_published_keys() -> None:
     assert list(published["findings"][0]) == ["tier", "category", "title", "text", "recommendation"]
 
 
-def test_the_key_of_a_finding_ignores_case_and_spacing() -> None:
+def test_the_identity_of_a_finding_ignores_case_and_spacing() -> None:
     one = Finding(tier=1, category="Cost", title="Loop", text="It never\nends.", recommendation="Bound it.")
     same = Finding(tier=1, category="cost", title=" LOOP", text="it  never ends.", recommendation="")
     other = Finding(tier=2, category="Cost", title="Loop", text="It never ends.", recommendation="")
-    assert one.key == same.key
-    assert one.key != other.key
+    assert identity(one.as_dict()) == identity(same.as_dict())
+    assert identity(one.as_dict()) != identity(other.as_dict())
 
 
 @pytest.mark.parametrize("name", SEEDS[:2])
