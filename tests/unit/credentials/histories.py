@@ -64,4 +64,5 @@ def ask_of(number: int) -> tuple[str, str, str, int]:
 # Whole values are drawn, not their parts: each draw costs more than the step it is for.
 settlements = st.integers(0, len(SETTLEMENTS) - 1).map(settlement_of)
 asks = st.integers(0, len(ASKS) - 1).map(ask_of)
-moments = st.sampled_from([0.0, 0.001, 0.05, 0.3, 1.0, 5.0])
+# Whole ticks, so that a model may compare times exactly.
+moments = st.sampled_from([0.0, 1 / 1024, 0.0625, 0.3125, 1.0, 5.0])
