@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agentos import environment as environ
 from agentos import settings, values
 from agentos.console.visible import one_line
 from agentos.errors import ConfigError
@@ -109,7 +110,7 @@ def load_config(
     environment: Mapping[str, str] | None = None,
 ) -> Config:
     """Merge all layers; any wrong value is a ConfigError that says where it stands."""
-    env = dict(os.environ if environment is None else environment)
+    env = environ.read() if environment is None else dict(environment)
     merged = _Merged()
     of_repo: list[RepoFile] = []
     for repo_path, table in [] if worktree is None else _repo_tables(worktree):

@@ -38,7 +38,7 @@ def run_items(run: OpenRun, plan: Sequence[Entry]) -> Ran:
     book = _book(run, console)
     keys = _keys(run)
     trace = _trace(run, book, items=len(plan))
-    book.trace_id, book.source = trace.trace_id, str(run.request.source)
+    book.trail.trace_id = trace.trace_id
     _announce(run, book)
     with LocalEngine(
         run.session.server, wake=run.session.signals, expected=sum(entry.runs for entry in plan)
@@ -116,6 +116,7 @@ def _book(run: OpenRun, console: Console) -> RunBook:
         filing=run.request.filing,
         verbose=run.request.settings.verbose,
         mock="mock" in run.prepared.providers,
+        source=str(run.request.source),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from agentos import __version__
+from agentos import __version__, environment
 from agentos.console.screen import json_text, open_screens
 from agentos.console.visible import one_line
 from agentos.errors import AgentosError, Exit
@@ -101,8 +101,8 @@ def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> 
 
 def run(arguments: list[str]) -> int:
     """Carry out a command; every error ends here, as one line and an exit code, and as JSON if asked for."""
-    open_screens(os.environ)
-    know(os.environ)  # before a word is read: a key may have been pasted in its place
+    open_screens(environment.read())
+    know(environment.read())  # before a word is read: a key may have been pasted in its place
     code: int = Exit.OK
     error: str | None = None
     try:
@@ -124,7 +124,7 @@ def run(arguments: list[str]) -> int:
     except Exception as exc:  # noqa: BLE001 - the boundary
         code, error = Exit.FAILED, _unexpected(exc)
         _complain(error)
-    if error is not None and _wants_json(arguments, os.environ):
+    if error is not None and _wants_json(arguments, environment.read()):
         _print_error(error, code)
     return code
 

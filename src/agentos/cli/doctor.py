@@ -1,6 +1,5 @@
 """`agentos doctor`: what is set up, what is missing, and what to type next."""
 
-import os
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentos.console.screen import Line, Paint, json_text, show
+from agentos.environment import read as read_environment
 
 if TYPE_CHECKING:
     from agentos.health import Check
@@ -31,7 +31,7 @@ def doctor(*, live: bool, as_json: bool) -> int:
 
     given = click.get_current_context().find_root().obj
     hide_memory()
-    environment = dict(os.environ)
+    environment = read_environment()
     checks = examine(
         Path.cwd(),
         environment=environment,

@@ -1,7 +1,6 @@
 """`agentos init`: a project's files and folders, the user's own file, or a demo backlog of every ending."""
 
 import json
-import os
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 import click
 
-from agentos import settings
+from agentos import environment, settings
 
 FOLDERS = ("ideas/active", "issues/active", "docs/lld/active")
 WIDTH = 100
@@ -146,7 +145,7 @@ def _make_user_file() -> None:
     from agentos.errors import StorageError, UsageError  # noqa: PLC0415
     from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree  # noqa: PLC0415
 
-    path = user_file_of(click.get_current_context().find_root().obj["config_file"], os.environ)
+    path = user_file_of(click.get_current_context().find_root().obj["config_file"], environment.read())
     if path is None:
         raise UsageError("Neither HOME nor XDG_CONFIG_HOME is set; name the file with --config FILE.")
     if path.exists() or path.is_symlink():

@@ -1,11 +1,11 @@
 """Where the command that click is carrying out is called from."""
 
-import os
 import sys
 from pathlib import Path
 
 import click
 
+from agentos import environment
 from agentos.app.invocation import Invocation
 
 
@@ -14,7 +14,7 @@ def invocation() -> Invocation:
     context = click.get_current_context(silent=True)
     given = context.find_root().obj if context is not None else None
     return Invocation(
-        folder=Path.cwd(), environment=dict(os.environ), arguments=tuple(sys.argv[1:]), **(given or {})
+        folder=Path.cwd(), environment=environment.read(), arguments=tuple(sys.argv[1:]), **(given or {})
     )
 
 

@@ -1,19 +1,17 @@
-"""The book of a run: its events, lines, records, rows and summary. Coordinator process.
-
-A disk that takes no more must not bring the coordinator down with its workers running: the first failure is
-kept for the loop to see, which then stops the run in order.
-"""
+"""The book of a run: its events, lines, records, rows and summary. Coordinator process."""
 
 import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from agentos.console.console import Console
 from agentos.console.prefixer import one_line
+from agentos.coordinator.guard import DiskGuard
 from agentos.coordinator.plan import Entry, Step
+from agentos.coordinator.trail import AuditTrail
 from agentos.credentials.pool import PoolSnapshot
 from agentos.errors import ItemFailed, StorageError
 from agentos.events.catalogue import ENDINGS, Event, NodeEntered, ParallelChanged, RunFinished
@@ -22,17 +20,13 @@ from agentos.events.record import as_record
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
-from agentos.spending.call import Call
 from agentos.spending.spending import Spent
 from agentos.store.home import Home, checkpoint_files
-from agentos.store.records import Fence, FilingState, Paid, Stale, timestamp
-from agentos.store.runfolder import RunFolder, last_findings, open_findings, read_audits, repair_events
+from agentos.store.records import Fence, FilingState, Stale, timestamp
+from agentos.store.runfolder import RunFolder, repair_events
 
 if TYPE_CHECKING:
     from agentos.store.records.protocols import AllRecords
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 VERBOSE = (NodeEntered, Leased, Settled, ParallelChanged, LimitLearnt)
 TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
@@ -65,6 +59,7 @@ class RunBook:
         filing: FilingState | None = None,
         verbose: bool = False,
         mock: bool = False,
+        source: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
@@ -78,26 +73,19 @@ class RunBook:
         self._folder = folder
         self._console = console
         self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was at work
-        self._audited: dict[str, set[tuple[Any, ...]]] = {}
         self._at: dict[str, str] = {}  # the node each item's worker is at
-        self._findings: dict[str, tuple[dict[str, Any], ...]] = {}  # open after the last review, by item
         self._started_at = timestamp()
         self.run_id = folder.run_id
-        self.trace_id = ""
-        self.source = ""  # where the items come from
+        self.source = source  # where the items come from
         self.started = clock()
         self.rows: dict[str, ItemRow] = {}
-        self.storage_error: StorageError | None = None
+        self.guard = DiskGuard(console.complain)
+        self.trail = AuditTrail(home, folder, records, self.guard)
 
-    def guard(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Write, unless the disk has failed before; keep the first failure."""
-        if self.storage_error is None:
-            try:
-                return write(*args, **kwargs)
-            except StorageError as exc:
-                self.storage_error = exc
-                self._console.complain(f"{exc} Stopping; the same command goes on when there is room.")
-        return None
+    @property
+    def storage_error(self) -> StorageError | None:
+        """Why nothing more is written, once a write has failed."""
+        return self.guard.error
 
     def span(self, line: bytes) -> None:
         self.guard(self._folder.span, line)
@@ -112,56 +100,6 @@ class RunBook:
     def say(self, line: str) -> None:
         self.guard(self._folder.coordinator_line, one_line(line))
         self._console.say(line)
-
-    def audit(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
-        item = entry.item.id
-        if item in self._audited:
-            self._audited[item].add(_call(record))
-        if (findings := open_findings(record)) is not None:
-            self._findings[item] = findings
-        named = {
-            "run_id": self.run_id,
-            "trace_id": self.trace_id,
-            "workflow": entry.item.workflow,
-            "item": item,
-            "attempt": attempt,
-            **record,
-        }
-        self.guard(self._folder.audit, item, named)
-
-    def audit_once(self, entry: Entry, attempt: int, record: dict[str, Any]) -> None:
-        """Audit a call of an earlier process, unless it got into a trail before that process died."""
-        item = entry.item.id
-        if item not in self._audited:
-            self._audited[item] = {_call(one) for one in read_audits(self._home, item)}
-        if _call(record) not in self._audited[item]:
-            self.audit(entry, attempt, record)
-
-    def record_call(self, entry: Entry, call: Call, *, again: bool = False) -> bool:
-        """Record a call that is over; False where an earlier process had recorded that it was paid for."""
-        new = self._pay(entry, call) if call.kept is not None or call.counted else True
-        if again:
-            self.audit_once(entry, call.attempt, call.as_record())
-        else:
-            self.audit(entry, call.attempt, call.as_record())
-        return new
-
-    def _pay(self, entry: Entry, call: Call) -> bool:
-        """Note a paid call where budgets and later estimates find it; False if it was known."""
-        kept = call.kept
-        paid = Paid(
-            life=f"{self.run_id}-{call.lease}" if kept is None else kept.life,
-            role=call.role,
-            number=0 if kept is None else kept.number,
-            run_id=self.run_id,
-            workflow=entry.item.workflow,
-            item=entry.item.id,
-            tokens_in=call.tokens_in,
-            tokens_out=call.tokens_out,
-            usd=call.usd,
-            model=f"{call.provider}:{call.model}",
-        )
-        return self.guard(self._records.pay, paid) is not False
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:
@@ -228,7 +166,7 @@ class RunBook:
             filing="wanted" if entry.step is Step.FILE else entry.filing,
             output=outcome.output if outcome else entry.document,
             checkpoint=None if outcome else self._kept_checkpoint(entry),
-            findings=self._open_findings(entry, status),
+            findings=self.trail.open_findings(entry, status),
         )
         self.rows[item.label] = row
         if outcome is not None:
@@ -298,7 +236,7 @@ class RunBook:
             filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
             log=str(log) if self._home.tree.exists(log) else None,
             checkpoint=self._kept_checkpoint(entry),
-            findings=self._open_findings(entry, status),
+            findings=self.trail.open_findings(entry, status),
         )
         self.rows[item.label] = row
         self._folder.done_with(item.id, item.label)
@@ -310,14 +248,6 @@ class RunBook:
         item = entry.item
         self.rows[item.label] = ItemRow(id=item.id, label=item.label, status=Status.FAILED, error=error)
         self._close_row(entry, self.rows[item.label])
-
-    def _open_findings(self, entry: Entry, status: Status) -> tuple[dict[str, Any], ...]:
-        """What the last review of the item left open; one that goes on may have had it in an earlier run."""
-        if status in {Status.APPROVED, Status.SKIPPED}:
-            return ()
-        if entry.item.id not in self._findings and entry.reviews:
-            return last_findings(self._home, entry.item.workflow, entry.item.id)
-        return self._findings.get(entry.item.id, ())
 
     def _close_row(self, entry: Entry, row: ItemRow) -> None:
         told = row.reason or row.output or row.error
@@ -395,7 +325,7 @@ class RunBook:
             ),
             folder=str(self._folder.path),
             overlaps=overlaps,
-            trace_id=self.trace_id,
+            trace_id=self.trail.trace_id,
             mock=self.mock,
             source=self.source,
             needed_budget=needed_budget,
@@ -408,7 +338,7 @@ class RunBook:
                 self.say(f"run {later} continued this run")
         self.guard(self._records.release, self.run_id)
         # The summary is tried even on a full disk: it is small, and the one thing people look for.
-        self.storage_error = None
+        self.guard.error = None
         self.guard(
             self._folder.write,
             "summary.json",
@@ -421,7 +351,3 @@ class RunBook:
 def _stop_if_stale(stale: Stale | None) -> None:
     if stale is not None:
         raise ItemFailed(str(stale))
-
-
-def _call(record: dict[str, Any]) -> tuple[Any, ...]:
-    return record.get("life"), record.get("role"), record.get("number")

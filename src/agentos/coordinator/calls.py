@@ -122,7 +122,7 @@ class Calls:
                 served=call.served,
                 cost_usd=call.usd,
             )
-            self._book.record_call(item.entry, call)
+            self._book.trail.record_call(item.entry, call)
             if call.error is CallError.TRANSIENT:
                 self._retries[item.label, call.lease] = _retry(call, settled, now)
         self._take(self._keys.settle(item.label, item.attempt, settled, now))
@@ -131,7 +131,7 @@ class Calls:
     def replay(self, item: RunningItem, journal: record.Call) -> None:
         """A worker found a call in its item's journal; word of it may have been lost."""
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
-        if self._book.record_call(item.entry, call, again=True):
+        if self._book.trail.record_call(item.entry, call, again=True):
             self.spending.add(call)
 
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
@@ -146,7 +146,7 @@ class Calls:
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._take(self._keys.drop(item.label, item.attempt, now))
         for call in self.spending.drop(item.label):
-            self._book.record_call(item.entry, call)
+            self._book.trail.record_call(item.entry, call)
         self._ask_again(now)
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:

@@ -333,7 +333,7 @@ class ParallelCoordinator:
             self._trace.verdict(
                 item.label, review=audited.review, verdict=audited.verdict, findings=len(audited.findings)
             )
-        self._book.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
+        self._book.trail.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
 
     def _gone(self, item: RunningItem, gone: Gone) -> None:
         """A worker is gone: decide what becomes of its item."""

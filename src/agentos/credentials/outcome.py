@@ -16,7 +16,7 @@ from agentos.credentials.events import (
 from agentos.credentials.headers import read_headers
 from agentos.credentials.states import Backoff, Group, Key, KeyState, Settlement, usable_delay
 from agentos.credentials.ticks import tick_span
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
 RATE_LIMIT_LONGEST = 3600.0  # seconds; a server that asks for more than this is asked again after it
 QUOTA_LONGEST = 7 * 86_400.0
@@ -25,7 +25,7 @@ HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls at once
 BACKOFF = Backoff(first=10.0, last=300.0)
 
 # Calls that the provider turned away before it read them, so that they took no tokens.
-_UNREAD = frozenset({ErrorClass.BAD_REQUEST, ErrorClass.CAPACITY, ErrorClass.KEY_REJECTED})
+_UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_REJECTED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,11 @@ class Judge:
         match settlement.error:
             case None:
                 events += self._succeeded(lease, settlement)
-            case ErrorClass.RATE_LIMITED:
+            case CallError.RATE_LIMITED:
                 events += self._rate_limited(lease, settlement)
-            case ErrorClass.QUOTA_EXHAUSTED:
+            case CallError.QUOTA_EXHAUSTED:
                 events += self._quota_exhausted(lease, settlement)
-            case ErrorClass.CAPACITY:
+            case CallError.CAPACITY:
                 events += self._overloaded(lease, settlement)
             case _:
                 pass  # the request or the network is at fault, not the key

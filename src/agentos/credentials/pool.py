@@ -45,7 +45,7 @@ from agentos.credentials.states import (
     token_count,
 )
 from agentos.credentials.ticks import tick, tick_span
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
 WAKE_LEAST = 1 / 1024  # seconds; a wake sooner than this would be a busy loop
 
@@ -156,7 +156,7 @@ class CredentialCoordinator:
             )
         )
         events += self._judge().judge(held, settlement)
-        if error is ErrorClass.KEY_REJECTED:
+        if error is CallError.KEY_REJECTED:
             events += self._disable(key, "rejected by the provider")
         self.book.remove_lease(held)
         return events + self._grant()

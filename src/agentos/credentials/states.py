@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from agentos.credentials.budget import Budget, Cost, Plan
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
 SLOTS_FIRST = 10.0  # calls at once a key is trusted with before anything is known
 SLOTS_MOST = 64.0  # also the first trust in a key whose limits are configured: its budget does the pacing
@@ -61,7 +61,7 @@ class Settlement:
 
     tokens_in: int = 0
     tokens_out: int = 0
-    error: ErrorClass | None = None
+    error: CallError | None = None
     retry_after: float | None = None  # seconds, by the server's word
     quota_reset: float | None = None  # seconds until the quota comes back
     headers: Mapping[str, str] = field(default_factory=dict)  # lower case

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from agentos import process
 from agentos.engine.protocol import StartFailed
+from agentos.environment import replaced_by
 from agentos.errors import ConfigError
 from agentos.signals import STOP_SIGNALS
 from agentos.worker.entry import Passed, enter
@@ -57,20 +58,16 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
     """Make what a started process inherits: the built environment, and a deaf ear for Ctrl+C.
 
-    multiprocessing passes on what os.environ holds at that moment, and offers no other way. A Ctrl+C reaches
+    multiprocessing passes on the variables of that moment, and offers no other way. A Ctrl+C reaches
     every process of the terminal; the server must not hear it, a worker not before it has its own session.
     """
-    before = dict(os.environ)
-    os.environ.clear()
-    os.environ.update(environment)
-    resource_tracker.ensure_running()  # here, because when it starts it unblocks signals
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+    with replaced_by(environment):
+        resource_tracker.ensure_running()  # here, because when it starts it unblocks signals
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 class WorkerServer:

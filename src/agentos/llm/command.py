@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from agentos import environment as environ
 from agentos import programs
 from agentos.errors import ConfigError, ItemFailed, StopRequested
 from agentos.llm.command_reply import Finished, Reader, read_claude, read_gemini
@@ -154,21 +155,21 @@ class CommandProvider:
         self._call_timeout = call_timeout
 
     def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
-        program = programs.find_program(self._command.program, os.environ, self._worktree)
+        program = programs.find_program(self._command.program, environ.read(), self._worktree)
         if program is None or not _MODEL.fullmatch(request.model):
             raise ItemFailed(
                 f"The program {self._command.program!r} cannot be asked for {request.model!r}. "
                 f"{self._command.install}."
             )
         with contextlib.ExitStack() as stack:
-            folder = programs.work_folder(os.environ, self._worktree)
+            folder = programs.work_folder(environ.read(), self._worktree)
             stack.enter_context(folder)
             work, system = self._furnish(Path(folder.name), request)
             prompt = stack.enter_context(tempfile.TemporaryFile())
             prompt.write(self._text(request).encode("utf-8", errors="replace"))
             prompt.seek(0)
             arguments = [program, *self._command.arguments(request.model, system)]
-            environment = programs.model_environment(os.environ, self._worktree)
+            environment = programs.model_environment(environ.read(), self._worktree)
             environment |= self._command.environment(system)
             running = _Running(arguments, prompt, work, environment)
 

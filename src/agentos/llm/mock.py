@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from agentos import programs
+from agentos import environment, programs
 from agentos.errors import ItemFailed
 from agentos.llm import mock_documents
 from agentos.llm.mock_documents import Finding, Kind
@@ -84,7 +84,7 @@ class MockProvider:
         if not self._shell_allowed:
             raise ItemFailed("The mock runs sh=... only for a local item and with AGENTOS_MOCK_SHELL=1.")
         sys.stdout.flush()
-        programs.shell(command, os.environ, self._worktree)
+        programs.shell(command, environment.read(), self._worktree)
 
     def _draft(self, number: int) -> str:
         # After the drafts the gate returns comes one that answers no review; every later one answers its own.

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from agentos import process
+from agentos import environment, process
 
 LINGER_SECONDS = 1.0
 
@@ -22,6 +22,6 @@ def _linger() -> None:
 
 os.setsid()
 process.when_parent_ends(signal.SIGKILL)
-if os.environ.get(process.PARENT_VARIABLE) != str(os.getppid()):
+if environment.read().get(process.PARENT_VARIABLE) != str(os.getppid()):
     os._exit(1)  # it ended before the kernel was asked
 atexit.register(_linger)

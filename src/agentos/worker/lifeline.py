@@ -12,7 +12,7 @@ import threading
 from multiprocessing import forkserver
 from typing import NoReturn
 
-from agentos import process
+from agentos import environment, process
 
 FAMILY_ROUNDS = 3  # programs that start programs while they are being ended
 
@@ -20,7 +20,7 @@ FAMILY_ROUNDS = 3  # programs that start programs while they are being ended
 def bind(control: socket.socket, *, token: str, forked: bool) -> None:
     """Get a session of one's own, and end it with the coordinator."""
     os.setsid()
-    os.environ[process.TOKEN_VARIABLE] = token
+    environment.extend({process.TOKEN_VARIABLE: token})
     process.hide_memory()
     _let_server_go()
     process.adopt_orphans()  # so that programs which leave their parents stay below this process

@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 
+from agentos import environment
 from agentos.llm.provider import Cancel
 from agentos.secret import know
 from agentos.worker.lifeline import end_programs
@@ -23,7 +24,7 @@ def worker_main(control: socket.socket, out: int, err: int) -> None:
     link = Link(control, cancel)
     job = link.receive_job()
     know(job.environment)
-    os.environ.update(job.environment | {"AGENTOS_WORKFLOW_DB": job.database})
+    environment.extend(job.environment | {"AGENTOS_WORKFLOW_DB": job.database})
     ended = run_job(job, link, cancel)
     sys.stdout.flush()
     sys.stderr.flush()

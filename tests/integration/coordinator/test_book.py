@@ -32,6 +32,9 @@ class Quiet:
     def say(self, line: str) -> None:
         self.said.append(line)
 
+    def complain(self, line: str) -> None:
+        self.said.append(line)
+
     def item_done(self, *_about: Any) -> None:
         pass
 

@@ -1,0 +1,31 @@
+"""Writes to the disk as long as it takes anything. Coordinator process.
+
+A disk that is full must not bring the coordinator down with its workers running: the first failure is kept
+for the loop to see, which then stops the run in order.
+"""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from agentos.errors import StorageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DiskGuard:
+    """Carries writes out until one fails."""
+
+    def __init__(self, complain: Callable[[str], None]) -> None:
+        self._complain = complain
+        self.error: StorageError | None = None
+
+    def __call__(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Write, unless a write has failed before."""
+        if self.error is None:
+            try:
+                return write(*args, **kwargs)
+            except StorageError as exc:
+                self.error = exc
+                self._complain(f"{exc} Stopping; the same command goes on when there is room.")
+        return None
