@@ -181,13 +181,13 @@ main(sys.argv[1:])
 ANY = "lambda *a, **k: True"
 POINTS = {
     "claim": f"die_before(records.Records, 'claim', {ANY})",
-    "started": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'started')",
+    "started": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'started')",
     "drafter": "die_before(runfolder.RunFolder, 'audit', lambda _, r: r.get('role') == 'drafter')",
     "reviewer": "die_before(runfolder.RunFolder, 'audit', lambda _, r: r.get('role') == 'reviewer')",
-    "settled": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'settled')",
+    "settled": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'settled')",
     "outcome": f"die_before(records.Records, 'end', {ANY})",
-    "completed": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'completed')",
-    "run_finished": "die_before(runfolder.RunFolder, 'event', lambda name, **_: name == 'run_finished')",
+    "completed": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'completed')",
+    "run_finished": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'run_finished')",
     "summary": f"die_before(runfolder.RunFolder, 'write', {ANY})",
 }
 
