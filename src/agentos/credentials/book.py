@@ -212,9 +212,10 @@ class Book:
 
     def next_expiry(self) -> Lease | None:
         """Return the lease that is the first to expire."""
-        while self._expiries and self._expiries[0][1] not in self.leases:
-            heapq.heappop(self._expiries)
-        return self.leases[self._expiries[0][1]] if self._expiries else None
+        expiries, leases = self._expiries, self.leases
+        while expiries and expiries[0][1] not in leases:
+            heapq.heappop(expiries)
+        return leases[expiries[0][1]] if expiries else None
 
     def expire(self, lease: Lease) -> None:
         self.expired[lease.number] = self.leases.pop(lease.number)

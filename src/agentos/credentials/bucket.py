@@ -21,8 +21,10 @@ class Bucket:
 
     def ready(self, need: float, now: float) -> float:
         """Return when there is room; a need above the capacity waits for a full bucket, and never starves."""
-        need = min(need, self.capacity)
-        missing = need - self.level(now)
+        capacity = self.capacity
+        need = min(need, capacity)
+        # The level, written out: this is asked of every key for every request.
+        missing = need - min(capacity, self.held + max(0.0, now - self.at) * self.rate)
         if missing <= TOLERANCE * max(1.0, need):
             return now
         return now + tick_span(missing / self.rate)

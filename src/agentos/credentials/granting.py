@@ -10,6 +10,8 @@ from agentos.credentials.states import Key, key_hurdle
 
 def grant_all(book: Book) -> list[Event]:
     """Grant all that can go out now; a model that is stuck holds up no other."""
+    if not book.asks:
+        return []
     events: list[Event] = []
     waiting = [queue for lane in book.lanes.values() for queue in lane.queues.values()]
     wanted: dict[Lane, set[Key]] = {}  # keys that an older request for the model waits for

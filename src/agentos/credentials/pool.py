@@ -85,11 +85,13 @@ class CredentialCoordinator:
         """
         events = self._tick(now)
         book = self.book
+        work = asker.work
         if book.is_over(asker):
             over = AskRefused(at=book.now, asker=asker, number=number, reason="the attempt is over")
             return [*events, over, *self._grant()]
-        book.end_attempts(asker.work, asker.attempt - 1)
-        if (waiting := book.asks.get(asker.work)) is not None:
+        if asker.attempt > 1:
+            book.end_attempts(work, asker.attempt - 1)
+        if (waiting := book.asks.get(work)) is not None:
             if (waiting.asker, waiting.number) == (asker, number):
                 return events + self._grant()
             book.remove_ask(waiting)
@@ -110,7 +112,7 @@ class CredentialCoordinator:
         )
         book.add_ask(ask)
         events += self._grant()
-        if book.asks.get(asker.work) is ask:
+        if book.asks.get(work) is ask:
             why = why_waiting(ask.queue, book.now)
             events.append(
                 Waiting(

@@ -124,11 +124,11 @@ class Rest:
         self.strikes = 0
 
     def given(self, lease: int) -> None:
-        if self.is_news(lease):
+        if lease > self.fence:
             self.out += 1
 
     def returned(self, lease: int) -> None:
-        if self.is_news(lease):
+        if lease > self.fence:
             self.out -= 1
 
     def succeeded(self, lease: int) -> bool:
