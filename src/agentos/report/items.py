@@ -60,7 +60,7 @@ class ItemData(Row):
             "filed": None if self.filed is None else asdict(self.filed),
             "spans": sorted(spans, key=lambda span: float(span["start"])),
             "rounds": [one.as_dict() for one in self.rounds],
-            "gates": [asdict(one) for one in self.gates],
+            "gates": [dict(vars(one)) for one in self.gates],
             "drafts": [one.as_dict() for one in self.drafts],
         }
 

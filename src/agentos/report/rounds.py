@@ -1,7 +1,7 @@
 """The audit trail of an item: the verdict of each round, its findings and what became of them. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentos.events.fields import Record, count_of, dicts_of, moment, number_of, text_of
@@ -26,10 +26,10 @@ class Finding:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        return identity(asdict(self))
+        return identity(vars(self))
 
     def as_dict(self) -> dict[str, Any]:
-        told = asdict(self)
+        told = dict(vars(self))
         if self.state is None:
             del told["state"]
         return told
@@ -75,10 +75,10 @@ class Round:
     def as_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {"review": self.number, "draft": self.draft}
         if self.review is not None:
-            told |= asdict(replace(self.review, findings=()))
+            told |= vars(self.review)
             told["findings"] = [one.as_dict() for one in self.review.findings]
             told["questions"] = list(self.review.questions)
-        told["decision"] = None if self.decision is None else asdict(self.decision)
+        told["decision"] = None if self.decision is None else dict(vars(self.decision))
         return told if self.run_id is None else told | {"run_id": self.run_id}
 
 
