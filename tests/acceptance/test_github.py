@@ -207,7 +207,10 @@ def test_without_a_terminal_and_without_yes_drafts_stay_here(repo: Repo) -> None
     assert repo.project.row("dark-mode")["status"] == "approved"
 
 
-@pytest.mark.parametrize(("answer", "count", "code"), [("y", 2, Exit.OK), ("n", 0, Exit.ATTENTION)])
+@pytest.mark.parametrize(
+    ("answer", "count", "code"),
+    [("y", 2, Exit.OK), pytest.param("n", 0, Exit.ATTENTION, marks=pytest.mark.slow)],
+)
 def test_on_a_terminal_it_asks_once_for_all(repo: Repo, answer: str, count: int, code: int) -> None:
     repo.project.brief("dark-mode")
     repo.project.brief("export")

@@ -15,7 +15,10 @@ SHADOWS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("command", [MODULE, SCRIPT], ids=["module", "script"])
+# What `python -m` imports is also looked at in test_parallel.py.
+@pytest.mark.parametrize(
+    "command", [pytest.param(MODULE, id="module", marks=pytest.mark.slow), pytest.param(SCRIPT, id="script")]
+)
 @pytest.mark.parametrize("method", USUAL_METHODS)
 def test_no_module_of_the_repo_is_imported(
     project: Project, command: tuple[str, ...], method: str, tmp_path: Path

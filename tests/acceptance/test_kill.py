@@ -192,7 +192,7 @@ POINTS = {
 }
 
 
-OFTEN = ("settled", "outcome", "summary")
+OFTEN = ("settled", "outcome")
 
 
 @pytest.mark.parametrize(

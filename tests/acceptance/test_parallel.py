@@ -238,6 +238,7 @@ class TestEnvironment:
         assert not (box.root / "IMPORTED").exists(), (box.root / "IMPORTED").read_text()
         assert done.code == 0, done
 
+    @pytest.mark.slow
     def test_a_deep_temporary_folder(self, box: Project) -> None:
         """The name of a Unix socket has 107 bytes at most; that must not end a run."""
         box.issues(1)

@@ -195,6 +195,7 @@ def test_the_server_in_mid_run(box: Project) -> None:
     box.assert_all_done_once(range(1, 7))
 
 
+@pytest.mark.slow
 @pytest.mark.cold
 def test_the_server_while_it_starts(box: Project) -> None:
     box.issues(2)
@@ -233,6 +234,7 @@ def test_programs_that_get_away(box: Project, program: str, killed: bool) -> Non
     box.assert_gone(ORPHAN_SECONDS)
 
 
+@pytest.mark.slow
 def test_a_program_that_never_stops_printing(box: Project) -> None:
     """It left its worker, which is done; the coordinator must neither read it for ever nor keep it."""
     box.issue(1, mock='sh="setsid yes & sleep 0.1"')

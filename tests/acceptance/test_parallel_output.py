@@ -187,6 +187,7 @@ def test_streams_that_are_closed_or_full(box: Project, redirection: str, failing
     assert logged == [str(i) for i in range(1, 201)]
 
 
+@pytest.mark.slow
 def test_a_pipe_that_does_not_block(box: Project) -> None:
     """Some parents (Node.js among them) hand over pipes in non-blocking mode."""
     box.issue(1, mock="sh=\"head -c 2000000 /dev/zero | tr '\\0' x | fold -w 100\"")

@@ -14,6 +14,7 @@ from agentos.console.screen import Paint, json_text, painted
 from agentos.console.visible import LineGuard, one_line, visible
 
 STEADY = settings(derandomize=True, database=None, deadline=None, max_examples=300)
+SHORT = settings(STEADY, max_examples=100)  # each example holds many texts
 BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 EVIL = [
     *("\x00", "\x07", "\x08", "\x0b", "\x0c", "\r", "\x1b", "\x1b[2J", "\x1b]0;owned\x07", "\x7f", "\x85"),
@@ -88,7 +89,7 @@ def commands(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.lstrip().startswith("::") or "##[" in line]
 
 
-@STEADY
+@SHORT
 @given(st.lists(TEXT))
 @example([":", ":error::x"])
 @example([" ", " :", ":x"])
@@ -115,7 +116,7 @@ def test_our_own_colours_work_and_a_texts_do_not() -> None:
     assert painted(line, guard, colour=False) == "a\\x1b[1m b\\x1b[0m c"
 
 
-@STEADY
+@SHORT
 @given(st.dictionaries(TEXT, TEXT | st.integers() | st.none()))
 def test_json_is_ascii_that_a_screen_leaves_alone(data: dict[str, object]) -> None:
     text = json_text(data)
