@@ -49,7 +49,7 @@ check: $(DEV_TOOLS)
 
 # The long runs: hundreds of kills at random moments, thousands of examples.
 chaos: $(TEST_TOOLS)
-	AGENTOS_TESTS_COLD=1 $(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600
+	AGENTOS_TESTS_COLD=1 $(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600 tests/unit tests/integration tests/acceptance
 
 # Other people's software: their clients with our simulator, and us with a LiteLLM proxy in its own environment.
 interop: $(DEV_TOOLS) .venv-interop/.installed

@@ -250,7 +250,7 @@ class Project:
             command.close()
         # pytest keeps the folders of some runs; a hundred megabytes of x are not worth it.
         for path in [*self.tmp.glob("out-*"), *self.home.glob("logs/parallel/*/*.log")]:
-            if path.stat().st_size > _LARGE_FILE:
+            if path.lstat().st_size > _LARGE_FILE:
                 path.unlink()
 
     # Which processes there are.

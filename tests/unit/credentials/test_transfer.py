@@ -423,7 +423,7 @@ def test_disabled_keys_stay_disabled() -> None:
     assert desk.lease("b").key == "key-2"
 
 
-@given(st.floats(0, 2.0**33 - 1), st.floats(0, 1e7))
+@given(st.floats(0, 2.0**32), st.floats(0, 1e7))
 def test_a_tick_is_exact_in_wall_clock_time(wall: float, seconds: float) -> None:
     at, span = tick(wall), tick_span(seconds)
     assert at <= wall < at + 2 / TICKS
