@@ -7,7 +7,8 @@
     ├── NoUsableKey           exit 4: no key is left to call a model with
     ├── ListingError          exit 1: the items could not be listed, so nobody knows what is pending
     ├── StorageError          exit 1: a file or database of ours could not be written or read
-    └── ItemFailed            ends one item as failed, never the run
+    ├── ItemFailed            ends one item as failed, never the run
+    └── StartFailed           a worker did not start; the item is tried again
 
 Stop signals are BaseException, so that no `except Exception` can turn a stop into a result.
 """
@@ -78,6 +79,10 @@ class StorageError(AgentosError):
 
 class ItemFailed(AgentosError):  # noqa: N818
     """This item cannot go on; others can."""
+
+
+class StartFailed(AgentosError):  # noqa: N818
+    """An item's worker could not be started; it is tried again, a few times."""
 
 
 class StopRequested(BaseException):

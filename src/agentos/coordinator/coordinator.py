@@ -23,8 +23,8 @@ from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import Entry
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.coordinator.watch import PoolWatch, view
-from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said, StartFailed
-from agentos.errors import ItemFailed
+from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
+from agentos.errors import ItemFailed, StartFailed
 from agentos.events import catalogue as events
 from agentos.model import Status
 from agentos.spending.spending import Spending

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from agentos import wire
-from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said, StartFailed
+from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
+from agentos.errors import StartFailed
 
 BEAT_SECONDS = 5.0  # as real workers do
 

@@ -14,11 +14,12 @@ from typing import Protocol, Self
 
 from agentos import wire
 from agentos.engine.child import STACKS_SIGNAL, Child
-from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said, StartFailed
+from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.engine.server import WorkerServer
+from agentos.errors import StartFailed
 
 LONGEST_SLEEP = 3600.0  # seconds; the kernel takes no wait of months
-MOST_SPARES = 4  # workers forked ahead
+MOST_SPARES = 12  # workers forked ahead; each takes about 5 MB while it waits
 _LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
 

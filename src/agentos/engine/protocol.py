@@ -10,11 +10,6 @@ from enum import Enum, auto
 from typing import Protocol
 
 from agentos import wire
-from agentos.errors import AgentosError
-
-
-class StartFailed(AgentosError):  # noqa: N818 - read as what it is
-    """An item's worker could not be started."""
 
 
 class Ending(Enum):

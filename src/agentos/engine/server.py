@@ -17,9 +17,8 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Self
 
 from agentos import process
-from agentos.engine.protocol import StartFailed
 from agentos.environment import replaced_by
-from agentos.errors import ConfigError
+from agentos.errors import ConfigError, StartFailed
 from agentos.signals import STOP_SIGNALS
 from agentos.worker.entry import Passed, enter
 

@@ -6,6 +6,7 @@ end kills the workers, and they must first see the end of their sockets and take
 """
 
 import atexit
+import gc
 import os
 import signal
 import time
@@ -20,6 +21,7 @@ def _linger() -> None:
     time.sleep(LINGER_SECONDS)
 
 
+gc.disable()  # an eighth of the imports that follow; worker/warm.py turns it on again
 os.setsid()
 process.when_parent_ends(signal.SIGKILL)
 if environment.read().get(process.PARENT_VARIABLE) != str(os.getppid()):

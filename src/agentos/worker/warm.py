@@ -12,3 +12,4 @@ process.when_parent_ends(0)
 # Memory that no collection touches stays shared between the server and all workers.
 gc.collect()
 gc.freeze()
+gc.enable()

@@ -15,7 +15,8 @@ import pytest
 
 from agentos.engine.child import Child
 from agentos.engine.local import MOST_SPARES, LocalEngine
-from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said, StartFailed
+from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
+from agentos.errors import StartFailed
 from agentos.wire import (
     MAX_WORKER_BYTES,
     Beat,
