@@ -19,7 +19,7 @@ from agentos.engine.server import WorkerServer
 from agentos.errors import StartFailed
 
 LONGEST_SLEEP = 3600.0  # seconds; the kernel takes no wait of months
-MOST_SPARES = 12  # workers forked ahead; each takes about 5 MB while it waits
+MOST_SPARES = 12  # workers forked ahead; each takes a few megabytes while it waits
 _LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
 
@@ -109,8 +109,9 @@ class LocalEngine:
 
     def _wants_spare(self) -> bool:
         """Whether to fork a worker ahead: never while one that is needed is still starting."""
-        running = bool(self._children) and not self._silent
-        return running and len(self._spares) < min(self._to_start, MOST_SPARES)
+        # As many as may end at the same time; one that is started from nothing shares no memory.
+        most = min(MOST_SPARES, len(self._children)) if self._server.forks else 1
+        return bool(self._children) and not self._silent and len(self._spares) < min(self._to_start, most)
 
     # Workers.
 

@@ -80,10 +80,15 @@ class WorkerServer:
         self._number = 0
         self._alive: set[int] = set()
 
+    @property
+    def forks(self) -> bool:
+        """Whether a worker costs little: it is forked and shares the server's memory."""
+        return self._method == "forkserver"
+
     def warm_up(self) -> None:
         """Start the server process that workers are forked from; it imports while the coordinator goes on."""
         process.adopt_orphans()
-        if self._method == "forkserver":
+        if self.forks:
             self._context.set_forkserver_preload(self._preload)
             with _for_children(self._environment):
                 forkserver.ensure_running()
@@ -118,7 +123,7 @@ class WorkerServer:
         return Child(token=token, process=started, pid=started.pid, control=ours, out=out, err=err)
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
-        life = {"token": token, "forked": self._method == "forkserver"}
+        life = {"token": token, "forked": self.forks}
         for pause in START_PAUSES:
             arguments = (control, Passed(out), Passed(err), life)
             made: BaseProcess = self._context.Process(target=enter, args=arguments)  # type: ignore[attr-defined]
@@ -164,7 +169,7 @@ class WorkerServer:
     def close(self) -> None:
         """End the server process, too, and whatever else is left."""
         process.end_orphans(None, known=self._known())
-        if self._method == "forkserver":
+        if self.forks:
             server = forkserver._forkserver  # noqa: SLF001 - there is no public way to end it
             if server._forkserver_pid is not None:  # type: ignore[attr-defined]  # noqa: SLF001
                 with contextlib.suppress(ProcessLookupError):

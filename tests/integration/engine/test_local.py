@@ -107,6 +107,7 @@ class Puppets:
     """Starts puppets instead of workers."""
 
     def __init__(self) -> None:
+        self.forks = True
         self.made: list[Puppet] = []
         self.failing = False
 
@@ -288,19 +289,32 @@ def test_workers_are_forked_ahead_once_those_that_run_have_spoken(bench: Bench) 
     first.say(HELLO)
     bench.events(lambda found: found)
     bench.turn()
-    assert len(bench.puppets.made) == 3, "one for each item that is still to start"
+    assert len(bench.puppets.made) == 2, "one for each that runs"
     second = bench.start("LLD-2")
     assert second is bench.puppets.made[1]
     assert second.read() == job("LLD-2")
+    second.say(HELLO)
+    bench.events(lambda found: found)
     bench.turn()
-    assert len(bench.puppets.made) == 3
+    assert len(bench.puppets.made) == 3, "and no more than there are items to start"
+
+
+@pytest.mark.parametrize("bench", [9], indirect=True)
+def test_a_worker_that_shares_no_memory_is_started_ahead_alone(bench: Bench) -> None:
+    bench.puppets.forks = False
+    for number in range(1, 4):
+        bench.start(f"LLD-{number}").say(HELLO)
+    bench.events(lambda found: len(found) == 3)
+    bench.turn()
+    assert len(bench.puppets.made) == 3 + 1
 
 
 @pytest.mark.parametrize("bench", [100], indirect=True)
 def test_not_too_many_are_forked_ahead(bench: Bench) -> None:
-    bench.ready()
-    bench.turn(10)
-    assert len(bench.puppets.made) == 1 + MOST_SPARES
+    for number in range(MOST_SPARES + 2):
+        bench.ready(f"LLD-{number}")
+    bench.turn()
+    assert sum(one.process.is_alive() for one in bench.puppets.made) == 2 * MOST_SPARES + 2
 
 
 @pytest.mark.parametrize("bench", [2], indirect=True)
