@@ -138,7 +138,8 @@ def _import_everything() -> None:
     importlib.import_module("langgraph.checkpoint.sqlite")
     from agentos.workflows import loop, registry
 
-    loop.warm_up()
+    loop.warm_up("lld")
+    loop.warm_up("issue")
     registry.registered()
     gc.collect()
     gc.freeze()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from agentos.engine.server import WorkerServer
     from agentos.signals import StopSignals
 
-SHIPPED = {"lld": "agentos.workflows.lld", "issue": "agentos.workflows.issue"}
-
 
 class Session:
     """Opened before the request is read, closed after the result is shown; leaves no process behind."""
@@ -58,11 +56,10 @@ def _server(command: Command) -> "WorkerServer":
 def preloaded(command: Command) -> list[str]:
     """The modules that workers of this command will need, as far as the command alone tells."""
     from agentos.llm.providers import MODULES  # noqa: PLC0415
+    from agentos.workflows.registry import SHIPPED, registered  # noqa: PLC0415
 
     modules = [MODULES["mock"]] if command.says("mock") else list(dict.fromkeys(MODULES.values()))
     if (shipped := SHIPPED.get(command.workflow)) is not None:
         return [*modules, shipped]
-    from agentos.workflows.registry import registered  # noqa: PLC0415 - searches the installed packages
-
     entry = registered().get(command.workflow)
     return modules if entry is None else [*modules, entry.module]

@@ -58,14 +58,12 @@ def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateG
     return graph
 
 
-def warm_up() -> None:
+def warm_up(kind: Kind) -> None:
     """Do once, before workers are forked, what each of them would do on its first call."""
-    kinds: tuple[Kind, ...] = ("issue", "lld")
-    for kind in kinds:
-        review_schema(kind)
-        shipped_template(kind)
-        draft_prompt(kind, item_id="1", label="", title="", source_text="", template="")
-        check_draft(kind, "# Draft", item_id="1")
+    review_schema(kind)
+    shipped_template(kind)
+    draft_prompt(kind, item_id="1", label="", title="", source_text="", template="")
+    check_draft(kind, "# Draft", item_id="1")
 
 
 class _Nodes:

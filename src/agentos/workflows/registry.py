@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,8 @@ from agentos.model import Item
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from langgraph.graph import StateGraph
 
     from agentos.github.client import GitHub
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from agentos.workflows.prompts import Prompt
 
 GROUP = "agentos.workflows"
+# Those of our own are known without a search through the installed packages, which takes its time.
+SHIPPED = {"issue": "agentos.workflows.issue", "lld": "agentos.workflows.lld"}
 ON_GITHUB = " on GitHub"
 
 
@@ -119,13 +123,18 @@ def source_of(flow: Workflow, settings: Settings, github: "GitHub | None") -> So
 
 
 @cache
-def registered() -> Mapping[str, EntryPoint]:
-    """The entry points of all workflows by name; looking through the installed packages takes its time."""
+def registered() -> "Mapping[str, EntryPoint]":
+    """The entry points of all workflows by name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - a tenth of the dry run
+
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def workflow(name: str) -> Workflow:
     """Find a registered workflow by name."""
+    if name in SHIPPED:
+        shipped: Workflow = import_module(SHIPPED[name]).WORKFLOW
+        return shipped
     found = registered()
     if name not in found:
         raise UsageError(f"No workflow {name!r}. Registered: {', '.join(sorted(found)) or 'none'}.")
