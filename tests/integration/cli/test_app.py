@@ -76,7 +76,7 @@ def test_an_unexpected_error_is_json_too_and_names_where_its_details_are(
     [
         (["status", "--nonsense", "--json"], True),
         (["--json", "status"], True),
-        (["lld", "--parallel", "x", "1", "--json"], True),
+        (["lld", "--parallel", "x", "1", "--dry-run", "--json"], True),
         (["lld", "no such item", "--dry-run", "--json"], True),
         (["status", "--nonsense"], False),
         (["logs", "--", "--json"], False),
