@@ -35,14 +35,14 @@ def command(
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Command:
-    place = Invocation(folder=Path("/work"), environment=environment or {})
+    place = Invocation(folder=Path("/repo"), environment=environment or {})
     return Command(invocation=place, workflow=workflow, ids=(), flags=flags or {})
 
 
 def request(*, filed: bool = True, flags: Mapping[str, Any] | None = None, **more: Any) -> Request:
     config = load_config(flags=flags or {}, worktree=None, environment={})
     told: dict[str, Any] = {
-        "project": Project(worktree=Path("/work"), config=config, home=Home(path=Path("/work/.agentos"))),
+        "project": Project(worktree=Path("/repo"), config=config, home=Home(path=Path("/repo/.agentos"))),
         "flow": cast("Workflow", SimpleNamespace(name="issue", prefix="ISSUE", filed=filed)),
         "settings": config.settings,
         "ids": (),
