@@ -6,11 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.app.dialog import Dialog
+from agentos.app.summary import FilingResult
 from agentos.coordinator.book import RunBook
 from agentos.coordinator.filing import Filed, Filer, NotFiled
 from agentos.coordinator.plan import Entry
@@ -33,19 +34,10 @@ LOCK_SECONDS = 0.2  # between two looks whether another run has finished filing
 _NAMED = 10  # items named in the question
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilingResult:
-    """How the filing ended."""
-
-    stopped: Stop | None  # why the run ended early, before or while filing
-    unfinished: bool = False  # an attempt of an earlier run is unknown still, with or without a row here
-
-
 def file_approved(run: "OpenRun", plan: Sequence[Entry], ran: "Ran") -> FilingResult:
-    """File the issues that are approved, where the request says so."""
+    """File the issues that are approved."""
     request = run.request
-    if not request.files or request.github is None:
-        return FilingResult(stopped=ran.stopped)
+    assert request.github is not None
     desk = Desk(
         request.github,
         run.records,

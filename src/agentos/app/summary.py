@@ -3,19 +3,28 @@
 import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.app.execution import Ran
-from agentos.app.filing import FilingResult
 from agentos.app.openrun import OpenRun
 from agentos.app.project import Project
 from agentos.coordinator.plan import Entry
+from agentos.coordinator.scheduler import Stop
 from agentos.model import Status
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.summary import ItemRow, Summary
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.runfolder import has_summary
 from agentos.store.tree import worktree_tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilingResult:
+    """How the filing ended."""
+
+    stopped: Stop | None  # why the run ended early, before or while filing
+    unfinished: bool = False  # an attempt of an earlier run is unknown still, with or without a row here
 
 
 def summarise(run: OpenRun, plan: Sequence[Entry], ran: Ran, filed: FilingResult) -> Summary:

@@ -31,19 +31,22 @@ def carry_out(command: Command, session: Session, dialog: Dialog) -> "Preview | 
 
         return preview(request)
     from agentos.app.execution import run_items  # noqa: PLC0415 - a dry run needs none of these
-    from agentos.app.filing import file_approved  # noqa: PLC0415
     from agentos.app.openrun import open_run  # noqa: PLC0415
     from agentos.app.plan import claim_items  # noqa: PLC0415
     from agentos.app.preparation import prepare  # noqa: PLC0415
     from agentos.app.suggestions import next_commands  # noqa: PLC0415
-    from agentos.app.summary import summarise  # noqa: PLC0415
+    from agentos.app.summary import FilingResult, summarise  # noqa: PLC0415
 
     prepared = prepare(request, dialog)
     session.hold_signals()
     with open_run(request, prepared, session, dialog) as run:
         plan = claim_items(run)
         ran = run_items(run, plan)
-        filed = file_approved(run, plan, ran)
+        filed = FilingResult(stopped=ran.stopped)
+        if request.files:
+            from agentos.app.filing import file_approved  # noqa: PLC0415 - GitHub's client
+
+            filed = file_approved(run, plan, ran)
         summary = summarise(run, plan, ran, filed)
     return Finished(
         request=request,

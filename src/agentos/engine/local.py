@@ -20,6 +20,7 @@ from agentos.errors import StartFailed
 
 LONGEST_SLEEP = 3600.0  # seconds; the kernel takes no wait of months
 MOST_SPARES = 12  # workers forked ahead; each takes a few megabytes while it waits
+QUIET_SECONDS = 0.05  # without a word from any worker, before one is forked ahead
 _LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
 _STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
 
@@ -98,8 +99,9 @@ class LocalEngine:
 
     def _ready(self, until: float) -> list[tuple[selectors.SelectorKey, int]]:
         while self._wants_spare():
-            # Only where nothing else is to be done.
-            if ready := self._selector.select(0):
+            # The loop stands still while a process is forked: only where nothing has been heard for a while.
+            quiet = min(QUIET_SECONDS, max(0.0, until - time.monotonic()))
+            if (ready := self._selector.select(quiet)) or quiet < QUIET_SECONDS:
                 return ready
             try:
                 self._spares.append(self._new_child())
