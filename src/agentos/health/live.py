@@ -11,21 +11,22 @@ from agentos.errors import AgentosError, Exit, StopRequested
 from agentos.health.access import GitHubAccess, Key, models_of
 from agentos.health.check import Check, State
 from agentos.llm.http import incomplete
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ProviderError, Reply, Request
 from agentos.llm.providers import real_provider
+from agentos.model import CallError
 
 CALL_SECONDS = 20.0
 GRACE_SECONDS = 2.0  # for a call that was told to stop
 MAX_OUTPUT_TOKENS = 16
 PROMPT = "Answer with the word ok."
 
-_ADVICE: Mapping[ErrorClass, str] = {
-    ErrorClass.RATE_LIMITED: "wait a minute, then: agentos doctor --live",
-    ErrorClass.QUOTA_EXHAUSTED: "wait for the quota's reset, or pay the provider's bill",
-    ErrorClass.CAPACITY: "the provider is overloaded; try later: agentos doctor --live",
-    ErrorClass.KEY_REJECTED: "make a new key at the provider, then:",
-    ErrorClass.BAD_REQUEST: "name a model that this key may use, where 'agentos config' says it is set",
-    ErrorClass.TRANSIENT: "look at the network and base_url, then: agentos doctor --live",
+_ADVICE: Mapping[CallError, str] = {
+    CallError.RATE_LIMITED: "wait a minute, then: agentos doctor --live",
+    CallError.QUOTA_EXHAUSTED: "wait for the quota's reset, or pay the provider's bill",
+    CallError.CAPACITY: "the provider is overloaded; try later: agentos doctor --live",
+    CallError.KEY_REJECTED: "make a new key at the provider, then:",
+    CallError.BAD_REQUEST: "name a model that this key may use, where 'agentos config' says it is set",
+    CallError.TRANSIENT: "look at the network and base_url, then: agentos doctor --live",
 }
 
 
@@ -71,7 +72,7 @@ def _call_all(config: Config, calls: Sequence[tuple[Key, str]]) -> list[Called]:
     cancel.set()
     for thread in threads:
         thread.join(max(0.0, began + CALL_SECONDS + GRACE_SECONDS - time.monotonic()))
-    late = ProviderError(ErrorClass.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
+    late = ProviderError(CallError.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
     return [
         done.get(key.id) or Called(key=key, model=model, seconds=CALL_SECONDS, error=late)
         for key, model in calls
@@ -102,10 +103,10 @@ def _call(config: Config, key: Key, model: str, cancel: Cancel) -> Called:
     except AgentosError as exc:
         error = exc
     except StopRequested:
-        error = ProviderError(ErrorClass.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
+        error = ProviderError(CallError.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
     except Exception as exc:  # noqa: BLE001 - in a thread of its own, where nobody would hear of it
         # Its text may quote a header, and so the key.
-        error = ProviderError(ErrorClass.TRANSIENT, f"the call failed: {type(exc).__name__}")
+        error = ProviderError(CallError.TRANSIENT, f"the call failed: {type(exc).__name__}")
     return Called(key=key, model=model, seconds=time.monotonic() - began, reply=reply, error=error)
 
 
@@ -122,7 +123,7 @@ def judge(calls: Sequence[Called]) -> list[Check]:
 
 
 def _of_key(call: Called) -> bool:
-    return isinstance(call.error, ProviderError) and call.error.error_class is not ErrorClass.BAD_REQUEST
+    return isinstance(call.error, ProviderError) and call.error.error_class is not CallError.BAD_REQUEST
 
 
 def _judged(call: Called) -> Check:
@@ -137,14 +138,14 @@ def _judged(call: Called) -> Check:
         # So few words were allowed that a model which thinks first has none left; key and model work.
         return Check(section="live", name=name, text=f"{call.model} answered in {took}, cut short as asked")
     kind = error.error_class
-    passing = kind in {ErrorClass.RATE_LIMITED, ErrorClass.CAPACITY}
-    of_key = kind in {ErrorClass.KEY_REJECTED, ErrorClass.QUOTA_EXHAUSTED}
+    passing = kind in {CallError.RATE_LIMITED, CallError.CAPACITY}
+    of_key = kind in {CallError.KEY_REJECTED, CallError.QUOTA_EXHAUSTED}
     return Check(
         section="live",
         name=name,
         state=State.WARNING if passing else State.PROBLEM,
         text=f"{call.model}: {kind.value.replace('_', ' ')}: {error}",
-        fix=f"{_ADVICE[kind]}\n{call.key.renew}" if kind is ErrorClass.KEY_REJECTED else _ADVICE[kind],
+        fix=f"{_ADVICE[kind]}\n{call.key.renew}" if kind is CallError.KEY_REJECTED else _ADVICE[kind],
         exit_code=Exit.NO_KEY if of_key else Exit.USAGE,
     )
 

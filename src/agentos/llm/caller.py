@@ -9,8 +9,9 @@ from typing import Protocol
 
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, StopRequested
-from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, RefusedReply, Reply, Request
+from agentos.llm.provider import Cancel, Provider, ProviderError, RefusedReply, Reply, Request
 from agentos.llm.served import same_model
+from agentos.model import CallError
 from agentos.secret import Secret
 from agentos.wire import Kept, Leased, Settled
 
@@ -90,12 +91,12 @@ class Caller:
             except ProviderError as error:
                 seconds = time.monotonic() - started
                 self._leases.settle(_failed(leased, error, seconds))
-                tries += error.error_class is not ErrorClass.KEY_REJECTED
+                tries += error.error_class is not CallError.KEY_REJECTED
                 self._check_retry(request, error, tries, time.monotonic() - began)
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
                 seconds = time.monotonic() - started
-                self._leases.settle(Settled(lease=leased.lease, seconds=seconds, error=ErrorClass.GIVEN_UP))
+                self._leases.settle(Settled(lease=leased.lease, seconds=seconds, error=CallError.GIVEN_UP))
                 raise
             else:
                 seconds = time.monotonic() - started
@@ -109,7 +110,7 @@ class Caller:
                         tokens_out=reply.tokens_out,
                         served=reply.model,
                         kept=keep(made) if as_asked else None,
-                        error=None if as_asked else ErrorClass.OTHER_MODEL,
+                        error=None if as_asked else CallError.OTHER_MODEL,
                         headers=reply.headers,
                     )
                 )
@@ -124,7 +125,7 @@ class Caller:
         """Fail unless the call may be tried again; the coordinator decides when, with the next lease."""
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
-        if error.error_class is ErrorClass.BAD_REQUEST:
+        if error.error_class is CallError.BAD_REQUEST:
             raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
         if tries > self._max_retries:
             raise ItemFailed(
@@ -146,7 +147,7 @@ class Caller:
         threading.Thread(target=run, name="llm-call", daemon=True).start()
         self._cancel.wait(lambda: bool(box), self._call_timeout)
         if not box:
-            raise ProviderError(ErrorClass.TRANSIENT, f"no reply within {self._call_timeout:.0f} s")
+            raise ProviderError(CallError.TRANSIENT, f"no reply within {self._call_timeout:.0f} s")
         result = box[0]
         if isinstance(result, BaseException):
             raise self._harmless(result) from None

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, Literal, Never
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
 ProviderName = Literal["openai", "anthropic", "gemini"]
 
@@ -66,7 +66,7 @@ _MASKED = "***"  # stands in the middle of keys that providers show in part
 class Classified:
     """What to make of an answer that is no reply."""
 
-    error_class: ErrorClass
+    error_class: CallError
     message: str  # one line for a person, without control characters
     retry_after: float | None = None  # seconds, by the server's word
     quota_reset: float | None = None  # seconds until the quota comes back, where that is known
@@ -82,11 +82,11 @@ def classify(
     asked = _asked_delay(fields, error, now)
     error_class = _error_class(provider, status, fields, error, asked)
     retry_after = quota_reset = None
-    if error_class in {ErrorClass.RATE_LIMITED, ErrorClass.CAPACITY, ErrorClass.TRANSIENT}:
+    if error_class in {CallError.RATE_LIMITED, CallError.CAPACITY, CallError.TRANSIENT}:
         retry_after = asked
-        if retry_after is None and error_class is ErrorClass.RATE_LIMITED:
+        if retry_after is None and error_class is CallError.RATE_LIMITED:
             retry_after = _reset_delay(fields, error, now)
-    elif error_class is ErrorClass.QUOTA_EXHAUSTED and _daily(error) and not _no_quota(error):
+    elif error_class is CallError.QUOTA_EXHAUSTED and _daily(error) and not _no_quota(error):
         quota_reset = asked or seconds_to_pacific_midnight(now)
     return Classified(
         error_class=error_class,
@@ -117,19 +117,19 @@ def _pacific() -> tzinfo:
 
 def _error_class(
     provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any], asked: float | None
-) -> ErrorClass:
-    found = ErrorClass.TRANSIENT
+) -> CallError:
+    found = CallError.TRANSIENT
     if status in _KEY_STATUSES or _reasons(error) & _KEY_REASONS:
-        found = ErrorClass.KEY_REJECTED
+        found = CallError.KEY_REJECTED
     elif status in {503, 529} or (status >= 429 and _codes(error) & _OVERLOAD_CODES):
-        found = ErrorClass.CAPACITY
+        found = CallError.CAPACITY
     elif 400 <= status < 500 and _is_final(provider, status, fields, error):
-        found = ErrorClass.QUOTA_EXHAUSTED
+        found = CallError.QUOTA_EXHAUSTED
     elif status == 429:
         lasting = _daily(error) and (asked is None or asked > SHORT_DELAY)
-        found = ErrorClass.QUOTA_EXHAUSTED if lasting or _no_quota(error) else ErrorClass.RATE_LIMITED
+        found = CallError.QUOTA_EXHAUSTED if lasting or _no_quota(error) else CallError.RATE_LIMITED
     elif 300 <= status < 500 and status not in _PASSING_STATUSES:
-        found = ErrorClass.BAD_REQUEST
+        found = CallError.BAD_REQUEST
     return found
 
 
@@ -299,11 +299,11 @@ def _server_time(fields: Mapping[str, str], now_wall: float) -> float:
     return now_wall if moment is None or abs(moment - now_wall) <= CLOCK_TOLERANCE else moment
 
 
-def _message(status: int, error_class: ErrorClass, error: dict[str, Any], body: bytes) -> str:
+def _message(status: int, error_class: CallError, error: dict[str, Any], body: bytes) -> str:
     code = _first_text(error, "code", "type")
     code = code if _CODE.fullmatch(code) else ""
     head = f"HTTP {status} {code}" if code else f"HTTP {status}"
-    if error_class is ErrorClass.KEY_REJECTED:
+    if error_class is CallError.KEY_REJECTED:
         return f"{head}: the provider rejects this key."  # providers quote parts of the key in their own text
     if 300 <= status < 400:
         return f"{head}: redirected elsewhere; a key is not sent there. Check the base_url."

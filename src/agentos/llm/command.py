@@ -25,7 +25,8 @@ from agentos import programs
 from agentos.errors import ConfigError, ItemFailed, StopRequested
 from agentos.llm.command_reply import Finished, Reader, read_claude, read_gemini
 from agentos.llm.http import MAX_REPLY_BYTES
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.model import CallError
 from agentos.secret import Secret
 
 END_SECONDS = 2.0  # between asking a program to end and killing it
@@ -228,9 +229,9 @@ class _Running:
         if self._stopped:
             raise StopRequested
         if len(out) > MAX_REPLY_BYTES:
-            raise ProviderError(ErrorClass.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes")
+            raise ProviderError(CallError.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes")
         if late:
-            raise ProviderError(ErrorClass.TRANSIENT, f"no reply within {seconds:.0f} s")
+            raise ProviderError(CallError.TRANSIENT, f"no reply within {seconds:.0f} s")
         return Finished(code=self._process.returncode, out=bytes(out), err=bytes(err[-MAX_ERROR_BYTES:]))
 
     def _watch(self, streams: Mapping[int, bytearray], seconds: float) -> bool:

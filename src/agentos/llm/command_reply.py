@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentos.llm.http import count, declined, incomplete
-from agentos.llm.provider import ErrorClass, ProviderError, Reply
+from agentos.llm.provider import ProviderError, Reply
+from agentos.model import CallError
 
 MAX_LINE = 300  # characters of what a program says about its failure
 LONGEST_RESET = 40 * 86_400.0  # seconds; beyond any real reset, so not one at all
@@ -19,42 +20,42 @@ _SECRET = re.compile(r"\b(?:sk-|AIza|ya29\.)\S*", re.ASCII)
 _LOGIN = "{program} is not logged in, or its login is refused; start {program} once by hand and log in"
 
 _BY_STATUS = {
-    400: ErrorClass.BAD_REQUEST,
-    401: ErrorClass.KEY_REJECTED,
-    402: ErrorClass.KEY_REJECTED,
-    403: ErrorClass.KEY_REJECTED,
-    404: ErrorClass.BAD_REQUEST,
-    413: ErrorClass.BAD_REQUEST,
-    429: ErrorClass.RATE_LIMITED,
-    503: ErrorClass.CAPACITY,
-    529: ErrorClass.CAPACITY,
+    400: CallError.BAD_REQUEST,
+    401: CallError.KEY_REJECTED,
+    402: CallError.KEY_REJECTED,
+    403: CallError.KEY_REJECTED,
+    404: CallError.BAD_REQUEST,
+    413: CallError.BAD_REQUEST,
+    429: CallError.RATE_LIMITED,
+    503: CallError.CAPACITY,
+    529: CallError.CAPACITY,
 }
 _CLAUDE_WORDS = {  # the `error` of a message or of the result
-    "authentication_failed": ErrorClass.KEY_REJECTED,
-    "oauth_org_not_allowed": ErrorClass.KEY_REJECTED,
-    "billing_error": ErrorClass.KEY_REJECTED,
-    "rate_limit": ErrorClass.RATE_LIMITED,
-    "overloaded": ErrorClass.CAPACITY,
-    "invalid_request": ErrorClass.BAD_REQUEST,
-    "model_not_found": ErrorClass.BAD_REQUEST,
+    "authentication_failed": CallError.KEY_REJECTED,
+    "oauth_org_not_allowed": CallError.KEY_REJECTED,
+    "billing_error": CallError.KEY_REJECTED,
+    "rate_limit": CallError.RATE_LIMITED,
+    "overloaded": CallError.CAPACITY,
+    "invalid_request": CallError.BAD_REQUEST,
+    "model_not_found": CallError.BAD_REQUEST,
 }
 _GEMINI_CODES = _BY_STATUS | {
-    41: ErrorClass.KEY_REJECTED,  # its own exit codes: no login,
-    42: ErrorClass.BAD_REQUEST,  # an input it does not take,
-    52: ErrorClass.BAD_REQUEST,  # a configuration it does not take,
-    55: ErrorClass.BAD_REQUEST,  # a folder it does not trust
+    41: CallError.KEY_REJECTED,  # its own exit codes: no login,
+    42: CallError.BAD_REQUEST,  # an input it does not take,
+    52: CallError.BAD_REQUEST,  # a configuration it does not take,
+    55: CallError.BAD_REQUEST,  # a folder it does not trust
 }
 _GEMINI_TYPES = {
-    "TerminalQuotaError": ErrorClass.QUOTA_EXHAUSTED,
-    "RetryableQuotaError": ErrorClass.RATE_LIMITED,
-    "FatalAuthenticationError": ErrorClass.KEY_REJECTED,
-    "UnauthorizedError": ErrorClass.KEY_REJECTED,
-    "ForbiddenError": ErrorClass.KEY_REJECTED,
-    "BadRequestError": ErrorClass.BAD_REQUEST,
-    "ModelNotFoundError": ErrorClass.BAD_REQUEST,
-    "FatalInputError": ErrorClass.BAD_REQUEST,
-    "FatalConfigError": ErrorClass.BAD_REQUEST,
-    "FatalUntrustedWorkspaceError": ErrorClass.BAD_REQUEST,
+    "TerminalQuotaError": CallError.QUOTA_EXHAUSTED,
+    "RetryableQuotaError": CallError.RATE_LIMITED,
+    "FatalAuthenticationError": CallError.KEY_REJECTED,
+    "UnauthorizedError": CallError.KEY_REJECTED,
+    "ForbiddenError": CallError.KEY_REJECTED,
+    "BadRequestError": CallError.BAD_REQUEST,
+    "ModelNotFoundError": CallError.BAD_REQUEST,
+    "FatalInputError": CallError.BAD_REQUEST,
+    "FatalConfigError": CallError.BAD_REQUEST,
+    "FatalUntrustedWorkspaceError": CallError.BAD_REQUEST,
 }
 
 
@@ -129,9 +130,9 @@ def _claude_error(messages: list[dict[str, Any]], result: dict[str, Any], now_wa
     status = result.get("api_error_status")
     found = _CLAUDE_WORDS.get(word) or _by_code(_BY_STATUS, status)
     reset = None
-    if found is ErrorClass.RATE_LIMITED:
+    if found is CallError.RATE_LIMITED:
         reset = _claude_reset(messages, now_wall)
-        found = found if reset is None else ErrorClass.QUOTA_EXHAUSTED
+        found = found if reset is None else CallError.QUOTA_EXHAUSTED
     listed = result.get("errors")
     said = result.get("result") or (listed[-1] if isinstance(listed, list) and listed else "")
     head = f"HTTP {status}" if isinstance(status, int) else word or str(result.get("subtype"))[:40]
@@ -158,28 +159,28 @@ def _gemini_error(error: Mapping[str, Any]) -> ProviderError:
     return _error("gemini", found or _by_code(_GEMINI_CODES, code), head, error.get("message"))
 
 
-def _by_code(meanings: Mapping[int, ErrorClass], code: Any) -> ErrorClass:
+def _by_code(meanings: Mapping[int, CallError], code: Any) -> CallError:
     if isinstance(code, str) and code.isdecimal() and len(code) <= 3:
         code = int(code)
     known = isinstance(code, int) and not isinstance(code, bool)
-    return meanings.get(code, ErrorClass.TRANSIENT) if known else ErrorClass.TRANSIENT
+    return meanings.get(code, CallError.TRANSIENT) if known else CallError.TRANSIENT
 
 
 def _no_answer(
-    program: str, finished: Finished, meanings: Mapping[int, ErrorClass] | None = None
+    program: str, finished: Finished, meanings: Mapping[int, CallError] | None = None
 ) -> ProviderError:
     """A program that left no JSON: its exit code and its last line are all there is to tell."""
     if finished.code == 0:
-        return ProviderError(ErrorClass.TRANSIENT, f"{program} printed no answer that can be read")
+        return ProviderError(CallError.TRANSIENT, f"{program} printed no answer that can be read")
     said = finished.err.decode("utf-8", errors="replace") or finished.out.decode("utf-8", errors="replace")
     ended = f"exit code {finished.code}" if finished.code > 0 else f"killed by signal {-finished.code}"
     return _error(program, _by_code(meanings or {}, finished.code), ended, said)
 
 
 def _error(
-    program: str, found: ErrorClass, head: str, said: Any, *, quota_reset: float | None = None
+    program: str, found: CallError, head: str, said: Any, *, quota_reset: float | None = None
 ) -> ProviderError:
-    if found is ErrorClass.KEY_REJECTED:
+    if found is CallError.KEY_REJECTED:
         # Programs may quote parts of a key in their own words.
         return ProviderError(found, f"{head}: {_LOGIN.format(program=program)}")
     line = _last_line(said) if isinstance(said, str) else ""

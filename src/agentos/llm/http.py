@@ -11,7 +11,8 @@ import httpx2
 from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
-from agentos.llm.provider import ErrorClass, ProviderError, RefusedReply
+from agentos.llm.provider import ProviderError, RefusedReply
+from agentos.model import CallError
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
@@ -63,11 +64,9 @@ class Endpoint:
             with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
                 content = self._read(response, deadline)
         except httpx2.TimeoutException:
-            raise ProviderError(ErrorClass.TRANSIENT, "no answer in time") from None
+            raise ProviderError(CallError.TRANSIENT, "no answer in time") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise ProviderError(
-                ErrorClass.TRANSIENT, f"the connection failed: {type(exc).__name__}"
-            ) from None
+            raise ProviderError(CallError.TRANSIENT, f"the connection failed: {type(exc).__name__}") from None
         told = {
             name.lower(): value
             for name, value in response.headers.items()
@@ -80,7 +79,7 @@ class Endpoint:
                 self._provider, response.status_code, response.headers, content, now_wall=time.time()
             )
             # What kind of error it is stands: a rejected key must be put aside, whatever else is said.
-            rejected = found.error_class is ErrorClass.KEY_REJECTED
+            rejected = found.error_class is CallError.KEY_REJECTED
             refused = f"HTTP {response.status_code}: the server's answer contains the key {echoed}; not shown"
             raise ProviderError(
                 found.error_class,
@@ -101,12 +100,10 @@ class Endpoint:
             content += part
             if len(content) > MAX_REPLY_BYTES:
                 raise ProviderError(
-                    ErrorClass.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes"
+                    CallError.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes"
                 )
             if time.monotonic() > deadline:
-                raise ProviderError(
-                    ErrorClass.TRANSIENT, f"no whole answer within {self._call_timeout:.0f} s"
-                )
+                raise ProviderError(CallError.TRANSIENT, f"no whole answer within {self._call_timeout:.0f} s")
         return bytes(content)
 
 
@@ -120,20 +117,20 @@ def _object(content: bytes) -> dict[str, Any]:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):
-        raise ProviderError(ErrorClass.TRANSIENT, "the answer is not JSON") from None
+        raise ProviderError(CallError.TRANSIENT, "the answer is not JSON") from None
     if not isinstance(data, dict):
-        raise ProviderError(ErrorClass.TRANSIENT, "the answer is not a JSON object")
+        raise ProviderError(CallError.TRANSIENT, "the answer is not a JSON object")
     return data
 
 
 def incomplete(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
     """An answer that is there but not whole is no result."""
-    return ProviderError(ErrorClass.TRANSIENT, f"the reply is incomplete: {why}", tokens=tokens)
+    return ProviderError(CallError.TRANSIENT, f"the reply is incomplete: {why}", tokens=tokens)
 
 
 def declined(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
     """The model will not answer this request, however often it is asked."""
-    return ProviderError(ErrorClass.BAD_REQUEST, f"the model declined: {why}", tokens=tokens)
+    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", tokens=tokens)
 
 
 def count(value: Any) -> int:

@@ -10,7 +10,8 @@ from agentos.errors import ItemFailed
 from agentos.llm import mock_documents
 from agentos.llm.mock_documents import Finding, Kind
 from agentos.llm.mock_script import Script, Verdict, parse_script
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.model import CallError
 from agentos.secret import Secret
 
 __all__ = ["MockProvider", "Script", "parse_script"]
@@ -61,7 +62,7 @@ class MockProvider:
         self._calls += 1
         if self._calls <= self._script.refuse_first or secret == Secret(secret.name, REFUSED_SECRET):
             raise ProviderError(
-                ErrorClass.RATE_LIMITED,
+                CallError.RATE_LIMITED,
                 "The mock refuses this call, as asked.",
                 retry_after=RETRY_AFTER_SECONDS,
             )

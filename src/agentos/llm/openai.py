@@ -3,7 +3,8 @@
 from typing import Any
 
 from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.model import CallError
 from agentos.secret import Secret
 
 BASE_URL = "https://api.openai.com/v1"
@@ -24,7 +25,7 @@ class OpenAI:
         try:
             answer = self._endpoint.post("/chat/completions", body, key=key)
         except ProviderError as error:
-            if error.error_class is not ErrorClass.BAD_REQUEST or "response_format" not in body:
+            if error.error_class is not CallError.BAD_REQUEST or "response_format" not in body:
                 raise
             # Many compatible servers know no schemas; the reply is then read as Markdown.
             self._takes_schema = False

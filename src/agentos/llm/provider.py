@@ -10,7 +10,6 @@ from agentos.model import CallError
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
-ErrorClass = CallError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +41,7 @@ class ProviderError(AgentosError):
 
     def __init__(
         self,
-        error_class: ErrorClass,
+        error_class: CallError,
         message: str,
         *,
         retry_after: float | None = None,
@@ -64,7 +63,7 @@ class RefusedReply(ProviderError):  # noqa: N818 - read as what it is
     def __init__(self, secret: str, *, tokens: tuple[int, int]) -> None:
         # No key is to blame, as with other answers that cannot be used.
         super().__init__(
-            ErrorClass.TRANSIENT,
+            CallError.TRANSIENT,
             f"the server's answer contains the key {secret}; it was refused",
             tokens=tokens,
         )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from agentos.app.filing import Desk, FilingResult, read_document
+from agentos.app.filing import Desk, read_document
+from agentos.app.summary import FilingResult
 from agentos.coordinator.plan import Entry, Step
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed

@@ -22,7 +22,8 @@ from agentos.health import Check, State, examine, exit_code, live
 from agentos.health.access import Key
 from agentos.health.live import Called, judge
 from agentos.llm.http import incomplete
-from agentos.llm.provider import ErrorClass, ProviderError, Reply
+from agentos.llm.provider import ProviderError, Reply
+from agentos.model import CallError
 from agentos.secret import Secret
 from agentos.store.home import Home
 from agentos.store.known import register_of
@@ -401,7 +402,7 @@ def called(number: int, provider: str = "openai", **more: Any) -> Called:
     return Called(key=made, model=f"{provider}:m", seconds=1.25, **more)
 
 
-def error(kind: ErrorClass) -> ProviderError:
+def error(kind: CallError) -> ProviderError:
     return ProviderError(kind, "so it says")
 
 
@@ -415,7 +416,7 @@ def test_a_key_that_answers_is_well() -> None:
 
 
 def test_rejected_keys_are_a_problem_when_none_is_left() -> None:
-    rejected = error(ErrorClass.KEY_REJECTED)
+    rejected = error(CallError.KEY_REJECTED)
     some = judge([called(1, error=rejected), called(2, reply=REPLY)])
     assert [check.state for check in some] == [State.WARNING, State.OK]
     assert exit_code(some) == Exit.OK
@@ -427,14 +428,14 @@ def test_rejected_keys_are_a_problem_when_none_is_left() -> None:
 @pytest.mark.parametrize(
     ("kind", "state", "ends"),
     [
-        (ErrorClass.RATE_LIMITED, State.WARNING, Exit.OK),
-        (ErrorClass.CAPACITY, State.WARNING, Exit.OK),
-        (ErrorClass.QUOTA_EXHAUSTED, State.PROBLEM, Exit.NO_KEY),
-        (ErrorClass.BAD_REQUEST, State.PROBLEM, Exit.USAGE),
-        (ErrorClass.TRANSIENT, State.PROBLEM, Exit.USAGE),
+        (CallError.RATE_LIMITED, State.WARNING, Exit.OK),
+        (CallError.CAPACITY, State.WARNING, Exit.OK),
+        (CallError.QUOTA_EXHAUSTED, State.PROBLEM, Exit.NO_KEY),
+        (CallError.BAD_REQUEST, State.PROBLEM, Exit.USAGE),
+        (CallError.TRANSIENT, State.PROBLEM, Exit.USAGE),
     ],
 )
-def test_each_error_is_told_in_words_with_advice(kind: ErrorClass, state: State, ends: Exit) -> None:
+def test_each_error_is_told_in_words_with_advice(kind: CallError, state: State, ends: Exit) -> None:
     [check] = judge([called(1, error=error(kind))])
     assert check.state is state
     assert check.text == f"openai:m: {kind.value.replace('_', ' ')}: so it says"
@@ -443,7 +444,7 @@ def test_each_error_is_told_in_words_with_advice(kind: ErrorClass, state: State,
 
 
 def test_a_refused_model_stays_a_problem_beside_a_key_that_works() -> None:
-    found = judge([called(1, error=error(ErrorClass.BAD_REQUEST)), called(2, reply=REPLY)])
+    found = judge([called(1, error=error(CallError.BAD_REQUEST)), called(2, reply=REPLY)])
     assert exit_code(found) == Exit.USAGE
 
 

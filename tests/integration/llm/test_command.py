@@ -17,8 +17,9 @@ from agentos.errors import ConfigError, ItemFailed, StopRequested
 from agentos.llm import command
 from agentos.llm.command import COMMANDS, CommandProvider
 from agentos.llm.command_reply import Finished, read_claude, read_gemini
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ProviderError, Reply, Request
 from agentos.llm.providers import check_provider
+from agentos.model import CallError
 from agentos.secret import Secret
 from harness.processes import wait_until
 
@@ -228,7 +229,7 @@ def test_a_program_that_takes_too_long_is_ended_with_all_it_started(
     notes = programs.parent / "notes.json"
     install(programs, "claude-cli", CHILD + ending)
     error = fails("claude-cli", seconds=2.0)
-    assert (error.error_class, str(error)) == (ErrorClass.TRANSIENT, "no reply within 2 s")
+    assert (error.error_class, str(error)) == (CallError.TRANSIENT, "no reply within 2 s")
     pids = json.loads(notes.read_text())
     wait_until(lambda: not any(map(alive, pids)), "the end of the group", 20)
 
@@ -380,22 +381,22 @@ def test_notices_before_the_answer_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"api_error_status": 429}, ErrorClass.RATE_LIMITED),
-        ({"api_error_status": 401}, ErrorClass.KEY_REJECTED),
-        ({"api_error_status": 403}, ErrorClass.KEY_REJECTED),
-        ({"api_error_status": 404}, ErrorClass.BAD_REQUEST),
-        ({"api_error_status": 500}, ErrorClass.TRANSIENT),
-        ({"api_error_status": 529}, ErrorClass.CAPACITY),
-        ({"api_error_status": None, "error": "authentication_failed"}, ErrorClass.KEY_REJECTED),
-        ({"error": "rate_limit"}, ErrorClass.RATE_LIMITED),
-        ({"error": "overloaded"}, ErrorClass.CAPACITY),
-        ({"error": "something new"}, ErrorClass.TRANSIENT),
-        ({"api_error_status": True}, ErrorClass.TRANSIENT),
-        ({"subtype": "error_max_turns", "is_error": False}, ErrorClass.TRANSIENT),
-        ({"subtype": "error_during_execution", "errors": ["why"]}, ErrorClass.TRANSIENT),
+        ({"api_error_status": 429}, CallError.RATE_LIMITED),
+        ({"api_error_status": 401}, CallError.KEY_REJECTED),
+        ({"api_error_status": 403}, CallError.KEY_REJECTED),
+        ({"api_error_status": 404}, CallError.BAD_REQUEST),
+        ({"api_error_status": 500}, CallError.TRANSIENT),
+        ({"api_error_status": 529}, CallError.CAPACITY),
+        ({"api_error_status": None, "error": "authentication_failed"}, CallError.KEY_REJECTED),
+        ({"error": "rate_limit"}, CallError.RATE_LIMITED),
+        ({"error": "overloaded"}, CallError.CAPACITY),
+        ({"error": "something new"}, CallError.TRANSIENT),
+        ({"api_error_status": True}, CallError.TRANSIENT),
+        ({"subtype": "error_max_turns", "is_error": False}, CallError.TRANSIENT),
+        ({"subtype": "error_during_execution", "errors": ["why"]}, CallError.TRANSIENT),
     ],
 )
-def test_claude_errors_are_told_apart_by_fields(more: dict[str, Any], expected: ErrorClass) -> None:
+def test_claude_errors_are_told_apart_by_fields(more: dict[str, Any], expected: CallError) -> None:
     error = claude_error(claude_result(**{"is_error": True, "result": "429 401 rate limit"} | more))
     assert error.error_class is expected
 
@@ -403,7 +404,7 @@ def test_claude_errors_are_told_apart_by_fields(more: dict[str, Any], expected: 
 def test_words_in_the_text_of_a_claude_error_decide_nothing() -> None:
     text = "API Error: 429 rate limit, 401 please run /login, usage limit reached"
     error = claude_error(claude_result(is_error=True, result=text))
-    assert error.error_class is ErrorClass.TRANSIENT
+    assert error.error_class is CallError.TRANSIENT
     assert "please run /login" in str(error)
 
 
@@ -412,7 +413,7 @@ def test_a_used_up_subscription_rests_until_the_time_the_program_tells() -> None
     event = {"type": "rate_limit_event", "rate_limit_info": info}
     result = claude_result(is_error=True, api_error_status=429, result="You've hit your limit")
     error = claude_error([event, result])
-    assert (error.error_class, error.quota_reset) == (ErrorClass.QUOTA_EXHAUSTED, 5000.0)
+    assert (error.error_class, error.quota_reset) == (CallError.QUOTA_EXHAUSTED, 5000.0)
     for wrong in (
         {"status": "allowed"},
         {"resetsAt": NOW - 5},
@@ -420,14 +421,14 @@ def test_a_used_up_subscription_rests_until_the_time_the_program_tells() -> None
         {"resetsAt": "soon"},
     ):
         error = claude_error([event | {"rate_limit_info": info | wrong}, result])
-        assert (error.error_class, error.quota_reset) == (ErrorClass.RATE_LIMITED, None)
+        assert (error.error_class, error.quota_reset) == (CallError.RATE_LIMITED, None)
 
 
 def test_a_login_that_is_missing_shows_in_the_messages_of_claude() -> None:
     said = {"type": "assistant", "error": "authentication_failed", "message": {"model": "<synthetic>"}}
     result = claude_result(is_error=True, result="Not logged in, key sk-ant-secret")
     error = claude_error([said, result])
-    assert error.error_class is ErrorClass.KEY_REJECTED
+    assert error.error_class is CallError.KEY_REJECTED
     assert "log in" in str(error)
     assert "secret" not in str(error)
 
@@ -436,38 +437,38 @@ def test_a_login_that_is_missing_shows_in_the_messages_of_claude() -> None:
 def test_an_answer_of_claude_that_is_not_whole_is_no_answer(reason: str) -> None:
     error = claude_error(claude_result(stop_reason=reason), code=0)
     assert error.tokens == (123, 7), "it was paid for"
-    assert error.error_class is (ErrorClass.TRANSIENT if reason == "max_tokens" else ErrorClass.BAD_REQUEST)
+    assert error.error_class is (CallError.TRANSIENT if reason == "max_tokens" else CallError.BAD_REQUEST)
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        ({"type": "Error", "code": 41}, ErrorClass.KEY_REJECTED),
-        ({"type": "FatalAuthenticationError", "code": 1}, ErrorClass.KEY_REJECTED),
-        ({"type": "ApiError", "code": 403}, ErrorClass.KEY_REJECTED),
-        ({"type": "ApiError", "code": "401"}, ErrorClass.KEY_REJECTED),
-        ({"type": "TerminalQuotaError", "code": 1}, ErrorClass.QUOTA_EXHAUSTED),
-        ({"type": "TerminalQuotaError", "code": 429}, ErrorClass.QUOTA_EXHAUSTED),
-        ({"type": "RetryableQuotaError"}, ErrorClass.RATE_LIMITED),
-        ({"type": "ApiError", "code": 429}, ErrorClass.RATE_LIMITED),
-        ({"type": "ApiError", "code": 503}, ErrorClass.CAPACITY),
-        ({"type": "ModelNotFoundError", "code": 404}, ErrorClass.BAD_REQUEST),
-        ({"type": "FatalTurnLimitedError", "code": 53}, ErrorClass.TRANSIENT),
-        ({"type": "Error"}, ErrorClass.TRANSIENT),
-        ({"type": ["odd"], "code": {"odd": 1}}, ErrorClass.TRANSIENT),
-        ("all words", ErrorClass.TRANSIENT),
+        ({"type": "Error", "code": 41}, CallError.KEY_REJECTED),
+        ({"type": "FatalAuthenticationError", "code": 1}, CallError.KEY_REJECTED),
+        ({"type": "ApiError", "code": 403}, CallError.KEY_REJECTED),
+        ({"type": "ApiError", "code": "401"}, CallError.KEY_REJECTED),
+        ({"type": "TerminalQuotaError", "code": 1}, CallError.QUOTA_EXHAUSTED),
+        ({"type": "TerminalQuotaError", "code": 429}, CallError.QUOTA_EXHAUSTED),
+        ({"type": "RetryableQuotaError"}, CallError.RATE_LIMITED),
+        ({"type": "ApiError", "code": 429}, CallError.RATE_LIMITED),
+        ({"type": "ApiError", "code": 503}, CallError.CAPACITY),
+        ({"type": "ModelNotFoundError", "code": 404}, CallError.BAD_REQUEST),
+        ({"type": "FatalTurnLimitedError", "code": 53}, CallError.TRANSIENT),
+        ({"type": "Error"}, CallError.TRANSIENT),
+        ({"type": ["odd"], "code": {"odd": 1}}, CallError.TRANSIENT),
+        ("all words", CallError.TRANSIENT),
     ],
 )
-def test_gemini_errors_are_told_apart_by_fields_on_either_stream(error: Any, expected: ErrorClass) -> None:
+def test_gemini_errors_are_told_apart_by_fields_on_either_stream(error: Any, expected: CallError) -> None:
     told = error | {"message": "429 quota exceeded, 401"} if isinstance(error, dict) else error
     assert gemini_error({"error": told}).error_class is expected
     assert gemini_error(err={"session_id": "s", "error": told}).error_class is expected
 
 
 def test_exit_codes_of_gemini_count_where_there_is_no_json() -> None:
-    assert gemini_error(err="Please set an Auth method", code=41).error_class is ErrorClass.KEY_REJECTED
-    assert gemini_error(err="no prompt", code=42).error_class is ErrorClass.BAD_REQUEST
-    assert gemini_error(err="boom", code=1).error_class is ErrorClass.TRANSIENT
+    assert gemini_error(err="Please set an Auth method", code=41).error_class is CallError.KEY_REJECTED
+    assert gemini_error(err="no prompt", code=42).error_class is CallError.BAD_REQUEST
+    assert gemini_error(err="boom", code=1).error_class is CallError.TRANSIENT
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -478,7 +479,7 @@ def test_a_failure_is_told_by_the_last_line_tame_and_short(programs: Path, name:
         "sys.stderr.write('first\\nlast \\x1b[31mline of sk-ant-123 429' + 'z' * 999+'\\n\\n')\nsys.exit(7)",
     )
     error = fails(name)
-    assert error.error_class is ErrorClass.TRANSIENT
+    assert error.error_class is CallError.TRANSIENT
     assert str(error).startswith(f"{PROGRAMS[name]}: exit code 7: last  [31mline of [key] 429z")
     assert len(str(error)) < 400
 
@@ -487,7 +488,7 @@ def test_a_failure_is_told_by_the_last_line_tame_and_short(programs: Path, name:
 def test_a_program_that_is_killed_is_a_passing_failure(programs: Path, name: str) -> None:
     install(programs, name, "os.kill(os.getpid(), signal.SIGKILL)")
     error = fails(name)
-    assert (error.error_class, str(error)) == (ErrorClass.TRANSIENT, f"{PROGRAMS[name]}: killed by signal 9")
+    assert (error.error_class, str(error)) == (CallError.TRANSIENT, f"{PROGRAMS[name]}: killed by signal 9")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -513,4 +514,4 @@ def test_garbled_output_is_a_passing_failure(name: str, out: str) -> None:
     read = COMMANDS[name].read
     with pytest.raises(ProviderError) as caught:
         read(finished(out), NOW)
-    assert caught.value.error_class is ErrorClass.TRANSIENT
+    assert caught.value.error_class is CallError.TRANSIENT

@@ -9,7 +9,8 @@ import pytest
 from agentos.llm.anthropic import Anthropic
 from agentos.llm.gemini import Gemini
 from agentos.llm.openai import OpenAI
-from agentos.llm.provider import Cancel, ErrorClass, Provider, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, Provider, ProviderError, Reply, Request
+from agentos.model import CallError
 from agentos.review.reader import read_reply
 from agentos.review.schema import review_schema
 from agentos.secret import Secret
@@ -73,28 +74,28 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("429,seconds=3", ErrorClass.RATE_LIMITED),
-        ("429-bare", ErrorClass.RATE_LIMITED),
-        ("quota", ErrorClass.QUOTA_EXHAUSTED),
-        ("400", ErrorClass.BAD_REQUEST),
-        ("401", ErrorClass.KEY_REJECTED),
-        ("402", ErrorClass.KEY_REJECTED),
-        ("403", ErrorClass.KEY_REJECTED),
-        ("500", ErrorClass.TRANSIENT),
-        ("502", ErrorClass.TRANSIENT),
-        ("503", ErrorClass.CAPACITY),
-        ("529", ErrorClass.CAPACITY),
-        ("redirect", ErrorClass.BAD_REQUEST),
-        ("length", ErrorClass.TRANSIENT),
-        ("filtered", ErrorClass.BAD_REQUEST),
-        ("cut", ErrorClass.TRANSIENT),
-        ("reset", ErrorClass.TRANSIENT),
-        ("garbage", ErrorClass.TRANSIENT),
-        ("garbage-body", ErrorClass.TRANSIENT),
-        ("huge", ErrorClass.TRANSIENT),
+        ("429,seconds=3", CallError.RATE_LIMITED),
+        ("429-bare", CallError.RATE_LIMITED),
+        ("quota", CallError.QUOTA_EXHAUSTED),
+        ("400", CallError.BAD_REQUEST),
+        ("401", CallError.KEY_REJECTED),
+        ("402", CallError.KEY_REJECTED),
+        ("403", CallError.KEY_REJECTED),
+        ("500", CallError.TRANSIENT),
+        ("502", CallError.TRANSIENT),
+        ("503", CallError.CAPACITY),
+        ("529", CallError.CAPACITY),
+        ("redirect", CallError.BAD_REQUEST),
+        ("length", CallError.TRANSIENT),
+        ("filtered", CallError.BAD_REQUEST),
+        ("cut", CallError.TRANSIENT),
+        ("reset", CallError.TRANSIENT),
+        ("garbage", CallError.TRANSIENT),
+        ("garbage-body", CallError.TRANSIENT),
+        ("huge", CallError.TRANSIENT),
     ],
 )
-def test_every_fault_is_told_by_its_class(provider: Make, fault: str, expected: ErrorClass) -> None:
+def test_every_fault_is_told_by_its_class(provider: Make, fault: str, expected: CallError) -> None:
     error = fails(provider(fault))
     assert error.error_class is expected
     assert error.retry_after == (3.0 if fault == "429,seconds=3" else None)
@@ -102,13 +103,13 @@ def test_every_fault_is_told_by_its_class(provider: Make, fault: str, expected: 
 
 
 def test_a_wrong_key_is_rejected(provider: Make) -> None:
-    assert fails(provider(), secret="wrong").error_class is ErrorClass.KEY_REJECTED
+    assert fails(provider(), secret="wrong").error_class is CallError.KEY_REJECTED
 
 
 @pytest.mark.parametrize("fault", ["drip,seconds=0.05", "hang,seconds=60"])
 def test_a_call_has_a_deadline_also_where_bytes_keep_coming(provider: Make, fault: str) -> None:
     error = fails(provider(fault, call_timeout=0.5))
-    assert error.error_class is ErrorClass.TRANSIENT
+    assert error.error_class is CallError.TRANSIENT
     assert str(error) in {"no whole answer within 0 s", "no answer in time"}
 
 

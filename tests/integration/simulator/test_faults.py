@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentos.llm.classify import ProviderName, classify
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from agentos.simulator import KeyConfig, SimulatorConfig, parse_fault, running_simulator
 from harness.simulator import CALLS, CHAT, PROVIDERS, SECRET, ask, chat, generate, messages, stats, wait_until
 
@@ -67,22 +67,22 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("spec", "expected", "delay"),
         [
-            ("429,seconds=7", ErrorClass.RATE_LIMITED, 7),
-            ("429-bare", ErrorClass.RATE_LIMITED, None),
-            ("quota", ErrorClass.QUOTA_EXHAUSTED, None),
-            ("400", ErrorClass.BAD_REQUEST, None),
-            ("401", ErrorClass.KEY_REJECTED, None),
-            ("402", ErrorClass.KEY_REJECTED, None),
-            ("403", ErrorClass.KEY_REJECTED, None),
-            ("500", ErrorClass.TRANSIENT, None),
-            ("502", ErrorClass.TRANSIENT, None),
-            ("503", ErrorClass.CAPACITY, None),
-            ("529", ErrorClass.CAPACITY, None),
-            ("redirect", ErrorClass.BAD_REQUEST, None),
+            ("429,seconds=7", CallError.RATE_LIMITED, 7),
+            ("429-bare", CallError.RATE_LIMITED, None),
+            ("quota", CallError.QUOTA_EXHAUSTED, None),
+            ("400", CallError.BAD_REQUEST, None),
+            ("401", CallError.KEY_REJECTED, None),
+            ("402", CallError.KEY_REJECTED, None),
+            ("403", CallError.KEY_REJECTED, None),
+            ("500", CallError.TRANSIENT, None),
+            ("502", CallError.TRANSIENT, None),
+            ("503", CallError.CAPACITY, None),
+            ("529", CallError.CAPACITY, None),
+            ("redirect", CallError.BAD_REQUEST, None),
         ],
     )
     def test_are_read_as_meant(
-        self, base: str, provider: ProviderName, spec: str, expected: ErrorClass, delay: float | None
+        self, base: str, provider: ProviderName, spec: str, expected: CallError, delay: float | None
     ) -> None:
         order(base, spec)
         got = CALLS[provider](base)

@@ -11,7 +11,7 @@ import pytest
 
 from agentos.errors import UsageError
 from agentos.llm.classify import ProviderName, classify
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from agentos.simulator import LimitConfig, SimulatorConfig, parse_key, running_simulator
 from harness.simulator import (
     CALLS,
@@ -198,7 +198,7 @@ class TestRefusals:
         wrong, none = call(base, secret="sk-not-the-one-9876"), call(base, secret="")
         for got in (wrong, none):
             found = classify(provider, got.status, got.headers, got.raw, now_wall=0)
-            assert found.error_class is ErrorClass.KEY_REJECTED
+            assert found.error_class is CallError.KEY_REJECTED
         assert stats(base)["totals"]["unauthorized"] == 2
 
     def test_key_shapes(self, base: str) -> None:
@@ -275,7 +275,7 @@ class TestLimits:
             assert CALLS[provider](base).status == 200
             got = CALLS[provider](base)
         found = classify(provider, got.status, got.headers, got.raw, now_wall=time.time())
-        assert found.error_class is ErrorClass.RATE_LIMITED
+        assert found.error_class is CallError.RATE_LIMITED
         assert found.retry_after == delay
 
     def test_a_day(self) -> None:
@@ -284,7 +284,7 @@ class TestLimits:
             got = generate(base)
             assert "retry-after" not in got.headers
             found = classify("gemini", got.status, got.headers, got.raw, now_wall=time.time())
-            assert found.error_class is ErrorClass.QUOTA_EXHAUSTED
+            assert found.error_class is CallError.QUOTA_EXHAUSTED
             assert found.quota_reset is not None
             assert chat(base).headers["retry-after"] == "43200"
 

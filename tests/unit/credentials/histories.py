@@ -6,7 +6,7 @@ from itertools import product
 from hypothesis import strategies as st
 
 from agentos.credentials.pool import KeySpec, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
 ITEMS = [f"i{n}" for n in range(8)]
 NONSENSE = [None, 0.0, -3.0, float("nan"), float("inf")]
@@ -41,7 +41,7 @@ SETTLEMENTS = [
         headers=headers,
     )
     for error, delay, headers, (tokens_in, tokens_out) in product(
-        [None] * 10 + [ErrorClass.RATE_LIMITED] * 2 + list(ErrorClass),
+        [None] * 10 + [CallError.RATE_LIMITED] * 2 + list(CallError),
         [*TOLD, *NONSENSE],
         HEADERS,
         [(0, 0), (10, 10), (500, 0), (9_000, 3_000)],

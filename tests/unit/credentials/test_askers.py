@@ -3,10 +3,10 @@
 from agentos.credentials.book import ATTEMPTS_REMEMBERED
 from agentos.credentials.events import AskRefused, Event, Granted, Refused, Returned, SettleRefused
 from agentos.credentials.pool import Asker, KeyState, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
-REJECTED = Settlement(error=ErrorClass.KEY_REJECTED)
+REJECTED = Settlement(error=CallError.KEY_REJECTED)
 ONE, TWO = frozenset({"key-1"}), frozenset({"key-2"})
 
 
@@ -179,7 +179,7 @@ def test_the_keys_that_those_who_wait_may_use_decide_whether_all_is_exhausted() 
     given = desk.ask("x", keys=ONE)
     assert given is not None
     desk.ask("y", keys=TWO)
-    desk.settle(given, Settlement(error=ErrorClass.RATE_LIMITED, retry_after=60.0))
+    desk.settle(given, Settlement(error=CallError.RATE_LIMITED, retry_after=60.0))
     desk.ask("a", keys=ONE)
     exhausted = desk.snapshot().exhausted
     assert exhausted is not None

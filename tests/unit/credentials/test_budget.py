@@ -11,7 +11,7 @@ from agentos.credentials.budget import Budget, Cost, Plan
 from agentos.credentials.events import Granted, LimitLearnt
 from agentos.credentials.headers import Limit, Reading, read_headers, seconds
 from agentos.credentials.pool import KeyState, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
 
@@ -142,14 +142,14 @@ def test_estimates_are_learnt() -> None:
 @pytest.mark.parametrize(
     ("error", "kept"),
     [
-        (ErrorClass.TRANSIENT, True),
-        (ErrorClass.RATE_LIMITED, True),
-        (ErrorClass.BAD_REQUEST, False),
-        (ErrorClass.CAPACITY, False),
-        (ErrorClass.KEY_REJECTED, False),
+        (CallError.TRANSIENT, True),
+        (CallError.RATE_LIMITED, True),
+        (CallError.BAD_REQUEST, False),
+        (CallError.CAPACITY, False),
+        (CallError.KEY_REJECTED, False),
     ],
 )
-def test_tokens_of_a_failed_call_come_back_only_if_it_was_not_read(error: ErrorClass, kept: bool) -> None:
+def test_tokens_of_a_failed_call_come_back_only_if_it_was_not_read(error: CallError, kept: bool) -> None:
     desk = Desk(key(tpm=60_000))
     desk.settle(desk.lease("a", tokens=50_000), Settlement(error=error, retry_after=1.0))
     assert (desk.key().budgets[0].room < 0) is kept
@@ -158,7 +158,7 @@ def test_tokens_of_a_failed_call_come_back_only_if_it_was_not_read(error: ErrorC
 def test_refused_calls_count_as_requests() -> None:
     desk = Desk(key(rpm=60, burst=3))
     given = desk.lease("a")
-    desk.settle(given, Settlement(error=ErrorClass.BAD_REQUEST))
+    desk.settle(given, Settlement(error=CallError.BAD_REQUEST))
     assert sum(desk.ask(f"i{n}") is not None for n in range(5)) == 1
 
 
@@ -391,7 +391,7 @@ def test_a_429_before_the_limit_was_known_does_not_slow_the_pace() -> None:
     desk = Desk(key())
     first, second = desk.lease("a"), desk.lease("b")
     desk.settle(first, Settlement(headers={"x-ratelimit-limit-requests": "600"}))
-    desk.settle(second, Settlement(error=ErrorClass.RATE_LIMITED, retry_after=1.0))
+    desk.settle(second, Settlement(error=CallError.RATE_LIMITED, retry_after=1.0))
     desk.wait(1.0)
     assert len(granted_over(desk, 20.0)) >= 0.97 * 199
 

@@ -23,12 +23,12 @@ from agentos.credentials.events import (
     SettleRefused,
 )
 from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.histories import ITEMS, TOLD, asks, moments, settlements, specs
 
 LEASE_SECONDS = 300.0
 WALL = 1_800_000_000.0
-UNREAD = {ErrorClass.BAD_REQUEST, ErrorClass.CAPACITY, ErrorClass.KEY_REJECTED}
+UNREAD = {CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_REJECTED}
 
 
 @dataclass
@@ -251,7 +251,7 @@ class PoolMachine(RuleBasedStateMachine):
                 shadow.refill(self.now)
                 shadow.level = min(shadow.capacity, shadow.level + given.tokens - used)
         told = settlement.retry_after
-        if settlement.error is ErrorClass.RATE_LIMITED and told in TOLD:
+        if settlement.error is CallError.RATE_LIMITED and told in TOLD:
             assert told is not None
             self.rest(given.key, self.now + min(told, 3_600.0))
         self.take(events)

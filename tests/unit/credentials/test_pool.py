@@ -15,10 +15,10 @@ from agentos.credentials.events import (
     Waiting,
 )
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, KeyState, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
-REJECTED = Settlement(error=ErrorClass.KEY_REJECTED)
+REJECTED = Settlement(error=CallError.KEY_REJECTED)
 
 
 def test_a_lease_is_given_at_once_and_settled() -> None:
@@ -312,7 +312,7 @@ def test_absurd_token_counts_do_no_harm() -> None:
 def test_every_event_is_a_json_object_with_its_name() -> None:
     desk = Desk(key(1, rpm=60), key(2, group="g"), lease_seconds=30)
     events: list[Event] = []
-    for n, error in enumerate([None, *ErrorClass]):
+    for n, error in enumerate([None, *CallError]):
         given = desk.ask(f"i{n}")
         if given is not None:
             headers = {"x-ratelimit-limit-requests": "60", "x-ratelimit-limit-tokens": str(1000 + n)}
@@ -342,5 +342,5 @@ def test_waiting_says_why_and_until_when() -> None:
 def test_a_key_alone_does_not_fall_into_a_group_of_its_name() -> None:
     desk = Desk(KeySpec(id="shared", provider="p"), KeySpec(id="key-1", provider="p", quota_group="shared"))
     given = desk.lease("a")
-    desk.settle(given, Settlement(error=ErrorClass.RATE_LIMITED, retry_after=5.0))
+    desk.settle(given, Settlement(error=CallError.RATE_LIMITED, retry_after=5.0))
     assert desk.snapshot().usable_keys == 1

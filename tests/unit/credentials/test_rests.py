@@ -15,18 +15,18 @@ from agentos.credentials.events import (
 )
 from agentos.credentials.pool import KeyState, Settlement
 from agentos.credentials.states import Backoff, Rest
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
 OK = Settlement(tokens_in=50, tokens_out=50)
 
 
 def limited(retry_after: float | None = None) -> Settlement:
-    return Settlement(error=ErrorClass.RATE_LIMITED, retry_after=retry_after)
+    return Settlement(error=CallError.RATE_LIMITED, retry_after=retry_after)
 
 
 def overloaded(retry_after: float | None = None) -> Settlement:
-    return Settlement(error=ErrorClass.CAPACITY, retry_after=retry_after)
+    return Settlement(error=CallError.CAPACITY, retry_after=retry_after)
 
 
 def test_a_429_rests_the_key_as_long_as_the_server_says() -> None:
@@ -220,7 +220,7 @@ def test_the_gentle_start_opens_with_time_alone() -> None:
 
 def test_transient_errors_and_bad_requests_do_nothing_to_the_key() -> None:
     desk = Desk(key())
-    for error in (ErrorClass.TRANSIENT, ErrorClass.BAD_REQUEST):
+    for error in (CallError.TRANSIENT, CallError.BAD_REQUEST):
         desk.settle(desk.lease("a"), Settlement(error=error, retry_after=50.0))
         view = desk.key()
         assert (view.state, view.limit, view.rate_limited) == (KeyState.AVAILABLE, 10, 0)
@@ -279,7 +279,7 @@ def test_after_overload_calls_start_gently() -> None:
 
 
 def exhausted(*, reset: float | None = None, retry_after: float | None = None) -> Settlement:
-    return Settlement(error=ErrorClass.QUOTA_EXHAUSTED, quota_reset=reset, retry_after=retry_after)
+    return Settlement(error=CallError.QUOTA_EXHAUSTED, quota_reset=reset, retry_after=retry_after)
 
 
 def test_a_used_up_quota_rests_the_group_to_its_reset() -> None:
@@ -326,7 +326,7 @@ def test_a_quota_rest_that_ends_starts_the_days_count_again() -> None:
 def test_enable_clears_a_disabled_key_and_its_groups_rest() -> None:
     desk = Desk(key(1, group="g"), key(2, group="g"))
     given, other = desk.lease("a"), desk.lease("b")
-    desk.settle(given, Settlement(error=ErrorClass.KEY_REJECTED))
+    desk.settle(given, Settlement(error=CallError.KEY_REJECTED))
     desk.settle(other, exhausted(reset=40_000.0))
     desk.ask("c")
     events = desk.note(desk.pool.enable(given.key, desk.now))

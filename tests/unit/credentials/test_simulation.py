@@ -12,7 +12,7 @@ import pytest
 
 from agentos.credentials.events import Event, Granted
 from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
 
 class TrueBucket:
@@ -156,7 +156,7 @@ class Experiment:
             if self.world.refused_costs:
                 self._requests[given.key].level -= 1.0
             settlement = Settlement(
-                error=ErrorClass.RATE_LIMITED,
+                error=CallError.RATE_LIMITED,
                 retry_after=self.world.retry_after(wait),
                 headers=self._headers(given.key),
             )

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from agentos.credentials.events import Granted, KeyDisabled, QuotaExhausted, RateLimited, Refused
 from agentos.credentials.pool import KeyState, Settlement
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
 WALL = 1_800_000_000.0
 
 
 def limited(retry_after: float) -> Settlement:
-    return Settlement(error=ErrorClass.RATE_LIMITED, retry_after=retry_after)
+    return Settlement(error=CallError.RATE_LIMITED, retry_after=retry_after)
 
 
-REJECTED = Settlement(error=ErrorClass.KEY_REJECTED)
+REJECTED = Settlement(error=CallError.KEY_REJECTED)
 
 
 def test_a_fresh_pool() -> None:
@@ -177,7 +177,7 @@ def test_rests_survive_by_the_wall_clock() -> None:
     desk = Desk(key(1), key(2), key(3))
     given = {one.key: one for one in (desk.lease(item) for item in "abc")}
     desk.settle(given["key-1"], limited(600.0))
-    desk.settle(given["key-2"], Settlement(error=ErrorClass.QUOTA_EXHAUSTED, quota_reset=40_000.0))
+    desk.settle(given["key-2"], Settlement(error=CallError.QUOTA_EXHAUSTED, quota_reset=40_000.0))
     desk.settle(given["key-3"], REJECTED)
     other = moved(desk, Desk(key(1), key(2), key(3), now=5.0), later=100.0)
     states = {one.id: (one.state, one.until, one.reason) for one in other.snapshot().keys}

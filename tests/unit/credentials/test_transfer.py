@@ -16,7 +16,7 @@ from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, KeyS
 from agentos.credentials.saved_state import PoolStateError
 from agentos.credentials.ticks import TICKS, tick, tick_span
 from agentos.credentials.transfer import export_state, restore_pool
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from unit.credentials.histories import settlements, specs
 from unit.credentials.pool_kit import Desk, key, of
 
@@ -27,16 +27,16 @@ CLOCKS = [0.0, 7.25, -4_999.0, 86_400.0, 1_000_000.125]  # seconds that another 
 MOMENTS = [0.0, 1 / 1024, 0.0625, 0.25, 1.0, 5.0, 11.0, 40.0, 400.0]  # whole ticks
 KEY_SETS = [None, None, frozenset({"key-0"}), frozenset({"key-1", "key-2"}), frozenset({"key-2", "other"})]
 
-REJECTED = Settlement(error=ErrorClass.KEY_REJECTED)
+REJECTED = Settlement(error=CallError.KEY_REJECTED)
 DAY = {
     "x-ratelimit-limit-requests": "50",
     "x-ratelimit-remaining-requests": "40",
     "x-ratelimit-reset-requests": "5m0s",
 }
 ANSWERS = [
-    *[Settlement(error=ErrorClass.RATE_LIMITED, retry_after=0.3)] * 3,
-    Settlement(error=ErrorClass.QUOTA_EXHAUSTED, quota_reset=0.7),
-    Settlement(error=ErrorClass.CAPACITY),
+    *[Settlement(error=CallError.RATE_LIMITED, retry_after=0.3)] * 3,
+    Settlement(error=CallError.QUOTA_EXHAUSTED, quota_reset=0.7),
+    Settlement(error=CallError.CAPACITY),
     Settlement(tokens_in=5, tokens_out=5),
     Settlement(tokens_in=5, tokens_out=5, headers=DAY),
 ]
@@ -242,7 +242,7 @@ def busy() -> Desk:
     desk.ask("i0")
     held = desk.ask("z", model="o")
     if held is not None:
-        desk.settle(held, Settlement(error=ErrorClass.CAPACITY))
+        desk.settle(held, Settlement(error=CallError.CAPACITY))
     return desk
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from agentos.errors import ItemFailed, NoUsableKey, StopRequested
 from agentos.llm.caller import SAFETY_TOKENS, Ask, Caller, Made, estimate_tokens
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.model import CallError
 from agentos.secret import Secret
 from agentos.wire import Kept, Leased, Settled
 
@@ -19,7 +20,7 @@ Answer = Reply | BaseException
 LONG = 3600.0
 
 
-def error(error_class: ErrorClass, message: str = "why", **more: float) -> ProviderError:
+def error(error_class: CallError, message: str = "why", **more: float) -> ProviderError:
     return ProviderError(error_class, message, **more)  # type: ignore[arg-type]
 
 
@@ -87,7 +88,7 @@ def call(desk: Desk, cancel: Cancel | None = None, *, max_retries: int = 5) -> M
     return make(desk, cancel, max_retries=max_retries).call(REQUEST, keep=desk.keep)
 
 
-def errors(*classes: ErrorClass) -> Sequence[Answer]:
+def errors(*classes: CallError) -> Sequence[Answer]:
     return [error(one) for one in classes]
 
 
@@ -138,9 +139,9 @@ def test_when_a_reply_cannot_be_kept_the_failure_comes_through() -> None:
 @pytest.mark.parametrize("retries", [0, 1, 5])
 @pytest.mark.parametrize(
     "error_class",
-    [ErrorClass.TRANSIENT, ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.CAPACITY],
+    [CallError.TRANSIENT, CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, CallError.CAPACITY],
 )
-def test_a_call_is_tried_once_and_again_as_often_as_allowed(error_class: ErrorClass, retries: int) -> None:
+def test_a_call_is_tried_once_and_again_as_often_as_allowed(error_class: CallError, retries: int) -> None:
     desk = Desk([*errors(*[error_class] * retries), REPLY])
     assert call(desk, max_retries=retries).tries == retries + 1
     assert desk.seen.count("call") == retries + 1
@@ -150,9 +151,9 @@ def test_a_call_is_tried_once_and_again_as_often_as_allowed(error_class: ErrorCl
 @pytest.mark.parametrize("retries", [0, 1, 5])
 @pytest.mark.parametrize(
     "error_class",
-    [ErrorClass.TRANSIENT, ErrorClass.RATE_LIMITED, ErrorClass.QUOTA_EXHAUSTED, ErrorClass.CAPACITY],
+    [CallError.TRANSIENT, CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, CallError.CAPACITY],
 )
-def test_then_the_item_fails_and_says_so(error_class: ErrorClass, retries: int) -> None:
+def test_then_the_item_fails_and_says_so(error_class: CallError, retries: int) -> None:
     desk = Desk([*errors(*[error_class] * (retries + 1)), REPLY])
     with pytest.raises(
         ItemFailed, match=rf"openai:gpt-5 .*{retries + 1} tr(y|ies) .*{error_class.value}: why"
@@ -164,32 +165,32 @@ def test_then_the_item_fails_and_says_so(error_class: ErrorClass, retries: int) 
 
 
 def test_a_rejected_key_counts_as_no_try() -> None:
-    desk = Desk([*errors(*[ErrorClass.KEY_REJECTED] * 8), REPLY])
+    desk = Desk([*errors(*[CallError.KEY_REJECTED] * 8), REPLY])
     made = call(desk, max_retries=0)
     assert (made.tries, made.key) == (1, "key-9")
     assert [one.error for one in desk.settled[:-1]] == ["key_rejected"] * 8
 
 
 def test_when_every_key_is_rejected_the_coordinator_has_the_last_word() -> None:
-    desk = Desk(list(errors(*[ErrorClass.KEY_REJECTED] * 3)), keys=2)
+    desk = Desk(list(errors(*[CallError.KEY_REJECTED] * 3)), keys=2)
     with pytest.raises(NoUsableKey):
         call(desk)
     assert desk.seen.count("call") == 2
 
 
 def test_a_bad_request_fails_at_once() -> None:
-    desk = Desk([error(ErrorClass.BAD_REQUEST, "prompt too long"), REPLY])
+    desk = Desk([error(CallError.BAD_REQUEST, "prompt too long"), REPLY])
     with pytest.raises(ItemFailed, match="refused the request: prompt too long"):
         call(desk)
     assert desk.seen == ["lease", "call", "settle"]
     assert desk.settled[0].error == "bad_request"
 
 
-RETRIED = [one for one in ErrorClass if one not in {ErrorClass.BAD_REQUEST, ErrorClass.KEY_REJECTED}]
+RETRIED = [one for one in CallError if one not in {CallError.BAD_REQUEST, CallError.KEY_REJECTED}]
 
 
 @pytest.mark.parametrize("error_class", RETRIED)
-def test_the_next_try_is_asked_for_at_once_with_what_failed_before(error_class: ErrorClass) -> None:
+def test_the_next_try_is_asked_for_at_once_with_what_failed_before(error_class: CallError) -> None:
     desk = Desk([error(error_class, retry_after=30.0), error(error_class), REPLY])
     call(desk)
     assert desk.seen == ["lease", "call", "settle"] * 2 + ["lease", "call", "keep", "settle"]
@@ -199,7 +200,7 @@ def test_the_next_try_is_asked_for_at_once_with_what_failed_before(error_class: 
 
 
 def test_what_came_with_an_error_is_settled() -> None:
-    refusal = error(ErrorClass.QUOTA_EXHAUSTED, "x" * 2000, quota_reset=50.0)
+    refusal = error(CallError.QUOTA_EXHAUSTED, "x" * 2000, quota_reset=50.0)
     refusal.headers = {"x-remaining": "0"}
     desk = Desk([refusal, REPLY])
     call(desk)
@@ -255,7 +256,7 @@ def test_a_stop_in_a_call_gives_it_up_at_once_and_settles_its_lease() -> None:
 
 
 def test_a_stop_while_waiting_ends_the_wait_and_nothing_is_settled_twice() -> None:
-    desk = Desk([*errors(*[ErrorClass.TRANSIENT] * 3)], stop_at=3)
+    desk = Desk([*errors(*[CallError.TRANSIENT] * 3)], stop_at=3)
     with pytest.raises(StopRequested):
         call(desk)
     assert desk.seen.count("call") == 2
@@ -311,7 +312,7 @@ def test_a_reply_with_the_key_in_it_is_refused_paid_for_and_not_asked_for_again(
 
 
 def test_an_error_is_told_without_the_key() -> None:
-    desk = Desk([error(ErrorClass.BAD_REQUEST, "you sent secret-1"), REPLY])
+    desk = Desk([error(CallError.BAD_REQUEST, "you sent secret-1"), REPLY])
     with pytest.raises(ItemFailed, match="whose text contains the key key-1; not shown"):
         call(desk)
     assert desk.settled[0].message == "an error whose text contains the key key-1; not shown"
@@ -321,7 +322,7 @@ def test_a_reply_with_the_key_of_another_worker_is_refused_by_the_coordinators_w
     desk = Desk([REPLY], others={"hello": "key-9"})
     with pytest.raises(ItemFailed, match="answer contains the key key-9; it was refused"):
         call(desk)
-    desk = Desk([error(ErrorClass.BAD_REQUEST, "hello"), REPLY], others={"hello": "key-9"})
+    desk = Desk([error(CallError.BAD_REQUEST, "hello"), REPLY], others={"hello": "key-9"})
     with pytest.raises(ItemFailed, match="whose text contains the key key-9"):
         call(desk)
     assert "keep" not in desk.seen

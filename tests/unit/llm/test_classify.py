@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from agentos.llm import classify as module
 from agentos.llm.classify import MAX_DELAY, MAX_MESSAGE, Classified, ProviderName, classify
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 
-RATE_LIMITED = ErrorClass.RATE_LIMITED
-QUOTA_EXHAUSTED = ErrorClass.QUOTA_EXHAUSTED
-CAPACITY = ErrorClass.CAPACITY
-KEY_REJECTED = ErrorClass.KEY_REJECTED
-BAD_REQUEST = ErrorClass.BAD_REQUEST
-TRANSIENT = ErrorClass.TRANSIENT
+RATE_LIMITED = CallError.RATE_LIMITED
+QUOTA_EXHAUSTED = CallError.QUOTA_EXHAUSTED
+CAPACITY = CallError.CAPACITY
+KEY_REJECTED = CallError.KEY_REJECTED
+BAD_REQUEST = CallError.BAD_REQUEST
+TRANSIENT = CallError.TRANSIENT
 
 NOW = datetime(2026, 11, 15, 20, 0, tzinfo=UTC).timestamp()  # noon in California
 
@@ -91,7 +91,7 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (529, CAPACITY),
     ],
 )
-def test_status_alone(provider: ProviderName, status: int, expected: ErrorClass) -> None:
+def test_status_alone(provider: ProviderName, status: int, expected: CallError) -> None:
     found = ask(provider, status)
     assert found.error_class is expected
     assert found.retry_after is None

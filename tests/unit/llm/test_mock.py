@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from agentos.errors import ItemFailed, StopRequested
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, Script, parse_script
-from agentos.llm.provider import Cancel, ErrorClass, ProviderError, Request, Role
+from agentos.llm.provider import Cancel, ProviderError, Request, Role
+from agentos.model import CallError
 from agentos.review import read_reply
 from agentos.secret import Secret
 from agentos.workflows.gates import REQUIRED, Kind, check_draft
@@ -352,7 +353,7 @@ def served(provider: MockProvider, calls: int) -> list[bool]:
         try:
             call(provider, "reviewer")
         except ProviderError as exc:
-            assert exc.error_class is ErrorClass.RATE_LIMITED  # noqa: PT017
+            assert exc.error_class is CallError.RATE_LIMITED  # noqa: PT017
             assert exc.retry_after == 1.0  # noqa: PT017
             answers.append(False)
         else:

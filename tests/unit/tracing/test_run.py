@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from agentos.llm.provider import ErrorClass
+from agentos.model import CallError
 from agentos.tracing.export import otlp_endpoint
 from agentos.tracing.span import error_class, parse_traceparent
 from harness.traces import KEYS, THEIRS, Kept, approved, begin, call, finish, judged, node
@@ -141,7 +141,7 @@ class TestTree:
         assert kept.named("node draft")["status"] == "error"
         assert kept.named("node draft")["attributes"]["error.type"] == "_OTHER"
 
-    @pytest.mark.parametrize("known", [*ErrorClass, "given_up", "worker_died"])
+    @pytest.mark.parametrize("known", [*CallError, "given_up", "worker_died"])
     def test_every_class_is_known(self, known: str) -> None:
         assert error_class(str(known)) == str(known)
 
