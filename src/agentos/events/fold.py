@@ -19,12 +19,12 @@ from agentos.events.state import (
     FiledAs,
     Filing,
     ItemState,
-    KeyState,
+    KeyHistory,
+    KeyRest,
     Life,
     Limited,
     Mark,
     Node,
-    Rest,
     RunState,
     Wait,
 )
@@ -245,11 +245,11 @@ def _resume(state: RunState, at: float) -> None:
         state.pause.end, state.pause = at, None
 
 
-def _key(state: RunState, name: str) -> KeyState:
-    return state.keys.setdefault(name or "?", KeyState(id=name or "?"))
+def _key(state: RunState, name: str) -> KeyHistory:
+    return state.keys.setdefault(name or "?", KeyHistory(id=name or "?"))
 
 
-def _recover(key: KeyState, at: float) -> None:
+def _recover(key: KeyHistory, at: float) -> None:
     if key.rest is not None:
         key.rest.end, key.rest = key.rest.ends(at), None
     key.state = "available"
@@ -264,7 +264,7 @@ def _limit(state: RunState, event: keys.GroupRests, at: float) -> None:
         if key.state != "disabled":
             _recover(key, at)
             key.state = event.name
-            key.rest = Rest(
+            key.rest = KeyRest(
                 start=at,
                 end=round(at + event.seconds, 3),
                 reason=event.name,
