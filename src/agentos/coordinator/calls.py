@@ -13,10 +13,10 @@ from agentos.coordinator.item import RunningItem
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.scheduler import Scheduler, Stop
 from agentos.coordinator.watch import PoolWatch
-from agentos.credentials import events as pool
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
 from agentos.credentials.states import usable_delay
 from agentos.events import catalogue as events
+from agentos.events.keys import Leased, LeaseExpired, Refused
 from agentos.model import CallError
 from agentos.redact import find
 from agentos.spending.call import Call
@@ -200,28 +200,28 @@ class Calls:
             if self._scheduler.stopping is None:
                 self._request(held.item, held.call, now)
 
-    def _take(self, events: Sequence[pool.Event]) -> None:
+    def _take(self, decided: Sequence[events.PoolEvent]) -> None:
         """Carry out what the key pool decided, and have the watch announce it."""
-        self.pool_changed = self.pool_changed or bool(events)
-        for event in events:
-            item = self._items.get(getattr(event, "item", ""))
+        self.pool_changed = self.pool_changed or bool(decided)
+        for event in decided:
+            item = self._items.get(event.asker.item) if isinstance(event, events.AskerEvent) else None
             self._watch.announce(event, None if item is None else item.id)
             self._book.guard(self._keys.note, event, event.at)
             if item is None or not item.alive:
                 continue
             match event:
-                case pool.Granted():
+                case Leased():
                     self._grant(item, event)
-                case pool.Waiting(reason=reason, until=until):
+                case events.Waiting(reason=reason, until=until):
                     item.waits(f"waits: {reason}", until)
-                case pool.Refused():
+                case Refused():
                     self._reach.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
                     self._reach.stop(Stop.NO_KEY)
-                case pool.LeaseExpired():
+                case LeaseExpired():
                     self._book.say(f"{item.label}: its call did not come back in time; ending its worker")
                     self._reach.kill(item)
 
-    def _grant(self, item: RunningItem, event: pool.Granted) -> None:
+    def _grant(self, item: RunningItem, event: Leased) -> None:
         self.spending.granted(item.label, event.number, lease=event.lease, key=event.key, waited=event.waited)
         self._trace.call_started(
             item.label,

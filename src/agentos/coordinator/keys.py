@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentos import wire
 from agentos.config import Config, KeyReference
-from agentos.credentials.events import Event, Granted, KeyDisabled, LimitLearnt, QuotaExhausted, RateLimited
-from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
+from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.errors import ConfigError
+from agentos.events.asker import Asker
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import KeyDisabled, Leased, LimitLearnt, QuotaExhausted, RateLimited
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.llm.providers import COMMAND_PROVIDERS
 from agentos.model import CallError
@@ -17,7 +20,6 @@ from agentos.secret import Secret, read_secret
 from agentos.spending.call import Call
 from agentos.store.keyhealth import HealthFile
 from agentos.store.tree import read_named
-from agentos.wire import Leased, Settled
 
 _USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
@@ -143,7 +145,7 @@ class KeyService:
         self._refuse_every = refuse_every
         self.pool = CredentialCoordinator(ring.specs, lease_seconds=call_timeout + LEASE_MARGIN)
 
-    def advance(self, now: float) -> list[Event]:
+    def advance(self, now: float) -> list[PoolEvent]:
         """Let time pass; take over what another run found out, and share what this one did."""
         events = self.pool.restore(self._health.read(), now, time.time()) if self._health.changed() else []
         events += self.pool.advance(now)
@@ -158,7 +160,7 @@ class KeyService:
         due = self._unsaved_since + SAVE_SECONDS
         return due if wake is None else min(wake, due)
 
-    def note(self, event: Event, now: float) -> None:
+    def note(self, event: PoolEvent, now: float) -> None:
         """Remember to save what outlives the run: at once if it is grave, soon if it is not."""
         if isinstance(event, QuotaExhausted | KeyDisabled):
             self.save(now)
@@ -169,7 +171,7 @@ class KeyService:
         self._unsaved_since = None
         self._health.merge(self.pool.export(now, time.time()))
 
-    def request(self, call: Call, now: float) -> list[Event]:
+    def request(self, call: Call, now: float) -> list[PoolEvent]:
         return self.pool.request(
             asker=Asker(self._run_id, call.item, call.attempt),
             number=call.number,
@@ -179,7 +181,7 @@ class KeyService:
             now=now,
         )
 
-    def settle(self, item: str, attempt: int, settled: Settled, now: float) -> list[Event]:
+    def settle(self, item: str, attempt: int, settled: wire.Settled, now: float) -> list[PoolEvent]:
         settlement = Settlement(
             tokens_in=settled.tokens_in,
             tokens_out=settled.tokens_out,
@@ -192,17 +194,17 @@ class KeyService:
         asker = Asker(self._run_id, item, attempt)
         return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)
 
-    def drop(self, item: str, attempt: int, now: float) -> list[Event]:
+    def drop(self, item: str, attempt: int, now: float) -> list[PoolEvent]:
         """Give back what an attempt holds whose worker is gone."""
         return self.pool.drop(Asker(self._run_id, item, attempt), now)
 
-    def answer(self, granted: Granted) -> Leased:
+    def answer(self, leased: Leased) -> wire.Leased:
         """Make the message that carries the secret to its worker."""
-        refused = self._refuse_every is not None and granted.lease % self._refuse_every == 0
-        secret = self._ring.secrets[granted.key]
-        if refused and granted.provider == "mock":
-            secret = Secret(granted.key, REFUSED_SECRET)
-        return Leased(number=granted.number, lease=granted.lease, key=granted.key, secret=secret)
+        refused = self._refuse_every is not None and leased.lease % self._refuse_every == 0
+        secret = self._ring.secrets[leased.key]
+        if refused and leased.provider == "mock":
+            secret = Secret(leased.key, REFUSED_SECRET)
+        return wire.Leased(number=leased.number, lease=leased.lease, key=leased.key, secret=secret)
 
     def snapshot(self, now: float) -> PoolSnapshot:
         return self.pool.snapshot(now)

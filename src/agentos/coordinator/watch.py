@@ -1,16 +1,16 @@
 """Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentos.console.console import Doing, View
 from agentos.coordinator.book import RunBook
 from agentos.coordinator.scheduler import Stop
-from agentos.credentials import events as pool
 from agentos.credentials.pool import PoolSnapshot
 from agentos.duration import words
 from agentos.events import catalogue as events
+from agentos.events import keys
 from agentos.events.record import CATALOGUE
 from agentos.model import counted
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agentos.coordinator.item import RunningItem
-
-_LOG_NAMES = {"granted": "leased"}
 
 
 class PoolWatch:
@@ -33,18 +31,23 @@ class PoolWatch:
         self.reason = ""  # of the latest pause
         self._allowed: int | None = None
 
-    def announce(self, event: pool.Event, item_id: str | None) -> None:
-        """Log the event, and say those that a person wants to know of."""
-        if (told := logged(event, item_id)) is not None:
-            self._book.tell(told)
+    def announce(self, event: events.PoolEvent, item_id: str | None) -> None:
+        """Log the event, and say those that a person wants to know of.
+
+        The pool knows an item by its label, the log by its id.
+        """
+        if isinstance(event, events.AskerEvent) and item_id is not None:
+            event = replace(event, item=item_id)
+        if event.name in CATALOGUE:
+            self._book.tell(event)
         match event:
-            case pool.RateLimited(keys=keys, seconds=seconds):
-                self._book.say(f"{', '.join(keys)}: rate limited, resting {seconds:.1f} s")
-            case pool.QuotaExhausted(keys=keys, seconds=seconds):
-                self._book.say(f"{', '.join(keys)}: quota exhausted, resting {words(seconds)}")
-            case pool.KeyDisabled(key=key, reason=reason):
+            case keys.RateLimited(keys=resting, seconds=seconds):
+                self._book.say(f"{', '.join(resting)}: rate limited, resting {seconds:.1f} s")
+            case keys.QuotaExhausted(keys=resting, seconds=seconds):
+                self._book.say(f"{', '.join(resting)}: quota exhausted, resting {words(seconds)}")
+            case keys.KeyDisabled(key=key, reason=reason):
                 self._book.say(f"{key}: disabled ({reason}); 'agentos keys enable {key}' when it is fixed")
-            case pool.Capacity(provider=provider, model=model, seconds=seconds):
+            case keys.Capacity(provider=provider, model=model, seconds=seconds):
                 self._book.say(f"{provider}:{model} is overloaded; slowing down for {seconds:.1f} s")
             case _:
                 pass
@@ -89,21 +92,6 @@ class PoolWatch:
         if self._paused_since is None or self._until is None:
             return ""
         return f"paused: {self.reason}; goes on in {words(self._until - now)}"
-
-
-def logged(event: pool.Event, item_id: str | None) -> events.Event | None:
-    """What the pool says as an event of the run, without the pool's clock; not all of it is one."""
-    kind = CATALOGUE.get(_LOG_NAMES.get(event.name, event.name))
-    if kind is None:
-        return None
-    told = {one.name: getattr(event, one.name) for one in fields(kind) if hasattr(event, one.name)}
-    if item_id is not None:
-        told["item"] = item_id
-    if isinstance(event, pool.Waiting):
-        left = None if event.until is None else round(max(0.0, event.until - event.at), 3)
-        wait = events.WaitKind.OVERLOADED if event.overloaded else events.WaitKind.KEY
-        told |= {"until_seconds": left, "kind": wait}
-    return kind(**told)
 
 
 def view(book: RunBook, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float) -> View:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agentos.credentials.asker import Asker
 from agentos.credentials.budget import Budget, Cost, Plan
-from agentos.credentials.events import Granted
 from agentos.credentials.states import (
     CAPACITY,
     SLOTS_MOST,
@@ -21,6 +19,8 @@ from agentos.credentials.states import (
     KeySpec,
     Rest,
 )
+from agentos.events.asker import Asker
+from agentos.events.keys import Leased
 
 ATTEMPTS_REMEMBERED = 2_000  # of ended attempts; the oldest are forgotten first
 
@@ -118,10 +118,11 @@ class Lease:
     waited: float  # seconds, before it was given
     expires: float
 
-    def granted(self) -> Granted:
+    def leased(self) -> Leased:
         """Return the event that gave it; the same again for a request that is repeated."""
-        return Granted(
+        return Leased(
             at=self.since,
+            item=self.asker.item,
             asker=self.asker,
             number=self.call,
             lease=self.number,

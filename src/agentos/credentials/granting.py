@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from agentos.credentials.book import Ask, Book, Lane, Lease, lane_hurdle, order
 from agentos.credentials.budget import Cost
-from agentos.credentials.events import Event, Granted
 from agentos.credentials.states import Key, key_hurdle
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import Leased
 
 
-def grant_all(book: Book) -> list[Event]:
+def grant_all(book: Book) -> list[PoolEvent]:
     """Grant all that can go out now; a model that is stuck holds up no other."""
     if not book.asks:
         return []
-    events: list[Event] = []
+    events: list[PoolEvent] = []
     waiting = [queue for lane in book.lanes.values() for queue in lane.queues.values()]
     wanted: dict[Lane, set[Key]] = {}  # keys that an older request for the model waits for
     while waiting:
@@ -51,7 +52,7 @@ def _choose(lane: Lane, keys: Sequence[Key], cost: Cost, now: float) -> Key | No
     return best
 
 
-def _grant(book: Book, ask: Ask, key: Key, cost: Cost) -> Granted:
+def _grant(book: Book, ask: Ask, key: Key, cost: Cost) -> Leased:
     book.last_lease += 1
     key.calls += 1
     key.last_lease = book.last_lease
@@ -71,4 +72,4 @@ def _grant(book: Book, ask: Ask, key: Key, cost: Cost) -> Granted:
         expires=book.now + ask.lease_seconds,
     )
     book.add_lease(lease)
-    return lease.granted()
+    return lease.leased()

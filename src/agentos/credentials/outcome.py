@@ -4,18 +4,11 @@ from dataclasses import dataclass
 
 from agentos.credentials.book import Lease
 from agentos.credentials.budget import Cost
-from agentos.credentials.events import (
-    Capacity,
-    CapacityRecovered,
-    Event,
-    InFlightChanged,
-    LimitLearnt,
-    QuotaExhausted,
-    RateLimited,
-)
 from agentos.credentials.headers import read_headers
 from agentos.credentials.states import Backoff, Group, Key, KeyState, Settlement, usable_delay
 from agentos.credentials.ticks import tick_span
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import Capacity, CapacityRecovered, LimitLearnt, QuotaExhausted, RateLimited
 from agentos.model import CallError
 
 RATE_LIMIT_LONGEST = 3600.0  # seconds; a server that asks for more than this is asked again after it
@@ -29,6 +22,16 @@ _UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_RE
 
 
 @dataclass(frozen=True, kw_only=True)
+class InFlightChanged(PoolEvent):
+    """A key takes more or fewer calls at the same time; this is not recorded."""
+
+    name = "in_flight_changed"
+    key: str
+    before: int
+    limit: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Judge:
     """Draws the consequences of calls; one a moment."""
 
@@ -37,7 +40,7 @@ class Judge:
     backoff: Backoff = BACKOFF
     capacity_backoff: Backoff = BACKOFF
 
-    def judge(self, lease: Lease, settlement: Settlement) -> list[Event]:
+    def judge(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         """Take in one settlement, all but a rejected key."""
         self._correct(lease, settlement)
         events = self._learn(lease, settlement)
@@ -73,7 +76,7 @@ class Judge:
             actual = Cost(1.0, tokens_in + tokens_out, tokens_in, tokens_out)
             lease.budget.correct(lease.cost, actual, self.now)
 
-    def _learn(self, lease: Lease, settlement: Settlement) -> list[Event]:
+    def _learn(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         readings = read_headers(settlement.headers) if settlement.headers else None
         if not readings:
             return []
@@ -95,8 +98,8 @@ class Judge:
             for which, value in new.items()
         ]
 
-    def _succeeded(self, lease: Lease, settlement: Settlement) -> list[Event]:
-        events: list[Event] = []
+    def _succeeded(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
+        events: list[PoolEvent] = []
         key, lane = lease.key, lease.lane
         lease.budget.succeeded(self.now)
         lane.estimate.learn(lease.asked, settlement.tokens_in, settlement.tokens_out)
@@ -110,12 +113,12 @@ class Judge:
             events += self._in_flight(key, before)
         return events
 
-    def _rate_limited(self, lease: Lease, settlement: Settlement) -> list[Event]:
+    def _rate_limited(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         key, group = lease.key, lease.key.group
         key.rate_limited += 1
         told = usable_delay(settlement.retry_after, RATE_LIMIT_LONGEST)
         delay = told or 0.0
-        events: list[Event] = []
+        events: list[PoolEvent] = []
         # Calls that were already out when the group was stopped tell nothing new about it.
         if group.rest.is_news(lease.number):
             group.rest.strikes += 1
@@ -140,7 +143,7 @@ class Judge:
             *events,
         ]
 
-    def _quota_exhausted(self, lease: Lease, settlement: Settlement) -> list[Event]:
+    def _quota_exhausted(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         group = lease.key.group
         told = usable_delay(settlement.quota_reset, QUOTA_LONGEST) or usable_delay(
             settlement.retry_after, QUOTA_LONGEST
@@ -163,7 +166,7 @@ class Judge:
             )
         ]
 
-    def _overloaded(self, lease: Lease, settlement: Settlement) -> list[Event]:
+    def _overloaded(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         lane, rest = lease.lane, lease.lane.rest
         told = usable_delay(settlement.retry_after, self.capacity_backoff.last)
         delay = told or 0.0
@@ -187,18 +190,18 @@ class Judge:
             )
         ]
 
-    def _halve(self, group: Group, *, explained: bool) -> list[Event]:
+    def _halve(self, group: Group, *, explained: bool) -> list[PoolEvent]:
         if self.now - group.halved_at < HALVE_COOLDOWN:
             return []
         group.halved_at = self.now
-        events: list[Event] = []
+        events: list[PoolEvent] = []
         for key in group.keys:
             before = key.places
             key.halve(explained=explained)
             events += self._in_flight(key, before)
         return events
 
-    def _in_flight(self, key: Key, before: int) -> list[Event]:
+    def _in_flight(self, key: Key, before: int) -> list[PoolEvent]:
         if key.places == before:
             return []
         return [InFlightChanged(at=self.now, key=key.spec.id, before=before, limit=key.places)]

@@ -9,22 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentos.credentials import health
-from agentos.credentials.asker import Asker
 from agentos.credentials.book import Ask, Book, KeySet
-from agentos.credentials.events import (
-    AskRefused,
-    Event,
-    KeyDisabled,
-    KeyRecovered,
-    LeaseExpired,
-    QuotaExhausted,
-    RateLimited,
-    Refused,
-    Returned,
-    Settled,
-    SettleRefused,
-    Waiting,
-)
 from agentos.credentials.granting import grant_all
 from agentos.credentials.outcome import BACKOFF, Judge
 from agentos.credentials.snapshot import (
@@ -45,11 +30,25 @@ from agentos.credentials.states import (
     token_count,
 )
 from agentos.credentials.ticks import tick, tick_span
+from agentos.events.asker import Asker
+from agentos.events.catalogue import PoolEvent, Waiting
+from agentos.events.keys import (
+    AskRefused,
+    KeyDisabled,
+    KeyRecovered,
+    LeaseExpired,
+    QuotaExhausted,
+    RateLimited,
+    Refused,
+    Returned,
+    Settled,
+    SettleRefused,
+)
 from agentos.model import CallError
 
 WAKE_LEAST = 1 / 1024  # seconds; a wake sooner than this would be a busy loop
 
-__all__ = ["Asker", "Backoff", "CredentialCoordinator", "KeySpec", "KeyState", "PoolSnapshot", "Settlement"]
+__all__ = ["Backoff", "CredentialCoordinator", "KeySpec", "KeyState", "PoolSnapshot", "Settlement"]
 
 
 class CredentialCoordinator:
@@ -78,7 +77,7 @@ class CredentialCoordinator:
         tokens: int,
         now: float,
         keys: frozenset[str] | None = None,
-    ) -> list[Event]:
+    ) -> list[PoolEvent]:
         """Queue for a lease; the same request again changes nothing, another one takes its place.
 
         `keys` are the ids of those that may serve it, where that is not every key of the provider.
@@ -87,7 +86,9 @@ class CredentialCoordinator:
         book = self.book
         work = asker.work
         if book.is_over(asker):
-            over = AskRefused(at=book.now, asker=asker, number=number, reason="the attempt is over")
+            over = AskRefused(
+                at=book.now, item=asker.item, asker=asker, number=number, reason="the attempt is over"
+            )
             return [*events, over, *self._grant()]
         if asker.attempt > 1:
             book.end_attempts(work, asker.attempt - 1)
@@ -97,7 +98,7 @@ class CredentialCoordinator:
             book.remove_ask(waiting)
         for lease in book.held.get(asker, {}).values():
             if lease.call == number and lease.number in book.leases:
-                return [*events, lease.granted(), *self._grant()]
+                return [*events, lease.leased(), *self._grant()]
         if (reason := self._unservable(provider, keys)) is not None:
             return [*events, *self._grant(), self._refuse(asker, number, provider, model, reason)]
         book.last_ask += 1
@@ -114,27 +115,32 @@ class CredentialCoordinator:
         events += self._grant()
         if book.asks.get(work) is ask:
             why = why_waiting(ask.queue, book.now)
+            left = None if why.until is None else round(max(0.0, why.until - book.now), 3)
             events.append(
                 Waiting(
                     at=book.now,
+                    item=asker.item,
                     asker=asker,
                     number=number,
                     provider=provider,
                     model=model,
                     reason=why.reason,
+                    until_seconds=left,
+                    kind=why.kind,
                     until=why.until,
-                    overloaded=why.overloaded,
                 )
             )
         return events
 
-    def settle(self, lease: int, *, asker: Asker, settlement: Settlement, now: float) -> list[Event]:
+    def settle(self, lease: int, *, asker: Asker, settlement: Settlement, now: float) -> list[PoolEvent]:
         """Take back a lease with what came of its call."""
         events = self._tick(now)
         held = self.book.leases.get(lease)
         if held is None or held.asker != asker or self.book.is_over(asker):
             reason = self._why_not_held(lease, asker)
-            events.append(SettleRefused(at=self.book.now, asker=asker, lease=lease, reason=reason))
+            events.append(
+                SettleRefused(at=self.book.now, item=asker.item, asker=asker, lease=lease, reason=reason)
+            )
             return events + self._grant()
         key, error = held.key, settlement.error
         settlement = replace(
@@ -147,6 +153,7 @@ class CredentialCoordinator:
         events.append(
             Settled(
                 at=self.book.now,
+                item=asker.item,
                 asker=asker,
                 number=held.call,
                 lease=lease,
@@ -163,7 +170,7 @@ class CredentialCoordinator:
         self.book.remove_lease(held)
         return events + self._grant()
 
-    def drop(self, asker: Asker, now: float) -> list[Event]:
+    def drop(self, asker: Asker, now: float) -> list[PoolEvent]:
         """Forget an attempt that is gone for sure: its leases, expired ones too, return at once."""
         events = self._tick(now)
         book = self.book
@@ -174,12 +181,17 @@ class CredentialCoordinator:
             book.remove_lease(lease)
             events.append(
                 Returned(
-                    at=book.now, asker=asker, number=lease.call, lease=lease.number, key=lease.key.spec.id
+                    at=book.now,
+                    item=asker.item,
+                    asker=asker,
+                    number=lease.call,
+                    lease=lease.number,
+                    key=lease.key.spec.id,
                 )
             )
         return events + self._grant()
 
-    def advance(self, now: float) -> list[Event]:
+    def advance(self, now: float) -> list[PoolEvent]:
         """Let time pass: expire leases, wake rested keys, grant what can be granted."""
         return self._tick(now) + self._grant()
 
@@ -205,14 +217,14 @@ class CredentialCoordinator:
         """Return the keys' health as JSON-able data with wall-clock times."""
         return health.export(self.book, self._time(now), wall)
 
-    def restore(self, data: object, now: float, wall: float) -> list[Event]:
+    def restore(self, data: object, now: float, wall: float) -> list[PoolEvent]:
         """Take over health that was exported before; only ever adds rests, never ends one."""
         events = self._tick(now)
         for found in health.read(data, self.book, wall):
             events += self._take_over(found)
         return events + self._grant()
 
-    def enable(self, key_id: str, now: float) -> list[Event]:
+    def enable(self, key_id: str, now: float) -> list[PoolEvent]:
         """Clear what is held against a key, and the rest of its group; KeyError for an unknown id."""
         events = self._tick(now)
         key = self.book.keys[key_id]
@@ -237,8 +249,8 @@ class CredentialCoordinator:
             capacity_backoff=self._capacity_backoff,
         )
 
-    def _take_over(self, found: health.KeyHealth) -> list[Event]:
-        key, group, events = found.key, found.key.group, list[Event]()
+    def _take_over(self, found: health.KeyHealth) -> list[PoolEvent]:
+        key, group, events = found.key, found.key.group, list[PoolEvent]()
         health.restore_budgets(found, self.book.now)
         if found.disabled is not None:
             events += self._disable(key, found.disabled)
@@ -262,13 +274,13 @@ class CredentialCoordinator:
             )
         return events
 
-    def _disable(self, key: Key, reason: str) -> list[Event]:
+    def _disable(self, key: Key, reason: str) -> list[PoolEvent]:
         """Stop using a key; requests that no key can serve any more are refused."""
         if key.disabled is not None:
             return []
         key.disabled = reason
         provider = key.spec.provider
-        events: list[Event] = [
+        events: list[PoolEvent] = [
             KeyDisabled(at=self.book.now, key=key.spec.id, provider=provider, reason=reason)
         ]
         reasons: dict[KeySet, str | None] = {}
@@ -283,25 +295,36 @@ class CredentialCoordinator:
 
     def _refuse(self, asker: Asker, number: int, provider: str, model: str, reason: str) -> Refused:
         return Refused(
-            at=self.book.now, asker=asker, number=number, provider=provider, model=model, reason=reason
+            at=self.book.now,
+            item=asker.item,
+            asker=asker,
+            number=number,
+            provider=provider,
+            model=model,
+            reason=reason,
         )
 
-    def _grant(self) -> list[Event]:
+    def _grant(self) -> list[PoolEvent]:
         return grant_all(self.book)
 
     def _time(self, now: float) -> float:
         """Return the time to go by; a clock that went back has not moved."""
         return max(self.book.now, tick(now))
 
-    def _tick(self, now: float) -> list[Event]:
+    def _tick(self, now: float) -> list[PoolEvent]:
         """Bring the state to now."""
         self.book.now = now = self._time(now)
-        events: list[Event] = []
+        events: list[PoolEvent] = []
         while (lease := self.book.next_expiry()) is not None and lease.expires <= now:
             self.book.expire(lease)
             events.append(
                 LeaseExpired(
-                    at=now, asker=lease.asker, number=lease.call, lease=lease.number, key=lease.key.spec.id
+                    at=now,
+                    item=lease.asker.item,
+                    asker=lease.asker,
+                    number=lease.call,
+                    lease=lease.number,
+                    key=lease.key.spec.id,
                 )
             )
         for group in self.book.groups.values():
@@ -312,7 +335,7 @@ class CredentialCoordinator:
                 lane.rest.wake(now)
         return events
 
-    def _woken(self, group: Group) -> list[Event]:
+    def _woken(self, group: Group) -> list[PoolEvent]:
         if group.rest.state is KeyState.QUOTA_EXHAUSTED:
             group.renew(self.book.now)
         group.rest.wake(self.book.now)

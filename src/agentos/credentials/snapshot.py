@@ -9,6 +9,7 @@ from agentos.credentials.book import Book, Queue, Turn, lane_hurdle
 from agentos.credentials.headers import Limit
 from agentos.credentials.states import Group, Hurdle, Key, KeyState, key_hurdle
 from agentos.credentials.ticks import tick_span
+from agentos.events.catalogue import WaitKind
 
 BETWEEN = 2.0  # an item spends about as long between its calls as in them
 SOON = 60.0  # seconds; a budget with no room for longer than this takes part in nothing now
@@ -98,7 +99,7 @@ class Why(NamedTuple):
 
     reason: str
     until: float | None
-    overloaded: bool = False
+    kind: WaitKind = WaitKind.KEY
 
 
 def why_waiting(queue: Queue, now: float) -> Why:
@@ -110,7 +111,7 @@ def why_not_served(turn: Turn, now: float) -> Why:
     """Return the same of a queue and the keys that it may have."""
     lane = turn.queue.lane
     if (hurdle := lane_hurdle(lane, now)) is not None:
-        return Why(f"{lane.model} is overloaded", hurdle.until, overloaded=True)
+        return Why(f"{lane.model} is overloaded", hurdle.until, WaitKind.OVERLOADED)
     if not turn.keys:
         return Why("requests before it", None)
     cost = lane.estimate.cost(turn.queue.head().tokens)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from agentos.credentials.asker import Asker
 from agentos.credentials.book import Ask, Book, KeySet, Lane, Lease
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.budget import Budget, Cost, Sent
@@ -29,6 +28,7 @@ from agentos.credentials.saved_state import (
 )
 from agentos.credentials.states import Estimate, Group, Key, KeySpec, KeyState, Rest
 from agentos.credentials.ticks import tick
+from agentos.events.asker import Asker
 
 Move = Callable[[float], float]  # a time of one clock to the same time of another
 

@@ -1,15 +1,29 @@
 """Every event that can stand in events.jsonl, with its meaning. Pure.
 
 `name` is the event's name in the file. Seconds are durations; the record adds the time of the event. Fields
-with a default may be missing in the records of an older version.
+with a default may be missing in the records of an older version. Fields that are `unrecorded` are for the run
+itself and do not stand in the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from agentos.events.asker import NOBODY, Asker
 from agentos.model import Status
+
+T = TypeVar("T")
+
+
+def unrecorded(default: T) -> T:
+    """A field that the record leaves out; an event that is read has the default."""
+    return field(default=default, metadata={"recorded": False})
+
+
+def is_recorded(one: Field[Any]) -> bool:
+    """Tell whether the field stands in the record."""
+    return bool(one.metadata.get("recorded", True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +37,21 @@ class Event:
 class ItemEvent(Event):
     """Something that happened to one item."""
 
-    item: str  # its id
+    item: str  # its id; its label in what the key pool says, until it is logged
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolEvent(Event):
+    """Something that the key pool says."""
+
+    at: float = unrecorded(0.0)  # monotonic seconds, as are `until` and `expires`
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskerEvent(PoolEvent, ItemEvent):
+    """Something that the key pool says about one who asked it."""
+
+    asker: Asker = unrecorded(NOBODY)  # noqa: RUF009 - a tuple cannot change
 
 
 # The run.
@@ -145,16 +173,17 @@ class WaitKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waiting(ItemEvent):
+class Waiting(AskerEvent):
     """The item waits; its next `leased`, `waiting`, `refused` or end closes the wait."""
 
     name = "waiting"
     number: int | None = None  # of its call
     provider: str | None = None
     model: str | None = None
-    reason: str | None
+    reason: str
     until_seconds: float | None  # None: nobody knows how long
     kind: WaitKind = WaitKind.KEY
+    until: float | None = unrecorded(None)  # told by the key pool alone, as are `at` and `asker`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,12 @@ from agentos.events.state import (
     FiledAs,
     Filing,
     ItemState,
-    KeyState,
+    KeyHistory,
+    KeyRest,
     Life,
     Limited,
     Mark,
     Node,
-    Rest,
     RunState,
     Wait,
 )
@@ -164,7 +164,7 @@ def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> N
     key = _key(state, event.key)
     key.provider = event.provider or key.provider
     node = None if item.node is None else item.node.node
-    item.call = state.flying[event.lease] = Call(start=at, node=node, key=key.id, model=event.model)
+    item.call = state.flying[event.lease] = Call(start=at, node=node, key=key.id, model=event.model or None)
     item.spans.append(item.call)
     if event.provider == MOCK:
         state.mock = state.mock or state.begun is None or state.begun.mock is None
@@ -221,16 +221,16 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case run.BudgetReached():
             _mark(state, "budget", at, "the budget is reached")
         case keys.Capacity():
-            told = f"{event.provider}:{event.model} is overloaded"
+            told = f"{event.provider or None}:{event.model or None} is overloaded"
             _mark(state, "capacity", at, told, seconds=event.seconds)
-        case keys.RateLimited():  # and quota exhausted
+        case keys.GroupRests():
             _limit(state, event, at)
         case keys.KeyRecovered():
             _recover(_key(state, event.key), at)
         case keys.KeyDisabled():
             key = _key(state, event.key)
             _recover(key, at)
-            key.state, key.rest = "disabled", Disabled(start=at, reason=event.reason)
+            key.state, key.rest = "disabled", Disabled(start=at, reason=event.reason or None)
             key.spans.append(key.rest)
 
 
@@ -245,17 +245,17 @@ def _resume(state: RunState, at: float) -> None:
         state.pause.end, state.pause = at, None
 
 
-def _key(state: RunState, name: str | None) -> KeyState:
-    return state.keys.setdefault(name or "?", KeyState(id=name or "?"))
+def _key(state: RunState, name: str) -> KeyHistory:
+    return state.keys.setdefault(name or "?", KeyHistory(id=name or "?"))
 
 
-def _recover(key: KeyState, at: float) -> None:
+def _recover(key: KeyHistory, at: float) -> None:
     if key.rest is not None:
         key.rest.end, key.rest = key.rest.ends(at), None
     key.state = "available"
 
 
-def _limit(state: RunState, event: keys.RateLimited, at: float) -> None:
+def _limit(state: RunState, event: keys.GroupRests, at: float) -> None:
     """The key that was refused, and all others of its quota group, rest."""
     hit = event.key or (event.keys[0] if event.keys else "?")
     for name in dict.fromkeys([hit, *event.keys]):
@@ -264,7 +264,7 @@ def _limit(state: RunState, event: keys.RateLimited, at: float) -> None:
         if key.state != "disabled":
             _recover(key, at)
             key.state = event.name
-            key.rest = Rest(
+            key.rest = KeyRest(
                 start=at,
                 end=round(at + event.seconds, 3),
                 reason=event.name,

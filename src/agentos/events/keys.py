@@ -1,37 +1,35 @@
-"""Events about keys, and about calls made with them. Pure.
-
-They are what the key pool says (`agentos.credentials.events`), without its clock.
-"""
+"""Events about keys, and about calls made with them: what the key pool says. Pure."""
 
 from dataclasses import dataclass
 
-from agentos.events.catalogue import Event, ItemEvent
+from agentos.events.catalogue import AskerEvent, PoolEvent, unrecorded
 
 # Calls.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leased(ItemEvent):
+class Leased(AskerEvent):
     """The item may make one call with one key; the call goes out."""
 
     name = "leased"
     number: int
     lease: int
-    key: str | None
-    provider: str | None
-    model: str | None
+    key: str
+    provider: str
+    model: str
     tokens: int  # charged to the key's token budget
     waited: float
+    expires: float = unrecorded(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settled(ItemEvent):
+class Settled(AskerEvent):
     """The call came back."""
 
     name = "settled"
     number: int
     lease: int
-    key: str | None
+    key: str
     tokens_in: int
     tokens_out: int
     error: str | None
@@ -39,127 +37,135 @@ class Settled(ItemEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskRefused(ItemEvent):
+class AskRefused(AskerEvent):
     """An attempt that is over asked for a call; nothing was changed."""
 
     name = "ask_refused"
     number: int
-    reason: str | None
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettleRefused(ItemEvent):
+class SettleRefused(AskerEvent):
     """A worker settled a lease that it does not hold; nothing was changed."""
 
     name = "settle_refused"
     lease: int
-    reason: str | None
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused(ItemEvent):
+class Refused(AskerEvent):
     """No key will ever serve this call."""
 
     name = "refused"
     number: int
-    provider: str | None
-    model: str | None
-    reason: str | None
+    provider: str
+    model: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Returned(ItemEvent):
+class Returned(AskerEvent):
     """The worker is gone, and its call with it."""
 
     name = "returned"
     number: int
     lease: int
-    key: str | None
+    key: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaseExpired(ItemEvent):
+class LeaseExpired(AskerEvent):
     """The call did not come back in time."""
 
     name = "lease_expired"
     number: int
     lease: int
-    key: str | None
+    key: str
 
 
 # Keys and models.
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateLimited(Event):
-    """The provider refused a call for its rate; all keys of the quota group rest."""
+class GroupRests(PoolEvent):
+    """All keys of a quota group rest."""
 
-    name = "rate_limited"
-    key: str | None
-    group: str | None
+    key: str  # whose call was refused
+    group: str
     keys: tuple[str, ...]
-    provider: str | None
+    provider: str
     model: str | None
     seconds: float
     told: bool  # by the server; else our own back-off
+    until: float = unrecorded(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaExhausted(RateLimited):
+class RateLimited(GroupRests):
+    """The provider refused a call for its rate; all keys of the quota group rest."""
+
+    name = "rate_limited"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaExhausted(GroupRests):
     """The quota of the key's group is used up; all its keys rest."""
 
     name = "quota_exhausted"
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyDisabled(Event):
+class KeyDisabled(PoolEvent):
     """The key is not valid and is not tried again."""
 
     name = "key_disabled"
-    key: str | None
-    provider: str | None
-    reason: str | None
+    key: str
+    provider: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyRecovered(Event):
+class KeyRecovered(PoolEvent):
     """The key can be used again."""
 
     name = "key_recovered"
-    key: str | None
-    provider: str | None
-    reason: str | None
+    key: str
+    provider: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capacity(Event):
+class Capacity(PoolEvent):
     """The provider is short of a model; all calls of the model slow down."""
 
     name = "capacity"
-    provider: str | None
-    model: str | None
+    provider: str
+    model: str
     seconds: float
     strikes: int
     told: bool
+    until: float = unrecorded(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapacityRecovered(Event):
+class CapacityRecovered(PoolEvent):
     """The model answers again."""
 
     name = "capacity_recovered"
-    provider: str | None
-    model: str | None
+    provider: str
+    model: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitLearnt(Event):
+class LimitLearnt(PoolEvent):
     """The provider named a limit that was not known, or that has changed."""
 
     name = "limit_learnt"
-    provider: str | None
-    group: str | None
-    model: str | None
-    limit: str | None
+    provider: str
+    group: str
+    model: str
+    limit: str
     value: float
     used: float  # the one that counts, beside what is configured

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from agentos.events import catalogue, filing, keys
-from agentos.events.catalogue import ENDINGS, Ended, Event, Waiting, WaitKind
+from agentos.events.catalogue import ENDINGS, Ended, Event, Waiting, WaitKind, is_recorded
 from agentos.events.fields import Record, number, text
 
 CATALOGUE: Mapping[str, type[Event]] = {
@@ -50,7 +50,7 @@ Take = Callable[[object, str], Any]  # a value and the name of its field; None: 
 def as_record(event: Event) -> dict[str, Any]:
     """The event as it is written, without its time."""
     told: dict[str, Any] = {"event": event.name}
-    for one in fields(event):
+    for one in filter(is_recorded, fields(event)):
         value = getattr(event, one.name)
         if one.name != "repaired" or value:
             told[one.name] = value
@@ -88,10 +88,10 @@ def _read(kind: type[E], record: Record) -> E | None:
 
 @cache
 def _plan(event: str) -> tuple[tuple[str, Take, Any], ...]:
-    """For each field of an event: its name, how to read it, and what it is where it cannot be read."""
+    """For each field that is recorded: its name, how to read it, and what it is where it cannot be read."""
     plan = []
     hints = get_type_hints(CATALOGUE[event])
-    for one in fields(CATALOGUE[event]):
+    for one in filter(is_recorded, fields(CATALOGUE[event])):
         take, empty = _TYPES[hints[one.name]]
         plan.append((one.name, take, empty if one.default is MISSING else one.default))
     return tuple(plan)

@@ -88,7 +88,7 @@ class Call(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Rest(Span):
+class KeyRest(Span):
     """A key that its provider refuses for some time."""
 
     kind = "rest"
@@ -168,19 +168,19 @@ class ItemState:
 
 
 @dataclass(kw_only=True, slots=True)
-class KeyState:
+class KeyHistory:
     """One key, but for its calls: those are the items'."""
 
     id: str
     provider: str | None = None
     group: str | None = None
     state: str = "available"
-    spans: list[Rest | Limited | Disabled] = field(default_factory=list)
-    rest: Rest | Disabled | None = None  # why it cannot be used now
+    spans: list[KeyRest | Limited | Disabled] = field(default_factory=list)
+    rest: KeyRest | Disabled | None = None  # why it cannot be used now
 
     def state_at(self, now: float) -> str:
         """A key whose rest is over can be used, though nobody has tried it."""
-        over = isinstance(self.rest, Rest) and self.rest.end is not None and self.rest.end <= now
+        over = isinstance(self.rest, KeyRest) and self.rest.end is not None and self.rest.end <= now
         return "available" if over else self.state
 
 
@@ -189,7 +189,7 @@ class RunState:
     """All of a run."""
 
     items: dict[str, ItemState] = field(default_factory=dict)  # by id, in the order they came up
-    keys: dict[str, KeyState] = field(default_factory=dict)
+    keys: dict[str, KeyHistory] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     begun: RunStarted | None = None
     started: float | None = None  # seconds since 1970

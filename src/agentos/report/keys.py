@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from agentos.events.fields import Record, count_of, dicts_of, text_of
-from agentos.events.state import MOCK, Disabled, KeyState, Limited, Rest, RunState
+from agentos.events.state import MOCK, Disabled, KeyHistory, KeyRest, Limited, RunState
 from agentos.report.items import ItemData
 from agentos.report.spans import PaidCall, call_dict, span_dict
 
@@ -40,7 +40,7 @@ class KeyData:
     tokens_out: int
     busy_seconds: float
     rested_seconds: float
-    rests: tuple[Rest | Limited | Disabled, ...]
+    rests: tuple[KeyRest | Limited | Disabled, ...]
     made: tuple[MadeCall, ...]
 
     def as_dict(self, now: float) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def read_keys(summary: Record, state: RunState, items: Sequence[ItemData], now: 
     rows = {name: row for row in dicts_of(summary, "keys") if (name := text_of(row, "id", 80)) is not None}
     names = dict.fromkeys([*rows, *sorted({*state.keys, *made})])
     return [
-        _key(rows.get(name, {}), state.keys.get(name) or KeyState(id=name), made.get(name, []), now)
+        _key(rows.get(name, {}), state.keys.get(name) or KeyHistory(id=name), made.get(name, []), now)
         for name in names
     ]
 
 
-def _key(row: Record, key: KeyState, made: Sequence[MadeCall], now: float) -> KeyData:
+def _key(row: Record, key: KeyHistory, made: Sequence[MadeCall], now: float) -> KeyData:
     calls = [one.paid.call for one in made]
     limited = sum(isinstance(span, Limited) for span in key.spans)
     return KeyData(
@@ -79,7 +79,7 @@ def _key(row: Record, key: KeyState, made: Sequence[MadeCall], now: float) -> Ke
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
         busy_seconds=round(sum(call.seconds(now) for call in calls), 3),
-        rested_seconds=round(sum(one.seconds(now) for one in key.spans if isinstance(one, Rest)), 3),
+        rested_seconds=round(sum(one.seconds(now) for one in key.spans if isinstance(one, KeyRest)), 3),
         rests=tuple(key.spans),
         made=tuple(made),
     )

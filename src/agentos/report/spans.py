@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentos.events.catalogue import WaitKind
-from agentos.events.state import Call, Disabled, Filing, Life, Limited, Mark, Node, Rest, Span, Wait
+from agentos.events.state import Call, Disabled, Filing, KeyRest, Life, Limited, Mark, Node, Span, Wait
 
 Steps = list[list[float]]  # [seconds, number] where the number changes
 
@@ -61,7 +61,7 @@ def span_dict(span: Span, now: float) -> dict[str, Any]:  # noqa: PLR0911 - a ca
             return told | known | _named(span.of) | going_on
         case Filing():
             return told | going_on
-        case Rest():
+        case KeyRest():
             rest = {"reason": span.reason, "seconds": span.planned, "told": span.told}
             return told | rest | _known({"model": span.model})
         case Limited() | Disabled():

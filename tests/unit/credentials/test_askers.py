@@ -1,8 +1,11 @@
 """Who asks the key pool: runs, items and attempts apart, and machines that have some of the keys."""
 
 from agentos.credentials.book import ATTEMPTS_REMEMBERED
-from agentos.credentials.events import AskRefused, Event, Granted, Refused, Returned, SettleRefused
-from agentos.credentials.pool import Asker, KeyState, Settlement
+from agentos.credentials.pool import KeyState, Settlement
+from agentos.events.asker import Asker
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import AskRefused, Leased, Refused, Returned, SettleRefused
+from agentos.events.record import as_record
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
@@ -10,21 +13,21 @@ REJECTED = Settlement(error=CallError.KEY_REJECTED)
 ONE, TWO = frozenset({"key-1"}), frozenset({"key-2"})
 
 
-def ask(desk: Desk, asker: Asker, number: int = 1) -> list[Event]:
+def ask(desk: Desk, asker: Asker, number: int = 1) -> list[PoolEvent]:
     return desk.pool.request(asker=asker, number=number, provider="p", model="m", tokens=10, now=desk.now)
 
 
 def test_two_runs_with_an_item_of_the_same_name_do_not_meet() -> None:
     desk = Desk(key(max_in_flight=1))
     mine, yours = Asker("mine", "a", 1), Asker("yours", "a", 1)
-    lease = of(Granted, ask(desk, mine))[0].lease
+    lease = of(Leased, ask(desk, mine))[0].lease
     ask(desk, yours)
     assert [one.number for one in desk.snapshot().waiting] == [1]
     refused = desk.pool.settle(lease, asker=yours, settlement=REJECTED, now=desk.now)
     assert [one.reason for one in of(SettleRefused, refused)] == ["held by another item"]
     assert desk.key().state is KeyState.RESERVED
     assert desk.pool.drop(Asker("third", "a", 1), desk.now) == []
-    assert [one.asker for one in of(Granted, desk.pool.drop(mine, desk.now))] == [yours]
+    assert [one.asker for one in of(Leased, desk.pool.drop(mine, desk.now))] == [yours]
 
 
 def test_an_attempt_that_was_dropped_may_not_ask_again() -> None:
@@ -37,7 +40,7 @@ def test_an_attempt_that_was_dropped_may_not_ask_again() -> None:
     ]
     assert len(events) == 1
     assert desk.key().in_flight == 0
-    assert of(Granted, ask(desk, asker._replace(attempt=2)))
+    assert of(Leased, ask(desk, asker._replace(attempt=2)))
 
 
 def test_a_later_attempt_ends_the_request_of_the_one_before() -> None:
@@ -53,8 +56,8 @@ def test_a_later_attempt_ends_the_request_of_the_one_before() -> None:
 def test_a_settlement_of_an_attempt_that_another_took_over_changes_nothing() -> None:
     desk = Desk(key(max_in_flight=2))
     first, second = Asker("run", "a", 1), Asker("run", "a", 2)
-    old = of(Granted, ask(desk, first))[0].lease
-    new = of(Granted, ask(desk, second))[0].lease
+    old = of(Leased, ask(desk, first))[0].lease
+    new = of(Leased, ask(desk, second))[0].lease
     before = desk.snapshot()
     reasons = [
         of(SettleRefused, desk.pool.settle(lease, asker=asker, settlement=REJECTED, now=desk.now))[0].reason
@@ -67,12 +70,12 @@ def test_a_settlement_of_an_attempt_that_another_took_over_changes_nothing() -> 
 def test_dropping_one_attempt_leaves_the_other_alone() -> None:
     desk = Desk(key(max_in_flight=2))
     first, second = Asker("run", "a", 1), Asker("run", "a", 2)
-    old = of(Granted, ask(desk, first))[0].lease
+    old = of(Leased, ask(desk, first))[0].lease
     ask(desk, second)
     ask(desk, second, number=2)
     events = desk.pool.drop(first, desk.now)
     assert [one.lease for one in of(Returned, events)] == [old]
-    assert [(one.asker, one.number) for one in of(Granted, events)] == [(second, 2)]
+    assert [(one.asker, one.number) for one in of(Leased, events)] == [(second, 2)]
     assert desk.key().in_flight == 2
 
 
@@ -87,11 +90,13 @@ def test_ended_attempts_are_remembered_up_to_a_number() -> None:
 
 def test_a_log_names_the_item_alone() -> None:
     desk = Desk(key())
-    data = desk.lease("a").as_dict()
+    given = desk.lease("a")
+    data = as_record(given)
     assert list(data) == [
-        "event", "at", "item", "number", "lease", "key", "provider", "model", "tokens", "waited", "expires",
+        "event", "item", "number", "lease", "key", "provider", "model", "tokens", "waited",
     ]  # fmt: skip
     assert data["item"] == "a"
+    assert given.asker == Asker("run", "a", 1)
 
 
 def test_a_request_gets_only_keys_that_its_machine_has() -> None:
@@ -111,8 +116,8 @@ def test_a_request_waits_for_its_own_key_and_holds_up_nobody_else() -> None:
     assert other is not None
     assert other.key == "key-2"
     assert desk.waiting("a").reason == "key-1 reserved"
-    assert not of(Granted, desk.settle(other))
-    assert [one.item for one in of(Granted, desk.settle(mine))] == ["a"]
+    assert not of(Leased, desk.settle(other))
+    assert [one.item for one in of(Leased, desk.settle(mine))] == ["a"]
 
 
 def test_a_shared_key_goes_to_the_one_who_waits_longest() -> None:
@@ -121,10 +126,10 @@ def test_a_shared_key_goes_to_the_one_who_waits_longest() -> None:
     desk.ask("a", keys=frozenset({first.key}))
     desk.ask("b")
     desk.ask("c", keys=frozenset({first.key}))
-    given = of(Granted, desk.settle(first))
+    given = of(Leased, desk.settle(first))
     assert [one.item for one in given] == ["a"]
-    assert [one.item for one in of(Granted, desk.settle(given[0]))] == ["b"]
-    assert [one.item for one in of(Granted, desk.settle(second))] == []
+    assert [one.item for one in of(Leased, desk.settle(given[0]))] == ["b"]
+    assert [one.item for one in of(Leased, desk.settle(second))] == []
     assert desk.waiting("c").reason == "key-1 reserved"
 
 
@@ -136,7 +141,7 @@ def test_small_calls_of_another_machine_do_not_overtake_a_large_one() -> None:
     assert desk.ask("small", tokens=1) is None
     assert not desk.wait(1.0), "there is room for the small one, but it is not its turn"
     assert desk.waiting("small").reason == "key-2 reserved"
-    assert of(Granted, desk.wake())[0].item == "large"
+    assert of(Leased, desk.wake())[0].item == "large"
 
 
 def test_a_request_behind_an_older_one_needs_no_waking_of_its_own() -> None:

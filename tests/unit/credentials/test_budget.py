@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.budget import Budget, Cost, Plan
-from agentos.credentials.events import Granted, LimitLearnt
 from agentos.credentials.headers import Limit, Reading, read_headers, seconds
 from agentos.credentials.pool import KeyState, Settlement
+from agentos.events.keys import Leased, LimitLearnt
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
@@ -27,7 +27,7 @@ def granted_over(desk: Desk, duration: float, *, waiting: int = 500, tokens: int
         while seen < len(desk.events):
             event = desk.events[seen]
             seen += 1
-            if isinstance(event, Granted):
+            if isinstance(event, Leased):
                 times.append(event.at)
                 desk.settle(event, Settlement(tokens_in=tokens, tokens_out=0))
                 desk.ask(f"i{next(numbers)}", tokens=tokens)
@@ -99,7 +99,7 @@ def test_a_call_larger_than_the_bucket_is_served_when_it_is_full() -> None:
     desk = Desk(key(tpm=60_000))
     desk.settle(desk.lease("a", tokens=50_000), Settlement(tokens_in=50_000, tokens_out=0))
     assert desk.ask("b", tokens=50_000) is None
-    assert of(Granted, desk.wake())[0].item == "b"
+    assert of(Leased, desk.wake())[0].item == "b"
     assert desk.now == pytest.approx(1050.0, rel=0.01)
 
 
@@ -109,7 +109,7 @@ def test_a_large_call_is_not_overtaken_for_ever_by_small_ones() -> None:
     desk.ask("large", tokens=50_000)
     for n in range(10):
         assert desk.ask(f"small-{n}", tokens=1) is None
-    assert of(Granted, desk.wake())[0].item == "large"
+    assert of(Leased, desk.wake())[0].item == "large"
 
 
 def test_an_estimate_too_high_is_given_back() -> None:
@@ -117,7 +117,7 @@ def test_an_estimate_too_high_is_given_back() -> None:
     given = desk.lease("a", tokens=50_000)
     assert desk.ask("b", tokens=1_000) is None
     events = desk.settle(given, Settlement(tokens_in=100, tokens_out=100))
-    assert [one.item for one in of(Granted, events)] == ["b"]
+    assert [one.item for one in of(Leased, events)] == ["b"]
 
 
 def test_an_estimate_too_low_becomes_debt() -> None:
@@ -376,7 +376,7 @@ def test_tokens_in_and_out_have_limits_of_their_own() -> None:
             desk.settle(one, Settlement(tokens_in=900, tokens_out=100))
         else:
             desk.wake()
-            desk.settle(of(Granted, desk.events)[-1], Settlement(tokens_in=900, tokens_out=100))
+            desk.settle(of(Leased, desk.events)[-1], Settlement(tokens_in=900, tokens_out=100))
     rate = 30 / (desk.now - 1000.0)
     assert rate == pytest.approx(30_000 / 60 / 900, rel=0.2)  # what goes in is the narrowest
 

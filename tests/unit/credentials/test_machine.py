@@ -8,12 +8,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from agentos.credentials.events import (
-    Event,
-    Granted,
-    InFlightChanged,
+from agentos.credentials.outcome import InFlightChanged
+from agentos.credentials.pool import CredentialCoordinator, KeySpec, Settlement
+from agentos.events.asker import Asker
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import (
     KeyDisabled,
     KeyRecovered,
+    Leased,
     LeaseExpired,
     QuotaExhausted,
     RateLimited,
@@ -22,7 +24,6 @@ from agentos.credentials.events import (
     Settled,
     SettleRefused,
 )
-from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
 from agentos.model import CallError
 from unit.credentials.histories import ITEMS, TOLD, asks, moments, settlements, specs
 
@@ -68,8 +69,8 @@ class PoolMachine(RuleBasedStateMachine):
         self.last_lease = 0
         self.waiting: dict[str, int] = {}
         self.attempts: dict[str, int] = {}
-        self.live: dict[int, Granted] = {}
-        self.expired: dict[int, Granted] = {}
+        self.live: dict[int, Leased] = {}
+        self.expired: dict[int, Leased] = {}
         self.disabled: set[str] = set()
         self.resting: dict[str, float] = {}
         self.limits = {one.id: one.limit for one in self.pool.snapshot(self.now).keys}
@@ -256,10 +257,10 @@ class PoolMachine(RuleBasedStateMachine):
             self.rest(given.key, self.now + min(told, 3_600.0))
         self.take(events)
 
-    def take(self, events: list[Event]) -> None:
+    def take(self, events: list[PoolEvent]) -> None:
         for event in events:
             match event:
-                case Granted():
+                case Leased():
                     self.granted(event)
                 case Settled(lease=lease) | Returned(lease=lease):
                     assert (self.live.pop(lease, None) or self.expired.pop(lease, None)) is not None
@@ -273,7 +274,7 @@ class PoolMachine(RuleBasedStateMachine):
                 case _:
                     self.take_key_event(event)
 
-    def take_key_event(self, event: Event) -> None:
+    def take_key_event(self, event: PoolEvent) -> None:
         match event:
             case RateLimited(key=key, until=until) | QuotaExhausted(key=key, until=until):
                 self.rest(key, until)
@@ -291,7 +292,7 @@ class PoolMachine(RuleBasedStateMachine):
             case _:
                 pass
 
-    def granted(self, event: Granted) -> None:
+    def granted(self, event: Leased) -> None:
         assert self.waiting.pop(event.item) == event.number, "given to one who does not wait"
         assert event.lease > self.last_lease, "a lease given twice"
         self.last_lease = event.lease
@@ -321,7 +322,7 @@ class PoolMachine(RuleBasedStateMachine):
         for one in self.members(key):
             self.resting[one.id] = max(until, self.resting.get(one.id, until))
 
-    def shadow(self, given: Granted, name: str) -> Shadow | None:
+    def shadow(self, given: Leased, name: str) -> Shadow | None:
         members = self.members(given.key)
         named = (members[0].id, given.model, name)
         if named not in self.shadows:

@@ -4,17 +4,10 @@ import json
 
 import pytest
 
-from agentos.credentials.events import (
-    Event,
-    Granted,
-    KeyDisabled,
-    LeaseExpired,
-    Refused,
-    Returned,
-    SettleRefused,
-    Waiting,
-)
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, KeyState, Settlement
+from agentos.events.catalogue import Waiting, WaitKind
+from agentos.events.keys import KeyDisabled, Leased, LeaseExpired, Refused, Returned, SettleRefused
+from agentos.events.record import as_record
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
@@ -46,7 +39,7 @@ def test_max_in_flight_1_is_strict() -> None:
     assert desk.waiting("b").reason == "key-1 reserved"
     assert desk.waiting("b").until is None
     events = desk.settle(first)
-    assert [one.item for one in of(Granted, events)] == ["b"]
+    assert [one.item for one in of(Leased, events)] == ["b"]
     assert desk.key().limit == 1
 
 
@@ -67,7 +60,7 @@ def test_first_come_first_served() -> None:
         desk.ask(item)
     served = []
     for _ in range(3):
-        given = of(Granted, desk.settle(given))[0]
+        given = of(Leased, desk.settle(given))[0]
         served.append(given.item)
     assert served == ["a", "b", "c"]
 
@@ -77,9 +70,9 @@ def test_an_item_that_just_had_a_call_queues_behind_those_who_wait() -> None:
     given = desk.lease("greedy")
     desk.ask("patient")
     desk.ask("greedy")
-    given = of(Granted, desk.settle(given))[0]
+    given = of(Leased, desk.settle(given))[0]
     assert given.item == "patient"
-    assert of(Granted, desk.settle(given))[0].item == "greedy"
+    assert of(Leased, desk.settle(given))[0].item == "greedy"
 
 
 def test_a_stuck_model_holds_up_no_other() -> None:
@@ -94,7 +87,7 @@ def test_the_longest_waiting_of_two_models_gets_the_free_place() -> None:
     given = desk.lease("x", model="m")
     desk.ask("a", model="two")
     desk.ask("b", model="m")
-    assert of(Granted, desk.settle(given))[0].item == "a"
+    assert of(Leased, desk.settle(given))[0].item == "a"
 
 
 def test_the_same_request_again_keeps_its_place() -> None:
@@ -104,7 +97,7 @@ def test_the_same_request_again_keeps_its_place() -> None:
     desk.ask("b")
     assert desk.ask("a", number=7) is None
     assert len(desk.snapshot().waiting) == 2
-    assert of(Granted, desk.settle(given))[0].item == "a"
+    assert of(Leased, desk.settle(given))[0].item == "a"
 
 
 def test_another_request_of_an_item_takes_the_place_of_the_first() -> None:
@@ -181,7 +174,7 @@ def test_a_worker_gone_gives_back_leases_and_request() -> None:
     desk.ask("c")
     events = desk.drop("a")
     assert [one.lease for one in of(Returned, events)] == [first.lease]
-    assert [one.item for one in of(Granted, events)] == ["c"]
+    assert [one.item for one in of(Leased, events)] == ["c"]
     assert desk.snapshot().waiting == ()
 
 
@@ -225,12 +218,12 @@ def test_an_expired_lease_keeps_its_place_until_the_item_is_dropped() -> None:
     assert [(one.item, one.lease, one.key) for one in of(LeaseExpired, events)] == [
         ("a", given.lease, "key-1")
     ]
-    assert not of(Granted, events)
+    assert not of(Leased, events)
     assert desk.key().in_flight == 1
     assert desk.pool.next_wake(desk.now) is None
     assert of(SettleRefused, desk.settle(given))[0].reason == "expired"
     assert desk.key().in_flight == 1
-    assert [one.item for one in of(Granted, desk.drop("a"))] == ["b"]
+    assert [one.item for one in of(Leased, desk.drop("a"))] == ["b"]
 
 
 def test_a_late_settlement_changes_nothing_even_if_it_is_a_refusal() -> None:
@@ -265,7 +258,7 @@ def test_the_same_time_again_and_again() -> None:
     for n in range(5):
         desk.ask(f"i{n}")
         desk.wait(0)
-    assert len(of(Granted, desk.events)) == 1
+    assert len(of(Leased, desk.events)) == 1
 
 
 def test_nothing_to_do_needs_no_waking() -> None:
@@ -311,7 +304,6 @@ def test_absurd_token_counts_do_no_harm() -> None:
 
 def test_every_event_is_a_json_object_with_its_name() -> None:
     desk = Desk(key(1, rpm=60), key(2, group="g"), lease_seconds=30)
-    events: list[Event] = []
     for n, error in enumerate([None, *CallError]):
         given = desk.ask(f"i{n}")
         if given is not None:
@@ -323,11 +315,13 @@ def test_every_event_is_a_json_object_with_its_name() -> None:
     desk.ask("z", provider="none")
     events = desk.events
     names = {one.name for one in events}
-    assert {"granted", "settled", "refused", "limit_learnt", "lease_expired", "capacity"} <= names
+    assert {"leased", "settled", "refused", "limit_learnt", "lease_expired", "capacity"} <= names
     for one in events:
-        data = one.as_dict()
+        data = as_record(one)
         assert data["event"] == one.name
-        assert json.loads(json.dumps(data))["at"] == one.at
+        assert json.loads(json.dumps(data))["event"] == one.name
+        assert not {"at", "until", "expires", "asker"} & set(data)
+        assert one.at <= desk.now
 
 
 def test_waiting_says_why_and_until_when() -> None:
@@ -337,6 +331,25 @@ def test_waiting_says_why_and_until_when() -> None:
     told = of(Waiting, desk.events)[0]
     assert (told.item, told.reason) == ("b", "rpm budget")
     assert told.until == pytest.approx(desk.now + 1.0, rel=0.01)
+    assert told.until is not None
+    assert (told.at, told.until_seconds) == (desk.now, round(told.until - desk.now, 3))
+    assert told.kind is WaitKind.KEY
+
+
+def test_waiting_for_a_call_in_flight_has_no_end() -> None:
+    desk = Desk(key(max_in_flight=1))
+    desk.lease("a")
+    desk.ask("b")
+    told = of(Waiting, desk.events)[0]
+    assert (told.until, told.until_seconds, told.kind) == (None, None, WaitKind.KEY)
+
+
+def test_waiting_for_a_model_that_its_provider_is_short_of_is_a_kind_of_its_own() -> None:
+    desk = Desk(key())
+    desk.settle(desk.lease("a"), Settlement(error=CallError.CAPACITY, retry_after=5.0))
+    desk.ask("b")
+    told = of(Waiting, desk.events)[0]
+    assert (told.until, told.until_seconds, told.kind) == (desk.now + 5.0, 5.0, WaitKind.OVERLOADED)
 
 
 def test_a_key_alone_does_not_fall_into_a_group_of_its_name() -> None:

@@ -4,17 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from agentos.credentials.events import (
-    Capacity,
-    CapacityRecovered,
-    Granted,
-    InFlightChanged,
-    KeyRecovered,
-    QuotaExhausted,
-    RateLimited,
-)
+from agentos.credentials.outcome import InFlightChanged
 from agentos.credentials.pool import KeyState, Settlement
 from agentos.credentials.states import Backoff, Rest
+from agentos.events.keys import Capacity, CapacityRecovered, KeyRecovered, Leased, QuotaExhausted, RateLimited
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
@@ -43,7 +36,7 @@ def test_a_429_rests_the_key_as_long_as_the_server_says() -> None:
     assert not of(KeyRecovered, desk.events)
     events = desk.wake()
     assert [one.key for one in of(KeyRecovered, events)] == ["key-1"]
-    assert [one.item for one in of(Granted, events)] == ["a"]
+    assert [one.item for one in of(Leased, events)] == ["a"]
 
 
 def test_another_key_is_taken_at_once() -> None:
@@ -91,7 +84,7 @@ def test_backoff_doubles_up_to_300_seconds_and_success_ends_it() -> None:
     seconds = []
     for _ in range(8):
         desk.ask("a")
-        given = of(Granted, desk.events)[-1]
+        given = of(Leased, desk.events)[-1]
         seconds.append(of(RateLimited, desk.settle(given, limited()))[0].seconds)
         desk.wait(seconds[-1])
     assert all(later >= 1.5 * before for before, later in pairwise(seconds[:5]))
@@ -200,12 +193,12 @@ def test_after_a_rest_calls_start_gently() -> None:
     desk.settle(given, limited(5.0))
     for n in range(20):
         desk.ask(f"i{n}")
-    assert len(of(Granted, desk.wake())) == 1
+    assert len(of(Leased, desk.wake())) == 1
     events = desk.wake()
-    assert len(of(Granted, events)) == 1
+    assert len(of(Leased, events)) == 1
     assert desk.now == pytest.approx(1006.0)
-    out = [one for one in of(Granted, desk.events) if one.item.startswith("i")]
-    assert len(of(Granted, desk.settle(out[0]))) == 2
+    out = [one for one in of(Leased, desk.events) if one.item.startswith("i")]
+    assert len(of(Leased, desk.settle(out[0]))) == 2
 
 
 def test_the_gentle_start_opens_with_time_alone() -> None:
@@ -237,7 +230,7 @@ def test_overload_slows_the_model_for_all_and_blames_no_key() -> None:
     assert desk.waiting("b").reason == "m is overloaded"
     assert desk.ask("c", model="other") is not None
     assert all(one.rate_limited == 0 and one.limit == 10 for one in desk.snapshot().keys)
-    assert of(Granted, desk.wake())[0].item == "b"
+    assert of(Leased, desk.wake())[0].item == "b"
 
 
 def test_overload_backs_off_and_recovers_after_a_success() -> None:
@@ -275,7 +268,7 @@ def test_after_overload_calls_start_gently() -> None:
     desk.settle(desk.lease("a"), overloaded(3.0))
     for n in range(10):
         desk.ask(f"i{n}")
-    assert len(of(Granted, desk.wake())) == 1
+    assert len(of(Leased, desk.wake())) == 1
 
 
 def exhausted(*, reset: float | None = None, retry_after: float | None = None) -> Settlement:
@@ -332,7 +325,7 @@ def test_enable_clears_a_disabled_key_and_its_groups_rest() -> None:
     events = desk.note(desk.pool.enable(given.key, desk.now))
     assert {one.key for one in of(KeyRecovered, events)} == {"key-1", "key-2"}
     assert {one.reason for one in of(KeyRecovered, events)} == {"enabled by hand"}
-    assert [one.item for one in of(Granted, events)] == ["c"]
+    assert [one.item for one in of(Leased, events)] == ["c"]
 
 
 def test_enable_of_an_unknown_key_is_an_error() -> None:

@@ -10,8 +10,10 @@ from functools import partial
 
 import pytest
 
-from agentos.credentials.events import Event, Granted
-from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, Settlement
+from agentos.credentials.pool import CredentialCoordinator, KeySpec, Settlement
+from agentos.events.asker import Asker
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import Leased
 from agentos.model import CallError
 
 
@@ -110,9 +112,9 @@ class Experiment:
     def _at(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (when, next(self._order), what))
 
-    def _take(self, events: list[Event]) -> None:
+    def _take(self, events: list[PoolEvent]) -> None:
         for event in events:
-            if isinstance(event, Granted):
+            if isinstance(event, Leased):
                 self._at(self._now + self._chance.uniform(*self.world.send), partial(self._arrive, event))
         wake = self._pool.next_wake(self._now)
         if wake is not None and wake < self._wake:
@@ -142,7 +144,7 @@ class Experiment:
             )
         )
 
-    def _arrive(self, given: Granted) -> None:
+    def _arrive(self, given: Leased) -> None:
         size = self._chance.randint(*self.world.tokens)
         needs = [(self._requests[given.key], 1.0)]
         if given.key in self._tokens:
@@ -183,7 +185,7 @@ class Experiment:
                 found[f"x-ratelimit-reset-{name}"] = f"{missing * 1000:.0f}ms"
         return found
 
-    def _answer(self, given: Granted, settlement: Settlement) -> None:
+    def _answer(self, given: Leased, settlement: Settlement) -> None:
         self._take(self._pool.settle(given.lease, asker=given.asker, settlement=settlement, now=self._now))
         if settlement.error is None:
             self._done += 1

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.credentials.events import Granted, KeyDisabled, QuotaExhausted, RateLimited, Refused
 from agentos.credentials.pool import KeyState, Settlement
+from agentos.events.keys import KeyDisabled, Leased, QuotaExhausted, RateLimited, Refused
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
 
@@ -141,7 +141,7 @@ def test_where_no_limit_is_known_no_time_is_made_up() -> None:
 def test_useful_parallel_follows_the_budget() -> None:
     desk = Desk(key(rpm=6))
     for _ in range(4):
-        given = desk.ask("a") or of(Granted, desk.wake())[0]
+        given = desk.ask("a") or of(Leased, desk.wake())[0]
         desk.now += 20.0
         desk.settle(given)
     assert 3 <= desk.snapshot().useful_parallel <= 6  # a call each 10 s, 20 s long, and as long between
@@ -150,7 +150,7 @@ def test_useful_parallel_follows_the_budget() -> None:
 def test_useful_parallel_of_short_calls_leaves_room_for_the_burst() -> None:
     desk = Desk(key(1, rpm=240), key(2, rpm=240))
     for _ in range(20):
-        given = desk.ask("a") or of(Granted, desk.wake())[0]
+        given = desk.ask("a") or of(Leased, desk.wake())[0]
         desk.now += 0.1
         desk.settle(given)
     assert 8 <= desk.pool.useful_parallel(desk.now) <= 12

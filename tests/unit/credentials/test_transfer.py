@@ -11,11 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentos.credentials.events import AskRefused, Event, Granted, LeaseExpired, SettleRefused
-from agentos.credentials.pool import Asker, CredentialCoordinator, KeySpec, KeyState, Settlement
+from agentos.credentials.pool import CredentialCoordinator, KeySpec, KeyState, Settlement
 from agentos.credentials.saved_state import PoolStateError
 from agentos.credentials.ticks import TICKS, tick, tick_span
 from agentos.credentials.transfer import export_state, restore_pool
+from agentos.events.asker import Asker
+from agentos.events.catalogue import PoolEvent
+from agentos.events.keys import AskRefused, Leased, LeaseExpired, SettleRefused
 from agentos.model import CallError
 from unit.credentials.histories import settlements, specs
 from unit.credentials.pool_kit import Desk, key, of
@@ -72,7 +74,7 @@ class Pair:
         self.now = 5_000.0
         self.ahead = 0.0
         self.number = 0
-        self.live: dict[int, Granted] = {}
+        self.live: dict[int, Leased] = {}
         self.attempts: dict[tuple[str, str], int] = {}
         self.key_sets: dict[tuple[Asker, int], frozenset[str] | None] = {}
 
@@ -80,14 +82,14 @@ class Pair:
     def wall(self) -> float:
         return WALL + self.now
 
-    def both(self, act: Callable[[CredentialCoordinator, float], list[Event]]) -> list[Event]:
+    def both(self, act: Callable[[CredentialCoordinator, float], list[PoolEvent]]) -> list[PoolEvent]:
         events = act(self.stays, self.now)
         found = act(self.moves, self.now + self.ahead)
         # A grant that is repeated is compared, too: it is as old as its lease.
         assert [moved(event, self.ahead) for event in events] == found
         for event in events:
             match event:
-                case Granted(asker=asker, number=number, lease=lease):
+                case Leased(asker=asker, number=number, lease=lease):
                     allowed = self.key_sets[asker, number]
                     assert allowed is None or event.key in allowed, "a key that its machine does not have"
                     self.live[lease] = event
@@ -363,11 +365,11 @@ def test_a_lease_lasts_as_long_as_its_asker_said_whoever_grants_it() -> None:
     first = desk.lease("a")
     desk.ask("b")
     desk.pool = restore_pool(exported(desk), now=desk.now, wall=WALL, lease_seconds=5_000)
-    given = of(Granted, desk.settle(first))[0]
+    given = of(Leased, desk.settle(first))[0]
     assert given.expires == desk.now + 30
     desk.ask("c")
     desk.drop("b")
-    assert of(Granted, desk.events)[-1].expires == desk.now + 5_000
+    assert of(Leased, desk.events)[-1].expires == desk.now + 5_000
 
 
 def test_a_wall_clock_that_was_set_back_adds_no_time() -> None:
@@ -395,7 +397,7 @@ def test_a_machine_brings_its_keys_along() -> None:
     desk.ask("b")
     desk.pool = restore_pool(exported(desk), now=desk.now, wall=WALL, keys=[key(2, max_in_flight=1)])
     events = desk.wait(0)
-    assert [(one.item, one.key) for one in of(Granted, events)] == [("b", "key-2")]
+    assert [(one.item, one.key) for one in of(Leased, events)] == [("b", "key-2")]
     assert [one.id for one in desk.snapshot().keys] == ["key-1", "key-2"]
 
 

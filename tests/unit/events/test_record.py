@@ -7,11 +7,19 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given
 
-from agentos.coordinator.watch import logged
-from agentos.credentials import events as pool
-from agentos.credentials.asker import Asker
+from agentos.credentials.outcome import InFlightChanged
 from agentos.events import catalogue, filing, keys
-from agentos.events.catalogue import Completed, Event, RunStarted, Stopping, Waiting, WaitKind
+from agentos.events.asker import Asker
+from agentos.events.catalogue import (
+    Completed,
+    Event,
+    PoolEvent,
+    RunStarted,
+    Stopping,
+    Waiting,
+    WaitKind,
+    is_recorded,
+)
 from agentos.events.fields import shortened
 from agentos.events.record import CATALOGUE, as_record, read
 from unit.events.histories import RECORDS
@@ -28,18 +36,30 @@ _BY_TYPE: dict[object, Any] = {
     tuple[str, ...]: ("k1", "k2"),
     Mapping[str, int]: {"approved": 2},
     WaitKind: WaitKind.BUDGET,
+    Asker: Asker("run-1", "LLD-1", 1),
 }
 
 
-def made(kind: type[Event]) -> Event:
+def made(kind: type[Event], *, whole: bool = False) -> Event:
+    """An event with a value in each field that is recorded, or in each field."""
     hints = get_type_hints(kind)
-    return kind(**{one.name: _BY_TYPE[hints[one.name]] for one in fields(kind)})
+    filled = [one.name for one in fields(kind) if whole or is_recorded(one)]
+    return kind(**{name: _BY_TYPE[hints[name]] for name in filled})
 
 
 @pytest.mark.parametrize("kind", CATALOGUE.values(), ids=CATALOGUE)
 def test_every_event_comes_back_as_it_was_written(kind: type[Event]) -> None:
     event = made(kind)
     assert read(as_record(event)) == event
+    assert as_record(made(kind, whole=True)) == as_record(event)
+    assert set(as_record(event)) - {"event", "status"} == {
+        one.name for one in fields(kind) if is_recorded(one)
+    }
+
+
+def test_the_fields_that_are_not_recorded() -> None:
+    left_out = {one.name for kind in CATALOGUE.values() for one in fields(kind) if not is_recorded(one)}
+    assert left_out == {"at", "until", "expires", "asker"}
 
 
 @pytest.mark.parametrize("kind", CATALOGUE.values(), ids=CATALOGUE)
@@ -114,28 +134,35 @@ def test_no_record_is_an_error_and_what_is_read_stays_so(records: list[dict[str,
 # What the pool says.
 
 ASKER = Asker("run-1", "LLD-1", 1)
-_WAITING = {"asker": ASKER, "number": 1, "provider": "p", "model": "m", "reason": "rests"}
 
 
-def test_a_wait_for_the_pool_has_a_kind_and_an_end_that_is_a_duration() -> None:
+def test_a_wait_for_the_pool_is_recorded_as_a_duration() -> None:
     told = {"item": "1", "number": 1, "provider": "p", "model": "m", "reason": "rests"}
-    key = logged(pool.Waiting(at=5.0, until=7.5, **_WAITING), "1")  # type: ignore[arg-type]
-    assert key == Waiting(**told, until_seconds=2.5, kind=WaitKind.KEY)  # type: ignore[arg-type]
-    model = logged(pool.Waiting(at=5.0, until=None, overloaded=True, **_WAITING), "1")  # type: ignore[arg-type]
-    assert model == Waiting(**told, until_seconds=None, kind=WaitKind.OVERLOADED)  # type: ignore[arg-type]
+    key = Waiting(**told, until_seconds=2.5, at=5.0, until=7.5, asker=ASKER)  # type: ignore[arg-type]
+    assert as_record(key) == {"event": "waiting", **told, "until_seconds": 2.5, "kind": "key"}
+    model = Waiting(**told, until_seconds=None, kind=WaitKind.OVERLOADED)  # type: ignore[arg-type]
+    assert as_record(model) == {"event": "waiting", **told, "until_seconds": None, "kind": "overloaded"}
 
 
 def test_all_that_the_pool_says_is_in_the_catalogue_but_for_the_slots_of_a_key() -> None:
-    kinds = {*pool.Event.__subclasses__(), *pool.AskerEvent.__subclasses__()} - {pool.AskerEvent}
-    said = {one.name for one in kinds}
-    assert {name for name in said if name not in CATALOGUE} == {"granted", "in_flight_changed"}
-    changed = pool.InFlightChanged(at=1.0, key="k", before=1, limit=2)
-    assert logged(changed, None) is None
+    said = {one.name: one for one in descendants(PoolEvent) if hasattr(one, "name")}
+    assert said.keys() - CATALOGUE.keys() == {"in_flight_changed"}
+    assert said["in_flight_changed"] is InFlightChanged
+    assert {name for name in said if name in CATALOGUE} == {
+        "waiting", "leased", "settled", "ask_refused", "settle_refused", "refused", "returned",
+        "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
+        "capacity_recovered", "limit_learnt",
+    }  # fmt: skip
 
 
-def test_a_lease_is_told_without_the_clock_of_the_pool() -> None:
-    granted = pool.Granted(
+def descendants(kind: type[Event]) -> set[type[Event]]:
+    return {kind}.union(*map(descendants, kind.__subclasses__()))
+
+
+def test_a_lease_is_recorded_without_the_clock_of_the_pool() -> None:
+    leased = keys.Leased(
         at=9.0,
+        item="1",
         asker=ASKER,
         number=2,
         lease=3,
@@ -146,8 +173,15 @@ def test_a_lease_is_told_without_the_clock_of_the_pool() -> None:
         waited=0.5,
         expires=99.0,
     )
-    assert logged(granted, "1") == keys.Leased(
-        item="1", number=2, lease=3, key="k", provider="p", model="m", tokens=4, waited=0.5
+    assert list(as_record(leased).items()) == [
+        ("event", "leased"), ("item", "1"), ("number", 2), ("lease", 3), ("key", "k"), ("provider", "p"),
+        ("model", "m"), ("tokens", 4), ("waited", 0.5),
+    ]  # fmt: skip
+
+
+def test_a_torn_lease_has_empty_names() -> None:
+    assert read({"event": "leased", "item": "1", "key": 5, "expires": 9.0, "asker": "x"}) == keys.Leased(
+        item="1", number=0, lease=0, key="", provider="", model="", tokens=0, waited=0.0
     )
 
 

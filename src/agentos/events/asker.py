@@ -14,3 +14,6 @@ class Asker(NamedTuple):
     def work(self) -> tuple[str, str]:
         """Return what all attempts at the item share."""
         return self.run_id, self.item
+
+
+NOBODY = Asker("", "", 0)  # who asked is not known
