@@ -19,7 +19,7 @@ try() {
     printf '\n=== %s\n' "$*"
     env "$@" .venv/bin/python -m pytest --numprocesses 4 --dist worksteal -m 'not slow and not chaos' \
         tests/unit/cli tests/unit/console tests/unit/llm tests/unit/workflows tests/unit/test_settings.py \
-        tests/integration/test_config.py tests/integration/console tests/integration/health \
+        tests/integration/test_config.py tests/integration/console tests/integration/doctor \
         tests/acceptance/test_commands.py tests/acceptance/test_endings.py tests/acceptance/test_status.py \
         tests/acceptance/test_bad_input.py tests/acceptance/test_report.py
 }

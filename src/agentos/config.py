@@ -46,7 +46,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class SettingSource:
     """Where one value came from: who, and which flag, variable or file."""
 
     origin: Origin
@@ -87,7 +87,7 @@ class Config:
     """The settings of this command, each with its source, and what was ignored."""
 
     settings: Settings
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SettingSource]
     warnings: tuple[str, ...] = ()
     repo: tuple[RepoFile, ...] = ()
     keys: tuple[KeyReference, ...] = ()
@@ -149,7 +149,7 @@ class _Merged:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = dict(settings.DEFAULTS)
-        self.sources = {name: Source(origin=Origin.DEFAULT, name="") for name in self.values}
+        self.sources = {name: SettingSource(origin=Origin.DEFAULT, name="") for name in self.values}
         self.warnings: list[str] = []
 
     def take(self, layer: Mapping[str, Any], origin: Origin, name_of: Callable[[str], str]) -> None:
@@ -169,7 +169,7 @@ class _Merged:
                 self.warnings.append(f"{where} is {_shown(raw)}: {exc}; ignored.")
                 continue
             self.values[name] = value
-            self.sources[name] = Source(origin=origin, name=where)
+            self.sources[name] = SettingSource(origin=origin, name=where)
 
     def _of_repo(self, name: str, raw: Any, value: Any, where: str) -> Any:
         """What is taken of a value that a repo gives."""
@@ -253,7 +253,9 @@ def _refuse_unknown(table: Mapping[str, Any], where: str) -> None:
             raise ConfigError(f"Unknown key {_shown(name)} in {where}; 'agentos config' lists every setting.")
 
 
-def _cap_repo_parallel(values: dict[str, Any], sources: Mapping[str, Source], warnings: list[str]) -> None:
+def _cap_repo_parallel(
+    values: dict[str, Any], sources: Mapping[str, SettingSource], warnings: list[str]
+) -> None:
     if sources["parallel"].origin is Origin.REPO and values["parallel"] > values["max_parallel"]:
         warnings.append(
             f"{sources['parallel'].name} is {values['parallel']}; capped at {values['max_parallel']}."

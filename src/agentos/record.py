@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -39,6 +40,10 @@ Count = Annotated[int, Field(ge=0, le=MOST)]
 Tokens = Annotated[int, Field(ge=0, le=TOKENS_MOST)]
 Seconds = Annotated[float, Field(ge=0, le=SECONDS_MOST)]
 Name = Annotated[str, _cut(NAME)]
+# Which journal of an item a call is in; files and databases know it as "life".
+JournalId = Annotated[
+    Name, Field(validation_alias=AliasChoices("life", "journal_id"), serialization_alias="life")
+]
 Text = Annotated[str, _cut(TEXT)]
 Texts = Annotated[list[Text], _cut(LIST_MOST)]
 
@@ -46,12 +51,14 @@ Texts = Annotated[list[Text], _cut(LIST_MOST)]
 class Record(BaseModel):
     """Strict: what comes as text is no number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, serialize_by_alias=True
+    )
 
     node: Name = ""
 
 
-class Call(Record):
+class CallRecord(Record):
     """A call that was answered, and so is paid for."""
 
     # A journal may be of another version; what is not known there is of no use here.
@@ -68,10 +75,10 @@ class Call(Record):
     seconds: Seconds = 0.0
     tries: Count = 1
     prompt_version: Name = ""
-    life: Name
+    journal_id: JournalId
 
 
-class Gate(Record):
+class GateRecord(Record):
     """What the mechanical checks said of a draft."""
 
     kind: Literal["gate"]
@@ -82,7 +89,7 @@ class Gate(Record):
     file: Name = ""
 
 
-class Finding(BaseModel):
+class FindingRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     tier: Count
@@ -92,21 +99,21 @@ class Finding(BaseModel):
     recommendation: Text = ""
 
 
-class Verdict(Record):
+class VerdictRecord(Record):
     """What a review said."""
 
     kind: Literal["verdict"]
     review: Count
     verdict: Name
     reason: Text | None = None
-    findings: Annotated[list[Finding], _cut(LIST_MOST)] = Field(default_factory=list)
+    findings: Annotated[list[FindingRecord], _cut(LIST_MOST)] = Field(default_factory=list)
     questions: Texts = Field(default_factory=list)
     model: Name = ""
     lineage: Name = ""
     file: Name = ""
 
 
-class Decision(Record):
+class DecisionRecord(Record):
     """What a person decided."""
 
     kind: Literal["decision"]
@@ -121,7 +128,7 @@ class Decision(Record):
 CALL_KINDS = frozenset({"call", "failed_call"})
 
 
-class Own(Record):
+class OwnRecord(Record):
     """A record of a graph's own kind; its fields stand under one key."""
 
     kind: Name
@@ -138,13 +145,13 @@ class Own(Record):
 
 _KINDS = {"gate", "verdict", "decision"}
 Audited = Annotated[
-    Annotated[Gate, Tag("gate")]
-    | Annotated[Verdict, Tag("verdict")]
-    | Annotated[Decision, Tag("decision")]
-    | Annotated[Own, Tag("own")],
+    Annotated[GateRecord, Tag("gate")]
+    | Annotated[VerdictRecord, Tag("verdict")]
+    | Annotated[DecisionRecord, Tag("decision")]
+    | Annotated[OwnRecord, Tag("own")],
     Discriminator(lambda given: kind if (kind := _kind_of(given)) in _KINDS else "own"),
 ]
-_AUDITED: TypeAdapter[Gate | Verdict | Decision | Own] = TypeAdapter(Audited)
+_AUDITED: TypeAdapter[GateRecord | VerdictRecord | DecisionRecord | OwnRecord] = TypeAdapter(Audited)
 
 
 def _kind_of(given: Any) -> Any:
@@ -152,7 +159,7 @@ def _kind_of(given: Any) -> Any:
     return kind if isinstance(kind, str) else None
 
 
-def audited(kind: str, fields: Mapping[str, Any]) -> Gate | Verdict | Decision | Own:
+def audited(kind: str, fields: Mapping[str, Any]) -> GateRecord | VerdictRecord | DecisionRecord | OwnRecord:
     """Make a record of one of our kinds or of a graph's own; ValueError says what does not fit."""
     told = fields if kind in _KINDS or kind in CALL_KINDS else {"fields": plain_fields(fields)}
     try:

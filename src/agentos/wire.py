@@ -22,7 +22,7 @@ from pydantic import (
 from agentos import record as records
 from agentos import redact
 from agentos.model import CallError
-from agentos.record import Count, Name, Seconds, Text, Tokens, first_error
+from agentos.record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -38,7 +38,9 @@ class ProtocolError(Exception):
 
 
 class Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, serialize_by_alias=True
+    )
 
 
 # From the coordinator to a worker.
@@ -107,7 +109,7 @@ def _secret(value: object, key: str) -> Secret:
     return Secret(key, value)
 
 
-class Leased(Message):
+class LeaseGranted(Message):
     """The right to make one call with one key."""
 
     type: Literal["leased"] = "leased"
@@ -202,14 +204,14 @@ class Vet(Message):
 class Kept(Message):
     """Where the answer of a call stands in its item's journal."""
 
-    life: Name
+    journal_id: JournalId
     number: Count
     node: Name = ""
     tries: Count = 1
     prompt_version: Name = ""
 
 
-class Settled(Message):
+class CallSettled(Message):
     """What came of a leased call."""
 
     type: Literal["settled"] = "settled"
@@ -243,7 +245,7 @@ class PaidBefore(Message):
     """The journal's record of a call made by an earlier process; it may have been heard, or not."""
 
     type: Literal["paid_before"] = "paid_before"
-    record: records.Call
+    record: records.CallRecord
 
 
 class Ended(Message):
@@ -258,9 +260,9 @@ class Ended(Message):
     noted: Count | None = None  # the latest of a person's notes that the models were told; None is all
 
 
-ToWorker = Annotated[Job | Leased | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
+ToWorker = Annotated[Job | LeaseGranted | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
 ToCoordinator = Annotated[
-    Hello | NodeStarted | NodeEnded | LeaseWanted | Vet | Settled | Beat | Audit | PaidBefore | Ended,
+    Hello | NodeStarted | NodeEnded | LeaseWanted | Vet | CallSettled | Beat | Audit | PaidBefore | Ended,
     Field(discriminator="type"),
 ]
 _TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)
@@ -274,7 +276,7 @@ def encode(message: Message) -> bytes:
         # Half of a surrogate pair, from a model or a file's name; UTF-8 has no place for it.
         data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
     # A lease brings a secret to a worker; a job may bring the user's own for tracing. Nothing else does.
-    if not isinstance(message, Leased):
+    if not isinstance(message, LeaseGranted):
         data = _without_secrets(data, but="environment" if isinstance(message, Job) else None)
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(data):,} bytes is too large")

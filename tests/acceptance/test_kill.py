@@ -164,7 +164,7 @@ def test_killed_at_two_hundred_random_moments(project: Project, seed: int) -> No
 # The command, with the coordinator killing itself right before one of its own writes.
 KILLED_BEFORE = """
 import os, signal, sys
-from agentos.store import records, runfolder
+from agentos.store import records, run_folder
 
 def die_before(owner, name, when):
     real = getattr(owner, name)
@@ -181,14 +181,14 @@ main(sys.argv[1:])
 ANY = "lambda *a, **k: True"
 POINTS = {
     "claim": f"die_before(records.Records, 'claim', {ANY})",
-    "started": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'started')",
-    "drafter": "die_before(runfolder.RunFolder, 'audit', lambda _, r: r.get('role') == 'drafter')",
-    "reviewer": "die_before(runfolder.RunFolder, 'audit', lambda _, r: r.get('role') == 'reviewer')",
-    "settled": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'settled')",
+    "started": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'started')",
+    "drafter": "die_before(run_folder.RunFolder, 'audit', lambda _, r: r.get('role') == 'drafter')",
+    "reviewer": "die_before(run_folder.RunFolder, 'audit', lambda _, r: r.get('role') == 'reviewer')",
+    "settled": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'settled')",
     "outcome": f"die_before(records.Records, 'end', {ANY})",
-    "completed": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'completed')",
-    "run_finished": "die_before(runfolder.RunFolder, 'event', lambda event: event.name == 'run_finished')",
-    "summary": f"die_before(runfolder.RunFolder, 'write', {ANY})",
+    "completed": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'completed')",
+    "run_finished": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'run_finished')",
+    "summary": f"die_before(run_folder.RunFolder, 'write', {ANY})",
 }
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from agentos import __version__
 from agentos.app.inbox import Discussion, next_command
-from agentos.cli.look import latest_states
+from agentos.cli.status import latest_states
 from agentos.model import Item
 from agentos.report.summary import KeyRow
 from agentos.store.records import FilingState, Progress, Records
-from agentos.store.runfolder import was_mock
+from agentos.store.run_folder import was_mock
 from harness.project import Project
 from harness.records import approve
 

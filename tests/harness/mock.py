@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentos.llm.mock import MockProvider, Script, parse_script
-from agentos.llm.provider import Cancel, Provider, Reply, Request, Role
+from agentos.llm.provider import Cancel, ModelRequest, Provider, Reply, Role
 from agentos.secret import Secret
 from agentos.workflows.gates import Kind
 
@@ -15,5 +15,5 @@ def mock(script: str | Script = "", *, kind: Kind = "lld", **given: Any) -> Mock
 
 
 def call(provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None) -> Reply:
-    request = Request(role=role, model="any", number=number, system="12345678", prompt="1234567")
+    request = ModelRequest(role=role, model="any", number=number, system="12345678", prompt="1234567")
     return provider.call(request, secret=Secret("mock-1", ""), cancel=cancel or Cancel())

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentos.store.home import Home
-from agentos.store.known import register_of
+from agentos.store.known_homes import register_of
 from harness.processes import Process, kill_all_below, processes_below, wait_until
 from harness.warm import WarmProcess, WarmServer
 

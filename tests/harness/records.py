@@ -81,7 +81,7 @@ def decided(one: Item, reviews: int, answer: str = "approve", note: str = "") ->
 
 def paid(life: str, *, run_id: str = "run-1", one: str = "1", usd: float = 1.0) -> Paid:
     return Paid(
-        life=life,
+        journal_id=life,
         role="drafter",
         number=1,
         run_id=run_id,

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 # Importing these does something to the process; agentos imports them where it means to.
-NOT_AHEAD = ("agentos.__main__", "agentos.worker.apart", "agentos.worker.warm")
+NOT_AHEAD = ("agentos.__main__", "agentos.worker.server_session", "agentos.worker.server_warmup")
 _LARGEST_REQUEST = 1_000_000
 
 

@@ -16,17 +16,17 @@ import agentos
 SOURCE = Path(agentos.__file__).parent
 OUTSIDE = {
     "store/tree.py": "it is the door",
-    "store/known.py": "the user's state folder, and whose the home is",
+    "store/known_homes.py": "the user's state folder, and whose the home is",
     "store/home.py": "makes a home that the user has named",
     "project.py": "looks for markers in the folders above",
     "process.py": "/proc",
     "programs.py": "the folders of PATH",
     "config.py": "whether the user's own file is there",
     "cli/init.py": "the user's own file",
-    "cli/ending.py": "the file that GitHub Actions names",
-    "cli/desktop.py": "the folders in which programs for the desktop are listed",
+    "cli/summary_view.py": "the file that GitHub Actions names",
+    "cli/user_programs.py": "the folders in which programs for the desktop are listed",
     "llm/command.py": "the work folder of a command model",
-    "view/entrance.py": "a page in a temporary folder of its own",
+    "view/login_page.py": "a page in a temporary folder of its own",
     "health/": "says what is there, and gives none of it away",
 }
 METHODS = {

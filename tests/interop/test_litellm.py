@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from agentos.llm import mock_documents
+from agentos.review.parsed_review import Verdict
 from agentos.review.reader import read_reply
-from agentos.review.reading import Verdict
 from harness.processes import wait_until
 from harness.project import Project
 

@@ -14,7 +14,7 @@ from agentos import redact
 from agentos.errors import ConfigError
 from agentos.redact import SHORTEST, WINDOW, Redactor
 from agentos.secret import Secret, know, read_secret
-from agentos.wire import Ended, Job, Leased, encode, read_for_coordinator
+from agentos.wire import Ended, Job, LeaseGranted, encode, read_for_coordinator
 from harness.echo import FORMS, pieces
 
 KEY = "sk-proj-Zq3vXw81LmNbTrQ-7hJkYpDs_Fg5cVaE"
@@ -168,7 +168,7 @@ def test_what_variables_hold_is_known_whether_it_is_used_or_not() -> None:
 
 
 def test_a_lease_is_the_only_message_with_a_secret_in_it() -> None:
-    leased = Leased(number=1, lease=2, key="key-1", secret=Secret("key-1", KEY))
+    leased = LeaseGranted(number=1, lease=2, key="key-1", secret=Secret("key-1", KEY))
     assert KEY.encode() in encode(leased)
     ended = Ended(status="failed", error=f"the server said {KEY}")
     assert KEY.encode() not in encode(ended)

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.model import CallError
-from agentos.record import Call, Own, Verdict, plain_fields
+from agentos.record import CallRecord, OwnRecord, VerdictRecord, plain_fields
 from agentos.secret import Secret
 from agentos.wire import (
     MAX_MESSAGE_BYTES,
     MAX_WORKER_BYTES,
     Audit,
     Beat,
+    CallSettled,
     Decision,
     Drain,
     Ended,
@@ -27,7 +28,7 @@ from agentos.wire import (
     ItemData,
     Job,
     Kept,
-    Leased,
+    LeaseGranted,
     LeaseRefused,
     LeaseWanted,
     Message,
@@ -35,7 +36,6 @@ from agentos.wire import (
     NodeStarted,
     PaidBefore,
     ProtocolError,
-    Settled,
     encode,
     read_for_coordinator,
     read_for_worker,
@@ -71,7 +71,7 @@ CALL = {
 }
 TO_WORKER: list[Message] = [
     JOB,
-    Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678")),
+    LeaseGranted(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678")),
     LeaseRefused(number=1, reason="no key"),
     Drain(reason="interrupted"),
 ]
@@ -80,12 +80,12 @@ TO_COORDINATOR: list[Message] = [
     NodeStarted(node="draft", reviews=2),
     NodeEnded(node="draft", seconds=1.5),
     LeaseWanted(number=1, provider="openai", model="gpt-5", tokens=100),
-    Settled(lease=7, seconds=1.0, error=CallError.RATE_LIMITED, retry_after=2.5, headers={"a": "b"}),
-    Settled(lease=8, seconds=1.0, tokens_in=5, kept=Kept(life="a", number=1)),
+    CallSettled(lease=7, seconds=1.0, error=CallError.RATE_LIMITED, retry_after=2.5, headers={"a": "b"}),
+    CallSettled(lease=8, seconds=1.0, tokens_in=5, kept=Kept(journal_id="a", number=1)),
     Beat(),
-    Audit(record=Own(kind="own", fields={"nested": {"list": [1, 2.5, None, True, "x"]}})),
-    Audit(record=Verdict(kind="verdict", review=1, verdict="APPROVED")),
-    PaidBefore(record=Call.model_validate(CALL)),
+    Audit(record=OwnRecord(kind="own", fields={"nested": {"list": [1, 2.5, None, True, "x"]}})),
+    Audit(record=VerdictRecord(kind="verdict", review=1, verdict="APPROVED")),
+    PaidBefore(record=CallRecord.model_validate(CALL)),
     Ended(status="approved", verdict="APPROVED", reviews=1, output="docs/x.md"),
 ]
 WAYS = [(read_for_worker, one) for one in TO_WORKER] + [(read_for_coordinator, one) for one in TO_COORDINATOR]
@@ -185,7 +185,7 @@ def test_a_message_cannot_be_changed() -> None:
 
 
 def test_a_lease_does_not_show_its_secret() -> None:
-    leased = Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678"))
+    leased = LeaseGranted(number=1, lease=7, key="key-1", secret=Secret("key-1", "sk-12345678"))
     assert "12345678" not in repr(leased)
     assert "12345678" not in str(leased)
     assert leased.secret.reveal() == "sk-12345678"
@@ -259,7 +259,7 @@ def test_text_that_utf8_cannot_hold_is_sent_all_the_same(text: str) -> None:
     assert isinstance(message, Ended)
     assert message.error is not None
     assert message.error.startswith(text[:-1])
-    assert frames(encode(Audit(record=Own(kind="own", fields=plain_fields({"text": text})))))
+    assert frames(encode(Audit(record=OwnRecord(kind="own", fields=plain_fields({"text": text})))))
 
 
 # Numbers and texts from outside.
@@ -310,7 +310,7 @@ def test_texts_that_are_too_long_are_cut() -> None:
     long = "x" * 1_000_000
     ended = Ended(status="failed", error=long, verdict=long, output=long)
     assert len(encode(ended)) < 10_000
-    settled = Settled(
+    settled = CallSettled(
         lease=1, seconds=1.0, served=long, message=long, headers={str(n): long for n in range(999)}
     )
     assert len(encode(settled)) < 20_000
@@ -378,7 +378,7 @@ def test_a_graphs_own_fields_become_json_of_bounded_size(fields: dict[Any, Any])
     plain = plain_fields(fields)
     assert bounded(plain)
     assert plain_fields(plain) == plain
-    record = Own(kind="own", fields=plain)
+    record = OwnRecord(kind="own", fields=plain)
     (frame_,) = frames(encode(Audit(record=record)))
     assert read_for_coordinator(frame_) == Audit(record=record)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from agentos.app.project import Project
 from agentos.errors import ProjectError, UsageError
 from agentos.store.home import is_tracked
-from agentos.store.known import Standing
+from agentos.store.known_homes import Standing
 from agentos.store.records import Records
-from agentos.store.runfolder import list_runs
+from agentos.store.run_folder import list_runs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records import Records
-from agentos.store.runfolder import is_live, list_runs
+from agentos.store.run_folder import is_live, list_runs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from agentos.values import Rejected, yes_no
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class WorkflowCommand:
     """`agentos lld`, `agentos issue` or `agentos run`, with its ids and flags."""
 
     invocation: Invocation

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentos.app.openrun import OpenRun
+from agentos.app.open_run import OpenRun
 from agentos.app.request import source_change
 from agentos.config import Config, Origin
 from agentos.console.console import Console
-from agentos.coordinator.book import RunBook
 from agentos.coordinator.coordinator import ParallelCoordinator
 from agentos.coordinator.keys import KeyService
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.plan import PlannedItem
+from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
 from agentos.engine.local import LocalEngine
 from agentos.loopback import in_clear_text
 from agentos.spending.spending import Spending
-from agentos.store.keyhealth import HealthFile
+from agentos.store.key_health import HealthFile
 from agentos.tracing.run import RunTrace
 
 
@@ -24,22 +24,22 @@ class Ran:
     """What is left when all workers are gone."""
 
     stopped: Stop | None  # why the run ended early, if it did
-    book: RunBook
+    recorder: RunRecorder
     keys: KeyService
     spending: Spending
     trace: RunTrace
     console: Console
 
 
-def run_items(run: OpenRun, plan: Sequence[Entry]) -> Ran:
+def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
     """Run what is planned, until all is done or something stops it; no worker is left."""
     spending = _spending(run)
     console = _console(run)
-    book = _book(run, console)
+    recorder = _recorder(run, console)
     keys = _keys(run)
-    trace = _trace(run, book, items=len(plan))
-    book.trail.trace_id = trace.trace_id
-    _announce(run, book)
+    trace = _trace(run, recorder, items=len(plan))
+    recorder.trail.trace_id = trace.trace_id
+    _announce(run, recorder)
     with LocalEngine(
         run.session.server, wake=run.session.signals, expected=sum(entry.runs for entry in plan)
     ) as engine:
@@ -48,14 +48,14 @@ def run_items(run: OpenRun, plan: Sequence[Entry]) -> Ran:
             plan,
             engine=engine,
             keys=keys,
-            book=book,
+            recorder=recorder,
             console=console,
             signals=run.session.signals,
             spending=spending,
             trace=trace,
         )
         stopped = coordinator.run()
-    return Ran(stopped=stopped, book=book, keys=keys, spending=spending, trace=trace, console=console)
+    return Ran(stopped=stopped, recorder=recorder, keys=keys, spending=spending, trace=trace, console=console)
 
 
 def _spending(run: OpenRun) -> Spending:
@@ -105,8 +105,8 @@ def _keys(run: OpenRun) -> KeyService:
     )
 
 
-def _book(run: OpenRun, console: Console) -> RunBook:
-    return RunBook(
+def _recorder(run: OpenRun, console: Console) -> RunRecorder:
+    return RunRecorder(
         run.home,
         run.request.flow.name,
         run.prepared.config.parallel,
@@ -120,28 +120,28 @@ def _book(run: OpenRun, console: Console) -> RunBook:
     )
 
 
-def _trace(run: OpenRun, book: RunBook, *, items: int) -> RunTrace:
+def _trace(run: OpenRun, recorder: RunRecorder, *, items: int) -> RunTrace:
     return RunTrace(
         run_id=run.folder.run_id,
         workflow=run.request.flow.name,
         parallel=run.prepared.config.parallel,
         items=items,
-        write=book.span if run.request.settings.trace else None,
+        write=recorder.span if run.request.settings.trace else None,
         environment=run.request.project.config.environment,
-        complain=book.say,
+        complain=recorder.say,
     )
 
 
-def _announce(run: OpenRun, book: RunBook) -> None:
+def _announce(run: OpenRun, recorder: RunRecorder) -> None:
     """Say where items come from, and what a person may not expect."""
     request, records = run.request, run.records
-    book.say(book.source)
+    recorder.say(recorder.source)
     for place in unencrypted(request.project.config.base_urls, run.prepared.providers):
-        book.say(f"{place}: the key travels unencrypted; use https://")
+        recorder.say(f"{place}: the key travels unencrypted; use https://")
     if not request.mock:
         if moved := source_change(request, records.source(request.flow.name)):
-            book.say(moved)
-        book.guard(records.note_source, request.flow.name, request.source.place)
+            recorder.say(moved)
+        recorder.guard(records.note_source, request.flow.name, request.source.place)
 
 
 def unencrypted(base_urls: Mapping[str, str], providers: Iterable[str]) -> list[str]:

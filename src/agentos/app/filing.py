@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from agentos.app.dialog import Dialog
 from agentos.app.summary import FilingResult
-from agentos.coordinator.book import RunBook
-from agentos.coordinator.filing import Filed, Filer, NotFiled
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.filing import FiledIssue, Filer, NotFiled
+from agentos.coordinator.plan import PlannedItem
+from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
@@ -28,37 +28,37 @@ from agentos.store.tree import why_unreadable, worktree_tree
 
 if TYPE_CHECKING:
     from agentos.app.execution import Ran
-    from agentos.app.openrun import OpenRun
+    from agentos.app.open_run import OpenRun
 
 LOCK_SECONDS = 0.2  # between two looks whether another run has finished filing
 _NAMED = 10  # items named in the question
 
 
-def file_approved(run: "OpenRun", plan: Sequence[Entry], ran: "Ran") -> FilingResult:
+def file_approved(run: "OpenRun", plan: Sequence[PlannedItem], ran: "Ran") -> FilingResult:
     """File the issues that are approved."""
     request = run.request
     assert request.github is not None
-    desk = Desk(
+    filer = IssueFiler(
         request.github,
         run.records,
-        ran.book,
+        ran.recorder,
         run.session.signals,
         run.dialog,
         yes=request.settings.yes,
         lineage_folder=request.settings.lineage_folder,
         allowed_labels=request.settings.filing_labels,
     )
-    return desk.file(plan, request.project.worktree, ran.stopped)
+    return filer.file(plan, request.project.worktree, ran.stopped)
 
 
-class Desk:
+class IssueFiler:
     """Where approved issues wait to be filed."""
 
     def __init__(
         self,
         github: GitHub,
         records: Records,
-        book: RunBook,
+        recorder: RunRecorder,
         signals: StopSignals,
         dialog: Dialog,
         *,
@@ -68,7 +68,7 @@ class Desk:
     ) -> None:
         self._github = github
         self._records = records
-        self._book = book
+        self._recorder = recorder
         self._signals = signals
         self._dialog = dialog
         self._yes = yes
@@ -76,15 +76,15 @@ class Desk:
         self._allowed_labels = allowed_labels
         self._unfinished = False
 
-    def file(self, entries: Sequence[Entry], worktree: Path, stopped: Stop | None) -> FilingResult:
+    def file(self, entries: Sequence[PlannedItem], worktree: Path, stopped: Stop | None) -> FilingResult:
         """File what is approved, unless the run was stopped by a person or the disk."""
         if stopped not in {Stop.INTERRUPTED, Stop.TERMINATED, Stop.STORAGE}:
             stopped = self._file_all(entries, worktree) or stopped
         return FilingResult(stopped=stopped, unfinished=self._unfinished)
 
-    def _file_all(self, entries: Sequence[Entry], worktree: Path) -> Stop | None:
+    def _file_all(self, entries: Sequence[PlannedItem], worktree: Path) -> Stop | None:
         """File one after the other; tell why it was stopped, if it was."""
-        waiting = [entry for entry in entries if self._book.rows[entry.item.label].filing == "wanted"]
+        waiting = [entry for entry in entries if self._recorder.rows[entry.item.label].filing == "wanted"]
         try:
             with self._signals.raising():
                 allowed = bool(waiting) and self._allowed(waiting)
@@ -94,8 +94,8 @@ class Desk:
                             self._github,
                             self._records,
                             fence=self._fence,
-                            say=self._book.say,
-                            tell=self._book.tell,
+                            say=self._recorder.say,
+                            tell=self._recorder.tell,
                             allowed_labels=self._allowed_labels,
                         )
                         held = self._settle_earlier(filer, entries)
@@ -103,11 +103,13 @@ class Desk:
                             self._file(filer, entry, worktree, held=entry.item.id in held)
         except KeyboardInterrupt:
             if heard := self._signals.read():
-                self._book.say("stopped while filing; the same command looks up what was filed and goes on")
+                self._recorder.say(
+                    "stopped while filing; the same command looks up what was filed and goes on"
+                )
                 return Stop.TERMINATED if signal.SIGTERM in heard else Stop.INTERRUPTED
         except AgentosError as exc:
             self._unfinished = True
-            self._book.say(f"filing stopped: {exc}")
+            self._recorder.say(f"filing stopped: {exc}")
         return None
 
     @contextlib.contextmanager
@@ -122,14 +124,14 @@ class Desk:
                     break
                 except BlockingIOError:
                     if not told:
-                        self._book.say("another run is filing; waiting for it")
+                        self._recorder.say("another run is filing; waiting for it")
                     told = True
                     time.sleep(LOCK_SECONDS)
             yield
         finally:
             os.close(descriptor)
 
-    def _earlier(self, entries: Sequence[Entry]) -> list[Filing]:
+    def _earlier(self, entries: Sequence[PlannedItem]) -> list[Filing]:
         """Attempts with an unknown end that no item of this run looks up itself."""
         mine = {(entry.item.id, entry.item.input_hash) for entry in entries}
         flows = {entry.item.workflow for entry in entries}
@@ -144,18 +146,18 @@ class Desk:
         mine: list[Filing] = []
         others: list[Filing] = []
         for row in rows:
-            if refused := self._records.claim([row], self._book.run_id):
+            if refused := self._records.claim([row], self._recorder.run_id):
                 run = refused[row.item].run_id
-                self._book.say(f"{row.workflow} {row.item}: an earlier text of it is left to run {run}")
+                self._recorder.say(f"{row.workflow} {row.item}: an earlier text of it is left to run {run}")
             (others if refused else mine).append(row)
         return mine, others
 
     def _fence(self, one: Item | Filing) -> Fence:
         name = one.item if isinstance(one, Filing) else one.id
-        attempts = {row.id: row.attempts for row in self._book.rows.values()}
-        return Fence(run_id=self._book.run_id, attempt=attempts.get(name, 0))
+        attempts = {row.id: row.attempts for row in self._recorder.rows.values()}
+        return Fence(run_id=self._recorder.run_id, attempt=attempts.get(name, 0))
 
-    def _settle_earlier(self, filer: Filer, entries: Sequence[Entry]) -> set[str]:
+    def _settle_earlier(self, filer: Filer, entries: Sequence[PlannedItem]) -> set[str]:
         """Look up what earlier runs left unknown; give the ids of items whose earlier text stays unknown."""
         labels = {entry.item.id: entry.item.label for entry in entries}
 
@@ -173,13 +175,13 @@ class Desk:
         self._unfinished = bool(unknown)
         for row in unknown:
             if row.item in labels:
-                shown = self._book.rows[labels[row.item]]
+                shown = self._recorder.rows[labels[row.item]]
                 told = "an earlier text of it may be on GitHub, which is not known"
-                self._book.rows[shown.label] = replace(shown, filing="unknown", error=shown.error or told)
+                self._recorder.rows[shown.label] = replace(shown, filing="unknown", error=shown.error or told)
         here = self._github.repository.address
         return {row.item for row in unknown if row.repository == here}
 
-    def _allowed(self, waiting: Sequence[Entry]) -> bool:
+    def _allowed(self, waiting: Sequence[PlannedItem]) -> bool:
         if self._yes:
             return True
         what = f"{counted(len(waiting), 'approved issue')} on {self._github.repository}"
@@ -187,44 +189,44 @@ class Desk:
         more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
         allowed = self._dialog.confirm(f"File {what} ({labels}{more})?")
         if allowed is None:
-            self._book.say(f"not filed: {what}; --yes files without asking")
+            self._recorder.say(f"not filed: {what}; --yes files without asking")
         return bool(allowed)
 
-    def _file(self, filer: Filer, entry: Entry, worktree: Path, *, held: bool) -> None:
+    def _file(self, filer: Filer, entry: PlannedItem, worktree: Path, *, held: bool) -> None:
         """File one issue; its file goes once GitHub has it, for there is one truth then."""
         item = entry.item
-        row = self._book.rows[item.label]
+        row = self._recorder.rows[item.label]
         filing = self._records.filing(item)
-        done: Filed | NotFiled
+        done: FiledIssue | NotFiled
         try:
             known = filing is not None and filing.state is FilingState.FILED
             if stale := self._records.check(item, self._fence(item)):
                 done = NotFiled(reason=str(stale))
-                self._book.say(f"{item.label}: not filed: {done.reason}")
+                self._recorder.say(f"{item.label}: not filed: {done.reason}")
             elif held and not known:
                 done = NotFiled(reason="whether an earlier text of it was filed is not known", unknown=True)
-                self._book.say(f"{item.label}: not filed: {done.reason}")
+                self._recorder.say(f"{item.label}: not filed: {done.reason}")
             else:
                 document = "" if known else self._approved_text(worktree, row.output, item)
                 done = filer.file(item, document)
         except ItemFailed as exc:
             done = NotFiled(reason=str(exc))
-            self._book.say(f"{item.label}: not filed: {exc}")
+            self._recorder.say(f"{item.label}: not filed: {exc}")
         except AgentosError as exc:
             done = NotFiled(reason=str(exc))
-        if isinstance(done, Filed):
+        if isinstance(done, FiledIssue):
             self._tell_of_earlier(item)
             self._leave_receipt(item, worktree, done)
             with contextlib.suppress(AgentosError, OSError):
                 self._take_away(item, worktree, row.output)
             if stale := self._records.moved(item, self._fence(item), done.url):
-                self._book.say(f"{item.label}: {stale}; where its document is was not recorded")
+                self._recorder.say(f"{item.label}: {stale}; where its document is was not recorded")
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
             row = replace(
                 row, filing="unknown" if done.unknown else "wanted", error=f"not filed: {done.reason}"
             )
-        self._book.rows[row.label] = row
+        self._recorder.rows[row.label] = row
 
     def _lineage(self, item: Item, worktree: Path) -> Lineage:
         return Lineage(worktree=worktree, folder=self._lineage_folder, name=f"{item.id}-{item.workflow}")
@@ -239,15 +241,15 @@ class Desk:
             )
         return document
 
-    def _leave_receipt(self, item: Item, worktree: Path, done: Filed) -> None:
+    def _leave_receipt(self, item: Item, worktree: Path, done: FiledIssue) -> None:
         """Leave word in the lineage, which is committed: no clone files the same brief again."""
         stamp = Stamp(
             item=item.label, input=item.input_hash, filed=f"{self._github.repository.full_name}#{done.number}"
         )
         try:
-            self._lineage(item, worktree).write_receipt(stamp, f"Filed as {done.url}", self._book.run_id)
+            self._lineage(item, worktree).write_receipt(stamp, f"Filed as {done.url}", self._recorder.run_id)
         except (AgentosError, OSError) as exc:
-            self._book.say(f"{item.label}: no receipt could be written: {exc}")
+            self._recorder.say(f"{item.label}: no receipt could be written: {exc}")
 
     def _take_away(self, item: Item, worktree: Path, output: str | None) -> None:
         """Take the local file away once GitHub has it; what a person wrote there stays."""
@@ -270,7 +272,7 @@ class Desk:
         ]
         if before:
             numbers = ", ".join(f"#{number}" for number in sorted(before))
-            self._book.say(
+            self._recorder.say(
                 f"{item.label}: an earlier text of it was filed as {numbers}; close what is not needed"
             )
 

@@ -27,7 +27,7 @@ class Discussion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class ShownDiscussion:
     """What a person who answers has before their eyes, where it may be out of date."""
 
     reviews: int | None = None
@@ -92,7 +92,13 @@ def find_waiting(records: Records, wanted: str) -> Discussion:
 
 
 def answer_discussion(
-    home: Home, wanted: str, *, answer: Answer, note: str, seen: Seen | None = None, program: str = "agentos"
+    home: Home,
+    wanted: str,
+    *,
+    answer: Answer,
+    note: str,
+    seen: ShownDiscussion | None = None,
+    program: str = "agentos",
 ) -> Answered:
     """Record a person's answer; one that was given to what is no longer so is refused."""
     if not home.used:

@@ -10,7 +10,7 @@ from agentos.config import KeyReference
 from agentos.coordinator.keys import login_keys, read_key, usual_keys
 from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
-from agentos.store.keyhealth import HealthFile
+from agentos.store.key_health import HealthFile
 
 MAX_WALL = 1e11  # seconds since 1970; beyond any rest
 _LIMITS = ("rpm", "tpm", "rpd", "burst", "max_in_flight")
@@ -31,7 +31,7 @@ class KeyInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rest:
+class KeyPause:
     """Why a key is not used for a while, and how long yet."""
 
     state: str
@@ -55,11 +55,11 @@ def enable_key(project: Project, key_id: str) -> bool:
     return home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
 
 
-def rest_of(entry: Mapping[str, Any], now: float) -> Rest:
+def rest_of(entry: Mapping[str, Any], now: float) -> KeyPause:
     """The rest of a key from its entry in the health file, whatever else may stand there."""
     resting = _table(entry.get("resting"))
     until = number(resting.get("until"), low=0.0, high=MAX_WALL) or 0.0
-    return Rest(state=str(resting.get("state", "resting"))[:40], seconds=max(0.0, until - now))
+    return KeyPause(state=str(resting.get("state", "resting"))[:40], seconds=max(0.0, until - now))
 
 
 def _info(

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentos.app.request import Request
-from agentos.coordinator.plan import Choice, Entry, Step, make_plan
+from agentos.app.request import RunRequest
+from agentos.coordinator.plan import Choice, PlanAction, PlannedItem, make_plan
 from agentos.coordinator.survey import survey
 from agentos.errors import UsageError
 from agentos.store.records import Claim, Records
 
 if TYPE_CHECKING:
-    from agentos.app.openrun import OpenRun
+    from agentos.app.open_run import OpenRun
 
 
-def plan_items(request: Request, records: Records) -> tuple[Entry, ...]:
+def plan_items(request: RunRequest, records: Records) -> tuple[PlannedItem, ...]:
     """Decide for each item from its document, its records and the flags. Writes nothing."""
     settings = request.settings
     known = survey(
@@ -37,7 +37,7 @@ def plan_items(request: Request, records: Records) -> tuple[Entry, ...]:
     return make_plan(request.items, known, choice)
 
 
-def claim_items(run: "OpenRun") -> tuple[Entry, ...]:
+def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
     """Claim the items for this run and plan it; items that another living run holds are skipped.
 
     Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
@@ -56,14 +56,14 @@ def claim_items(run: "OpenRun") -> tuple[Entry, ...]:
 
 
 def keep_claimed(
-    entries: Iterable[Entry], *, claimed: Iterable[str], held: Mapping[str, Claim]
-) -> tuple[Entry, ...]:
+    entries: Iterable[PlannedItem], *, claimed: Iterable[str], held: Mapping[str, Claim]
+) -> tuple[PlannedItem, ...]:
     """Skip what another run holds, and leave out what only came to be pending after the claim."""
     mine = frozenset(claimed)
     kept = []
     for entry in entries:
         if (claim := held.get(entry.item.id)) is not None:
-            kept.append(replace(entry, step=Step.SKIP, reason=_holder(claim)))
+            kept.append(replace(entry, step=PlanAction.SKIP, reason=_holder(claim)))
         elif not entry.acts or entry.item.id in mine:
             kept.append(entry)
     return tuple(kept)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentos.app.dialog import Dialog
-from agentos.app.request import Request
+from agentos.app.request import RunRequest
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, key_ring
 from agentos.errors import ConfigError, NoUsableKey
@@ -27,7 +27,7 @@ class Prepared:
     refuse_every: int | None  # every how-manieth call the mock refuses
 
 
-def prepare(request: Request, dialog: Dialog) -> Prepared:
+def prepare(request: RunRequest, dialog: Dialog) -> Prepared:
     """Refuse what would fail later: a model that is not there, a budget without a price, a missing key."""
     project, settings = request.project, request.settings
     models = checked_models(request.models, project.config)
@@ -86,7 +86,7 @@ def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
             )
 
 
-def _check_context(request: Request) -> None:
+def _check_context(request: RunRequest) -> None:
     """No key goes to a model in a file; keys are known by now."""
     if request.context:
         from agentos.workflows.context import refuse_known  # noqa: PLC0415 - many patterns
@@ -104,7 +104,9 @@ def refuse_every(environment: Mapping[str, str]) -> int | None:
     return int(text)
 
 
-def _run_config(request: Request, models: Mapping[str, str], templates: dict[str, str]) -> ParallelRunConfig:
+def _run_config(
+    request: RunRequest, models: Mapping[str, str], templates: dict[str, str]
+) -> ParallelRunConfig:
     settings, config = request.settings, request.project.config
     return ParallelRunConfig(
         base_dir=request.project.home.path,

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agentos.app.plan import plan_items
-from agentos.app.request import Request, source_change
-from agentos.coordinator.estimate import Estimate, estimate
-from agentos.coordinator.plan import Entry, Step
+from agentos.app.request import RunRequest, source_change
+from agentos.coordinator.estimate import CostEstimate, estimate
+from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.money import PriceTable
 from agentos.store.records import Records, Taken
-from agentos.store.runfolder import live_runs
+from agentos.store.run_folder import live_runs
 
 CALLS_AT_LEAST = 2  # a draft and a review
 LETTERS_A_TOKEN = 4  # roughly, as before a call
@@ -19,16 +19,16 @@ LETTERS_A_TOKEN = 4  # roughly, as before a call
 class Preview:
     """A plan that is only shown."""
 
-    request: Request
-    entries: tuple[Entry, ...]
+    request: RunRequest
+    entries: tuple[PlannedItem, ...]
     calls_low: int
     calls_high: int
-    cost: Estimate
+    cost: CostEstimate
     moved: str | None  # what to say where items came from elsewhere before
     live: tuple[str, ...]  # runs at work now
 
 
-def preview(request: Request) -> Preview:
+def preview(request: RunRequest) -> Preview:
     """Plan the request on the records as they are."""
     name, settings, home = request.flow.name, request.settings, request.project.home
     with Records(home.records, write=False, mock=request.mock) as records:
@@ -39,7 +39,7 @@ def preview(request: Request) -> Preview:
     return Preview(
         request=request,
         entries=entries,
-        calls_low=sum(CALLS_AT_LEAST for entry in running if entry.step is not Step.RESUME),
+        calls_low=sum(CALLS_AT_LEAST for entry in running if entry.step is not PlanAction.RESUME),
         calls_high=len(running) * settings.max_iterations * 2,
         cost=estimate_cost(request, running, history),
         moved=moved,
@@ -48,8 +48,8 @@ def preview(request: Request) -> Preview:
 
 
 def estimate_cost(
-    request: Request, running: Sequence[Entry], history: Sequence[Mapping[str, Taken]]
-) -> Estimate:
+    request: RunRequest, running: Sequence[PlannedItem], history: Sequence[Mapping[str, Taken]]
+) -> CostEstimate:
     """What the entries that run will cost, from what items took before."""
     prices = PriceTable(own=request.project.config.prices)
 
@@ -57,7 +57,7 @@ def estimate_cost(
         provider, _, model = (request.models.get(role) or "").partition(":")
         return prices.cost(provider, model, tokens_in, tokens_out)
 
-    resumed = sum(entry.step is Step.RESUME for entry in running)
+    resumed = sum(entry.step is PlanAction.RESUME for entry in running)
     return estimate(
         fresh=len(running) - resumed,
         resumed=resumed,

@@ -11,7 +11,7 @@ from agentos.process import leave_no_core
 from agentos.project import check_owner, find_worktree
 from agentos.secret import know
 from agentos.store.home import Home, check_home, locate_home
-from agentos.store.known import register_of
+from agentos.store.known_homes import register_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.app.command import Command
+from agentos.app.command import WorkflowCommand
 from agentos.app.dialog import Dialog
 from agentos.app.project import Project, open_project
 from agentos.config import Origin
@@ -16,7 +16,7 @@ from agentos.naming import check_name
 from agentos.settings import Settings
 from agentos.store.records import FilingState
 from agentos.values import Rejected, duration
-from agentos.workflows.registry import ON_GITHUB, Source, Workflow, source_of, workflow
+from agentos.workflows.registry import ON_GITHUB, ItemSource, Workflow, source_of, workflow
 
 if TYPE_CHECKING:
     from agentos.github.client import GitHub
@@ -25,7 +25,7 @@ MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class RunRequest:
     """What was asked for, checked."""
 
     project: Project
@@ -35,7 +35,7 @@ class Request:
     items: tuple[Item, ...]
     context: Mapping[str, str]  # files of the repo for the drafter
     github: "GitHub | None"
-    source: Source  # where the items come from
+    source: ItemSource  # where the items come from
     untokened: str | None = None  # the repository on GitHub that no token was found for
     command_line: str = ""  # as it was typed
 
@@ -71,7 +71,7 @@ class Request:
         return self.mock or not self.settings.file
 
 
-def make_request(command: Command, dialog: Dialog) -> Request:
+def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     """Read the project and its settings, check what was asked for, and list its items."""
     ids = command.ids
     project = open_project(command.invocation, command.flags, warn=dialog.warn)
@@ -81,7 +81,7 @@ def make_request(command: Command, dialog: Dialog) -> Request:
     github, untokened = _github(project, flow, settings, dialog)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
-    request = Request(
+    request = RunRequest(
         project=project,
         flow=flow,
         settings=settings,
@@ -210,7 +210,7 @@ def _shortest(environment: Mapping[str, str]) -> float:
         raise ConfigError(f"AGENTOS_GITHUB_SECONDS is {text!r}: {exc}.") from None
 
 
-def source_change(request: Request, before: str | None) -> str | None:
+def source_change(request: RunRequest, before: str | None) -> str | None:
     """What to say where items come from another place than in the last run, which was `before`."""
     source = request.source
     if before is None or before == source.place:

@@ -7,7 +7,7 @@ and imports while the coordinator reads the project, its settings and its items.
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
-from agentos.app.command import Command
+from agentos.app.command import WorkflowCommand
 
 if TYPE_CHECKING:
     from agentos.engine.server import WorkerServer
@@ -20,7 +20,7 @@ class Session:
     server: "WorkerServer"
     signals: "StopSignals"
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: WorkflowCommand) -> None:
         self._command = command
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class Session:
         self.signals = self._held.enter_context(StopSignals())
 
 
-def _server(command: Command) -> "WorkerServer":
+def _server(command: WorkflowCommand) -> "WorkerServer":
     from agentos.engine.server import WorkerServer, start_method  # noqa: PLC0415 - multiprocessing
 
     environment = command.invocation.environment
@@ -53,7 +53,7 @@ def _server(command: Command) -> "WorkerServer":
     return WorkerServer(method, environment, preload=preloaded(command))
 
 
-def preloaded(command: Command) -> list[str]:
+def preloaded(command: WorkflowCommand) -> list[str]:
     """The modules that workers of this command will need, as far as the command alone tells."""
     from agentos.llm.providers import MODULES  # noqa: PLC0415
     from agentos.workflows.registry import SHIPPED, registered  # noqa: PLC0415

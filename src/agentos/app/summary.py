@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.app.execution import Ran
-from agentos.app.openrun import OpenRun
+from agentos.app.open_run import OpenRun
 from agentos.app.project import Project
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.scheduler import Stop
 from agentos.model import Status
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.summary import ItemRow, Summary
 from agentos.store.documents import MAX_DOCUMENT_BYTES
-from agentos.store.runfolder import has_summary
+from agentos.store.run_folder import has_summary
 from agentos.store.tree import worktree_tree
 
 
@@ -27,15 +27,15 @@ class FilingResult:
     unfinished: bool = False  # an attempt of an earlier run is unknown still, with or without a row here
 
 
-def summarise(run: OpenRun, plan: Sequence[Entry], ran: Ran, filed: FilingResult) -> Summary:
+def summarise(run: OpenRun, plan: Sequence[PlannedItem], ran: Ran, filed: FilingResult) -> Summary:
     """Write the summary and the report of the run, and close its trace."""
     project = run.request.project
-    summary = ran.book.close(
+    summary = ran.recorder.close(
         plan,
         ran.keys.snapshot(time.monotonic()),
         filed.stopped,
         unfiled=filed.unfinished,
-        overlaps=find_overlaps(project, plan, ran.book.rows),
+        overlaps=find_overlaps(project, plan, ran.recorder.rows),
         needed_budget=ran.spending.needed,
         needed_item_budget=ran.spending.needed_for_an_item,
     )
@@ -45,7 +45,7 @@ def summarise(run: OpenRun, plan: Sequence[Entry], ran: Ran, filed: FilingResult
 
 
 def find_overlaps(
-    project: Project, plan: Iterable[Entry], rows: Mapping[str, ItemRow]
+    project: Project, plan: Iterable[PlannedItem], rows: Mapping[str, ItemRow]
 ) -> tuple[Overlap, ...]:
     """Designs that change the same files, where one is new: of this run, or of one that was cut off."""
     documents: dict[str, str] = {}

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentos.app.command import Command
+from agentos.app.command import WorkflowCommand
 from agentos.app.dialog import Dialog
-from agentos.app.request import Request, make_request
+from agentos.app.request import RunRequest, make_request
 from agentos.app.session import Session
 
 if TYPE_CHECKING:
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class FinishedRun:
     """A run that is over."""
 
-    request: Request
+    request: RunRequest
     summary: "Summary"
     suggestions: "tuple[Suggestion, ...]"
 
 
-def carry_out(command: Command, session: Session, dialog: Dialog) -> "Preview | Finished":
+def carry_out(command: WorkflowCommand, session: Session, dialog: Dialog) -> "Preview | FinishedRun":
     """Do what the command asks for; for a dry run, only look."""
     request = make_request(command, dialog)
     if request.settings.dry_run:
@@ -31,7 +31,7 @@ def carry_out(command: Command, session: Session, dialog: Dialog) -> "Preview | 
 
         return preview(request)
     from agentos.app.execution import run_items  # noqa: PLC0415 - a dry run needs none of these
-    from agentos.app.openrun import open_run  # noqa: PLC0415
+    from agentos.app.open_run import open_run  # noqa: PLC0415
     from agentos.app.plan import claim_items  # noqa: PLC0415
     from agentos.app.preparation import prepare  # noqa: PLC0415
     from agentos.app.suggestions import next_commands  # noqa: PLC0415
@@ -48,7 +48,7 @@ def carry_out(command: Command, session: Session, dialog: Dialog) -> "Preview | 
 
             filed = file_approved(run, plan, ran)
         summary = summarise(run, plan, ran, filed)
-    return Finished(
+    return FinishedRun(
         request=request,
         summary=summary,
         suggestions=next_commands(

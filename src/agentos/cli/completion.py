@@ -129,7 +129,7 @@ def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 @_quiet
 def logged(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """Offer the items that have a log, by id, or by label once one is begun."""
-    from agentos.store.runfolder import run_logs  # noqa: PLC0415
+    from agentos.store.run_folder import run_logs  # noqa: PLC0415
 
     run = ctx.params.get("run_id")
     chosen = [path for path in _runs(ctx) if run is None or path.name == run]
@@ -145,7 +145,7 @@ def runs(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 
 
 def _runs(ctx: click.Context) -> list[Path]:
-    from agentos.store.runfolder import list_runs  # noqa: PLC0415
+    from agentos.store.run_folder import list_runs  # noqa: PLC0415
 
     return list_runs(_home(ctx))
 
@@ -168,7 +168,7 @@ def _project(ctx: click.Context) -> "Project":
     from agentos.config import load_config  # noqa: PLC0415
     from agentos.project import find_worktree  # noqa: PLC0415
     from agentos.store.home import locate_home  # noqa: PLC0415
-    from agentos.store.known import register_of  # noqa: PLC0415
+    from agentos.store.known_homes import register_of  # noqa: PLC0415
 
     given = ctx.find_root().params
     worktree = find_worktree(Path.cwd())

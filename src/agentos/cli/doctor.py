@@ -12,7 +12,7 @@ from agentos.console.screen import Line, Paint, json_text, show
 from agentos.environment import read as read_environment
 
 if TYPE_CHECKING:
-    from agentos.health import Check
+    from agentos.doctor import Check
 
 WORDS = {"ok": "ok", "warning": "warn", "problem": "problem"}
 COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -26,13 +26,13 @@ NAME_WIDTH = 14  # a longer name pushes its text to the right
 def doctor(*, live: bool, as_json: bool) -> int:
     """Check git, project, settings, models, keys and GitHub; say what to type where something is missing."""
     from agentos.config import user_file_of  # noqa: PLC0415
-    from agentos.health import examine, exit_code  # noqa: PLC0415
+    from agentos.doctor import exit_code, run_checks  # noqa: PLC0415
     from agentos.process import hide_memory  # noqa: PLC0415
 
     given = click.get_current_context().find_root().obj
     hide_memory()
     environment = read_environment()
-    checks = examine(
+    checks = run_checks(
         Path.cwd(),
         environment=environment,
         user_file=user_file_of(given["config_file"], environment),
@@ -90,7 +90,7 @@ def _lines(checks: Sequence["Check"], width: int) -> list[Line]:
 
 
 def _say_next(checks: Sequence["Check"], *, live: bool) -> None:
-    from agentos.health import State  # noqa: PLC0415
+    from agentos.doctor import State  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
 
     problems = [check for check in checks if check.state is State.PROBLEM]

@@ -23,7 +23,7 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.report.data import history_of, run_data  # noqa: PLC0415
     from agentos.report.page import REPORT, write_report  # noqa: PLC0415
-    from agentos.store.runfolder import list_runs  # noqa: PLC0415
+    from agentos.store.run_folder import list_runs  # noqa: PLC0415
 
     project = open_project()
     run = _find(list_runs(project.home), run_id)
@@ -68,7 +68,7 @@ def _short(path: Path) -> str:
 
 def _show(path: Path, config: "Config") -> None:
     """Open the page; a machine without a browser is no error."""
-    from agentos.cli.desktop import open_page  # noqa: PLC0415
+    from agentos.cli.user_programs import open_page  # noqa: PLC0415
 
     if not open_page(path.as_uri(), config):
         click.echo(f"No browser could be opened; the page is {path}", err=True)

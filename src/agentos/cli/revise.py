@@ -61,7 +61,7 @@ def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> s
     elif note_file == "-" or _is_piped():
         data = sys.stdin.buffer.read(MAX_NOTE_BYTES + 1)
     elif sys.stdin.isatty() and sys.stdout.isatty() and subject.needs_note:
-        from agentos.cli.desktop import edit  # noqa: PLC0415
+        from agentos.cli.user_programs import edit  # noqa: PLC0415
 
         asked = f"\n\n# What should change in {subject.label}? Lines that start with # are left out.\n"
         data, written = edit(asked, config, limit=MAX_NOTE_BYTES), True

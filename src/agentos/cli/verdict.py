@@ -10,7 +10,7 @@ from agentos.console.screen import json_text
 MAX_DOCUMENT_BYTES = 50_000_000
 
 if TYPE_CHECKING:
-    from agentos.review import Reading
+    from agentos.review import ParsedReview
 
 
 @click.command("verdict")
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read review documents and print verdict, findings and questions; exit 1 if one cannot be read."""
     from agentos.errors import Exit, UsageError  # noqa: PLC0415
-    from agentos.review import Reading, Verdict, read_document  # noqa: PLC0415
+    from agentos.review import ParsedReview, Verdict, read_document  # noqa: PLC0415
     from agentos.store.tree import read_named  # noqa: PLC0415
 
-    readings: list[Reading] = []
+    readings: list[ParsedReview] = []
     for path in files:
         try:
             data = read_named(path, MAX_DOCUMENT_BYTES)
@@ -33,7 +33,7 @@ def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
         try:
             readings.append(read_document(data.decode("utf-8-sig")))
         except UnicodeDecodeError:
-            readings.append(Reading.unreadable(f"{path.name} is not UTF-8 text"))
+            readings.append(ParsedReview.unreadable(f"{path.name} is not UTF-8 text"))
     if as_json:
         found = [reading.as_dict() for reading in readings]
         click.echo(json_text(found[0] if len(found) == 1 else found))
@@ -43,7 +43,7 @@ def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
     return Exit.FAILED if any(one.verdict is Verdict.UNREADABLE for one in readings) else Exit.OK
 
 
-def _show(path: Path, reading: "Reading", *, named: bool) -> None:
+def _show(path: Path, reading: "ParsedReview", *, named: bool) -> None:
     from agentos.console.prefixer import visible  # noqa: PLC0415
 
     click.echo((f"{path}: " if named else "") + reading.verdict.value)

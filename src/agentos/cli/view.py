@@ -75,8 +75,8 @@ def _open(address: str, config: "Config", entrance: ExitStack) -> None:
     """Start the browser beside the server with a page that leads in, until it is in or the server ends."""
     import threading  # noqa: PLC0415
 
-    from agentos.cli.desktop import open_page  # noqa: PLC0415
-    from agentos.view.entrance import Entrance  # noqa: PLC0415
+    from agentos.cli.user_programs import open_page  # noqa: PLC0415
+    from agentos.view.login_page import Entrance  # noqa: PLC0415
 
     page, over = Entrance(address), threading.Event()
     entrance.callback(over.set)

@@ -37,21 +37,21 @@ for command in (lld, issue, run):
 
 def run_workflow(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int:
     """Carry the command out and show what came of it."""
-    from agentos.app.command import Command  # noqa: PLC0415 - the help page needs none of it
+    from agentos.app.command import WorkflowCommand  # noqa: PLC0415 - the help page needs none of it
     from agentos.app.session import Session  # noqa: PLC0415
     from agentos.cli.dialog import Terminal  # noqa: PLC0415
     from agentos.cli.invocation import invocation  # noqa: PLC0415
 
-    command = Command(invocation=invocation(), workflow=name, ids=tuple(ids), flags=flags)
+    command = WorkflowCommand(invocation=invocation(), workflow=name, ids=tuple(ids), flags=flags)
     terminal = Terminal()
     with Session(command) as session:
-        from agentos.app.workflow import Finished, carry_out  # noqa: PLC0415 - while the session starts, too
+        from agentos.app.workflow import FinishedRun, carry_out  # noqa: PLC0415 - while the session starts, too
 
         result = carry_out(command, session, terminal)
-        if isinstance(result, Finished):
-            from agentos.cli.ending import show_finished  # noqa: PLC0415
+        if isinstance(result, FinishedRun):
+            from agentos.cli.summary_view import show_finished  # noqa: PLC0415
 
             return show_finished(result, terminal.console)
-        from agentos.cli.dryrun import show_preview  # noqa: PLC0415
+        from agentos.cli.dry_run import show_preview  # noqa: PLC0415
 
         return show_preview(result)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentos.console.outlet import Canvas, Outlet
+from agentos.console.safe_stream import FooterStream, SafeStream
 from agentos.console.screen import Paint, obeys_commands
 from agentos.console.visible import one_line
-from agentos.store.runfolder import run_tree
+from agentos.store.run_folder import run_tree
 
 if TYPE_CHECKING:
     from agentos.console.footer import Footer
@@ -32,7 +32,7 @@ class Doing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class RunProgress:
     """All that the footer shows."""
 
     done: int
@@ -52,15 +52,15 @@ class Console:
         self._how = how
         self._actions = obeys_commands(environment)
         main = sys.stderr if json else sys.stdout
-        self._main = Outlet(main, interrupt, commands=self._actions)
-        self._errors = self._main if json else Outlet(sys.stderr, interrupt, commands=self._actions)
+        self._main = SafeStream(main, interrupt, commands=self._actions)
+        self._errors = self._main if json else SafeStream(sys.stderr, interrupt, commands=self._actions)
         self.colour = colour_wanted(environment, terminal=self._main.isatty())
         self._footer: Footer | None = None
         plain = environment.get("TERM") == "dumb" or environment.get("CI")
         if how != "quiet" and self._main.isatty() and not plain:
             from agentos.console import footer  # noqa: PLC0415 - rich, for terminals only
 
-            self._footer = footer.Footer(Canvas(main, interrupt), colour=self.colour)
+            self._footer = footer.Footer(FooterStream(main, interrupt), colour=self.colour)
 
     @property
     def live(self) -> bool:
@@ -105,7 +105,7 @@ class Console:
         """Print a line without a prefix, once the run is over."""
         self._main.paint(line, colour=self.colour)
 
-    def show(self, view: View) -> None:
+    def show(self, view: RunProgress) -> None:
         if self._footer is not None:
             self._footer.show(view)
 
@@ -114,11 +114,11 @@ class Console:
             self._footer.close()
             self._footer = None
 
-    def _write(self, lines: Iterable[str], outlet: Outlet) -> None:
-        if self._footer is not None and outlet.isatty():
+    def _write(self, lines: Iterable[str], safe_stream: SafeStream) -> None:
+        if self._footer is not None and safe_stream.isatty():
             self._footer.lines(lines)
         else:
-            outlet.write("".join(f"{line}\n" for line in lines))
+            safe_stream.write("".join(f"{line}\n" for line in lines))
 
 
 def colour_wanted(environment: Mapping[str, str], *, terminal: bool) -> bool:

@@ -15,8 +15,8 @@ from agentos.console.fitting import columns, cut, cut_middle, label_room
 from agentos.console.visible import one_line
 
 if TYPE_CHECKING:
-    from agentos.console.console import View
-    from agentos.console.outlet import Canvas
+    from agentos.console.console import RunProgress
+    from agentos.console.safe_stream import FooterStream
 
 LABEL_COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue")
 _GAP = 2  # columns between two columns
@@ -41,12 +41,12 @@ def clock(seconds: float) -> str:
 class Footer:
     """Draws below the lines; the caller says when."""
 
-    def __init__(self, outlet: "Canvas", *, colour: bool) -> None:
-        self._outlet = outlet
+    def __init__(self, safe_stream: "FooterStream", *, colour: bool) -> None:
+        self._outlet = safe_stream
         self._widths: list[int] = []  # of the lines drawn last
         self._columns = 0  # of the terminal they were drawn on
         self._console = RichConsole(
-            file=cast("IO[str]", outlet), highlight=False, markup=False, emoji=False, no_color=not colour
+            file=cast("IO[str]", safe_stream), highlight=False, markup=False, emoji=False, no_color=not colour
         )
         self._live = Live(
             console=self._console,
@@ -66,7 +66,7 @@ class Footer:
             text.append(rest)
         self._console.print(text, soft_wrap=True)
 
-    def show(self, view: "View") -> None:
+    def show(self, view: "RunProgress") -> None:
         self._climb_over_wrapped()
         width, height = self._console.size
         drawn = draw(view, width=width, height=height)
@@ -91,7 +91,7 @@ class Footer:
         self._live.stop()
 
 
-def draw(view: "View", *, width: int, height: int) -> Group:
+def draw(view: "RunProgress", *, width: int, height: int) -> Group:
     """Lay the footer out for a terminal of this size."""
     head = Table.grid(padding=(0, 1))
     counts = Text()

@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agentos import record, wire
-from agentos.coordinator.book import RunBook
 from agentos.coordinator.item import RunningItem
 from agentos.coordinator.keys import KeyService
+from agentos.coordinator.pool_watch import PoolWatch
+from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Scheduler, Stop
-from agentos.coordinator.watch import PoolWatch
+from agentos.credentials.key_state import usable_delay
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
-from agentos.credentials.states import usable_delay
 from agentos.events import catalogue as events
 from agentos.events.keys import Leased, LeaseExpired, Refused
 from agentos.model import CallError
 from agentos.redact import find
 from agentos.spending.call import Call
-from agentos.spending.spending import Answer, Spending
+from agentos.spending.spending import BudgetAnswer, Spending
 from agentos.tracing.run import RunTrace
 
 
@@ -60,7 +60,7 @@ class Calls:
         keys: KeyService,
         scheduler: Scheduler,
         watch: PoolWatch,
-        book: RunBook,
+        recorder: RunRecorder,
         trace: RunTrace,
         models: frozenset[str],
         items: dict[str, RunningItem],
@@ -70,7 +70,7 @@ class Calls:
         self._keys = keys
         self._scheduler = scheduler
         self._watch = watch
-        self._book = book
+        self._recorder = recorder
         self._trace = trace
         self._models = models
         self._items = items
@@ -105,10 +105,10 @@ class Calls:
         seconds = retry.at - now
         item.waits(f"tries again, {retry.reason}", retry.at)
         self._tell_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
-        self._book.say(f"{item.label}: tries again in {seconds:.0f} s: {retry.reason}")
+        self._recorder.say(f"{item.label}: tries again in {seconds:.0f} s: {retry.reason}")
         self._held.append(_Held(item=item, call=call, until=retry.at))
 
-    def settle(self, item: RunningItem, settled: wire.Settled, now: float) -> None:
+    def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
         """A worker says what came of a call."""
         item.detail = ""
         call = self.spending.settle(item.label, settled)
@@ -122,16 +122,16 @@ class Calls:
                 served=call.served,
                 cost_usd=call.usd,
             )
-            self._book.trail.record_call(item.entry, call)
+            self._recorder.trail.record_call(item.entry, call)
             if call.error is CallError.TRANSIENT:
                 self._retries[item.label, call.lease] = _retry(call, settled, now)
         self._take(self._keys.settle(item.label, item.attempt, settled, now))
         self._ask_again(now)
 
-    def replay(self, item: RunningItem, journal: record.Call) -> None:
+    def replay(self, item: RunningItem, journal: record.CallRecord) -> None:
         """A worker found a call in its item's journal; word of it may have been lost."""
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
-        if self._book.trail.record_call(item.entry, call, again=True):
+        if self._recorder.trail.record_call(item.entry, call, again=True):
             self.spending.add(call)
 
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
@@ -146,7 +146,7 @@ class Calls:
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._take(self._keys.drop(item.label, item.attempt, now))
         for call in self.spending.drop(item.label):
-            self._book.trail.record_call(item.entry, call)
+            self._recorder.trail.record_call(item.entry, call)
         self._ask_again(now)
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:
@@ -156,17 +156,17 @@ class Calls:
         item.until = None
         self._scheduler.waiting(item.label, now)
         match self.spending.ask(call):
-            case Answer.YES:
+            case BudgetAnswer.YES:
                 self._take(self._keys.request(call, now))
-            case Answer.LATER:
+            case BudgetAnswer.LATER:
                 self._wait_for_money(item, call)
-            case Answer.ITEM_OVER:
+            case BudgetAnswer.ITEM_OVER:
                 item.over_budget = item.detail = self.spending.told_of(item.label)
                 self._reach.send(item, wire.Drain(reason="its budget is reached"))
-            case Answer.RUN_OVER if self._scheduler.stopping is None:
+            case BudgetAnswer.RUN_OVER if self._scheduler.stopping is None:
                 spending = self.spending
-                self._book.tell(events.BudgetReached(spent=spending.spent, carried=spending.carried))
-                self._book.say(f"the budget is reached: {spending.told()}")
+                self._recorder.tell(events.BudgetReached(spent=spending.spent, carried=spending.carried))
+                self._recorder.say(f"the budget is reached: {spending.told()}")
                 self._reach.stop(Stop.BUDGET)
 
     def _wait_for_money(self, item: RunningItem, call: Call) -> None:
@@ -180,7 +180,7 @@ class Calls:
     def _tell_wait(
         self, item: RunningItem, call: Call, reason: str, kind: events.WaitKind, seconds: float | None = None
     ) -> None:
-        self._book.tell(
+        self._recorder.tell(
             events.Waiting(
                 item=item.id,
                 number=call.number,
@@ -206,7 +206,7 @@ class Calls:
         for event in decided:
             item = self._items.get(event.asker.item) if isinstance(event, events.AskerEvent) else None
             self._watch.announce(event, None if item is None else item.id)
-            self._book.guard(self._keys.note, event, event.at)
+            self._recorder.guard(self._keys.note, event, event.at)
             if item is None or not item.alive:
                 continue
             match event:
@@ -218,7 +218,7 @@ class Calls:
                     self._reach.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
                     self._reach.stop(Stop.NO_KEY)
                 case LeaseExpired():
-                    self._book.say(f"{item.label}: its call did not come back in time; ending its worker")
+                    self._recorder.say(f"{item.label}: its call did not come back in time; ending its worker")
                     self._reach.kill(item)
 
     def _grant(self, item: RunningItem, event: Leased) -> None:
@@ -242,7 +242,7 @@ class Calls:
             item.waiting_since = None
 
 
-def _retry(call: Call, settled: wire.Settled, now: float) -> _Retry:
+def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:
     """When to try again: when the server says, else with doubling pauses."""
     told = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
     delay = told or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")

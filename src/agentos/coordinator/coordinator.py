@@ -1,4 +1,4 @@
-"""The coordinator's loop: events come in, the scheduler decides, the engine acts, the book records.
+"""The coordinator's loop: events come in, the scheduler decides, the engine acts, the recorder writes.
 
 One thread. It sleeps until the engine has something to tell, a stop signal comes or a deadline passes. It
 owns no process and no socket: see `engine/protocol.py`.
@@ -15,14 +15,14 @@ from typing import Protocol
 from agentos import record, wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.coordinator import scheduler as decisions
-from agentos.coordinator.book import RunBook
 from agentos.coordinator.calls import Calls, Reach
 from agentos.coordinator.item import RunningItem
 from agentos.coordinator.job import ParallelRunConfig, make_job, run_started
 from agentos.coordinator.keys import KeyService
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.plan import PlannedItem
+from agentos.coordinator.pool_watch import PoolWatch, view
+from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
-from agentos.coordinator.watch import PoolWatch, view
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
 from agentos.errors import ItemFailed, StartFailed
 from agentos.events import catalogue as events
@@ -59,11 +59,11 @@ class ParallelCoordinator:
     def __init__(
         self,
         config: ParallelRunConfig,
-        plan: Sequence[Entry],
+        plan: Sequence[PlannedItem],
         *,
         engine: Engine,
         keys: KeyService,
-        book: RunBook,
+        recorder: RunRecorder,
         console: Console,
         signals: Signals,
         spending: Spending,
@@ -74,7 +74,7 @@ class ParallelCoordinator:
         self._plan = plan
         self._engine = engine
         self._keys = keys
-        self._book = book
+        self._recorder = recorder
         self._console = console
         self._signals = signals
         self._spending = spending
@@ -85,16 +85,16 @@ class ParallelCoordinator:
             items=tuple(self._items),
             parallel=config.parallel,
             timeout=config.timeout,
-            run_ends=None if config.run_timeout is None else book.started + config.run_timeout,
+            run_ends=None if config.run_timeout is None else recorder.started + config.run_timeout,
             fail_fast=config.fail_fast,
         )
-        self._watch = PoolWatch(book, max_wait=config.max_wait)
+        self._watch = PoolWatch(recorder, max_wait=config.max_wait)
         self._calls = Calls(
             spending=spending,
             keys=keys,
             scheduler=self._scheduler,
             watch=self._watch,
-            book=book,
+            recorder=recorder,
             trace=trace,
             models=frozenset({config.drafter, config.reviewer}),
             items=self._items,
@@ -105,12 +105,14 @@ class ParallelCoordinator:
 
     def run(self) -> Stop | None:
         """Carry the plan out, and tell why it was stopped early, if it was."""
-        self._book.tell(
-            run_started(self._config, run_id=self._book.run_id, items=len(self._plan), mock=self._book.mock)
+        self._recorder.tell(
+            run_started(
+                self._config, run_id=self._recorder.run_id, items=len(self._plan), mock=self._recorder.mock
+            )
         )
         for entry in self._plan:
             if not entry.runs:
-                self._book.pass_by(entry)
+                self._recorder.pass_by(entry)
         try:
             self._calls.advance(self._clock())
             self._look_at_pool(self._clock())
@@ -121,7 +123,7 @@ class ParallelCoordinator:
         finally:
             self._announce_stop()
             self._console.close()
-        self._book.guard(self._keys.save, self._clock())
+        self._recorder.guard(self._keys.save, self._clock())
         return self._scheduler.stopping
 
     def _turn(self) -> None:
@@ -135,7 +137,7 @@ class ParallelCoordinator:
             due = self._watch.deadline()
             if self._calls.pool_changed or (due is not None and now >= due):
                 self._look_at_pool(now)
-            if self._book.storage_error is not None:
+            if self._recorder.storage_error is not None:
                 self._stop(Stop.STORAGE)
         self._act(self._scheduler.tick(now))
         self._announce_stop()
@@ -154,7 +156,7 @@ class ParallelCoordinator:
     def _show(self, now: float) -> None:
         notice = self._watch.notice(now)
         self._console.show(
-            view(self._book, self._items.values(), total=len(self._plan), notice=notice, now=now)
+            view(self._recorder, self._items.values(), total=len(self._plan), notice=notice, now=now)
         )
 
     def _look_at_pool(self, now: float) -> None:
@@ -168,7 +170,7 @@ class ParallelCoordinator:
         for number in self._signals.read():
             if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED} and not self._at_once:
                 self._at_once = True
-                self._book.say("ending at once")
+                self._recorder.say("ending at once")
             self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
@@ -177,8 +179,8 @@ class ParallelCoordinator:
     def _announce_stop(self) -> None:
         if self._scheduler.stopping is not None and not self._stop_announced:
             self._stop_announced = True
-            self._book.tell(events.Stopping(reason=self._scheduler.stopping.value))
-            self._book.say(STOP_WORDS[self._scheduler.stopping])
+            self._recorder.tell(events.Stopping(reason=self._scheduler.stopping.value))
+            self._recorder.say(STOP_WORDS[self._scheduler.stopping])
 
     # What the scheduler decided.
 
@@ -188,18 +190,20 @@ class ParallelCoordinator:
             match action:
                 case decisions.Start():
                     self._start(item)
-                case decisions.Again(attempt=attempt, error=error):
-                    self._book.tell(events.Crashed(item=item.id, attempt=attempt, error=error))
-                    self._book.say(
+                case decisions.StartAgain(attempt=attempt, error=error):
+                    self._recorder.tell(events.Crashed(item=item.id, attempt=attempt, error=error))
+                    self._recorder.say(
                         f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
                     )
                 case decisions.Finish(status=status, error=error):
                     self._finish(item, status, error)
-                case decisions.Drain():
+                case decisions.AskToStop():
                     self._send(item, wire.Drain(reason=self._scheduler.stopping or "stop"))
                 case decisions.PrintStacks() | decisions.Terminate() | decisions.Kill() if item.alive:
                     if isinstance(action, decisions.PrintStacks):
-                        self._book.say(f"{action.item}: no end after {self._config.timeout:g} s, killing it")
+                        self._recorder.say(
+                            f"{action.item}: no end after {self._config.timeout:g} s, killing it"
+                        )
                         item.muted = True
                     self._engine.end(item.label, _ENDINGS[type(action)])
 
@@ -209,7 +213,7 @@ class ParallelCoordinator:
             item.tally.began = self._clock()
         item.started(attempt)
         try:
-            self._book.begin(item.entry, attempt)
+            self._recorder.begin(item.entry, attempt)
         except ItemFailed as exc:
             item.alive = False
             self._over(item, Status.FAILED, str(exc))
@@ -217,9 +221,9 @@ class ParallelCoordinator:
         job = make_job(
             self._config,
             item.entry,
-            run_id=self._book.run_id,
+            run_id=self._recorder.run_id,
             attempt=attempt,
-            database=self._book.checkpoint(item.entry),
+            database=self._recorder.checkpoint(item.entry),
             trace=self._trace.item_started(item.label, item_id=item.id, attempt=attempt),
         )
         try:
@@ -228,14 +232,14 @@ class ParallelCoordinator:
             item.alive = False
             self._over(item, None, str(exc))
             return
-        self._book.tell(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
+        self._recorder.tell(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
 
     def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
         """Record how an item ended; whatever goes wrong there, the others go on."""
         try:
             self._record_end(item, status, error)
         except Exception as exc:  # noqa: BLE001 - the actions of other items follow
-            self._book.lost(item.entry, self._break(item, exc))
+            self._recorder.lost(item.entry, self._break(item, exc))
 
     def _record_end(self, item: RunningItem, status: Status, error: str | None) -> None:
         ended = item.ended
@@ -246,7 +250,7 @@ class ParallelCoordinator:
         verdict = ended.verdict if ended else None
         reviews = ended.reviews if ended and ended.reviews else item.reviews
         self._trace.item_ended(item.label, status=status.value, verdict=verdict, reviews=reviews, error=error)
-        self._book.finish(
+        self._recorder.finish(
             item.entry,
             status,
             item.tally,
@@ -270,7 +274,7 @@ class ParallelCoordinator:
                     if item.broken is None:
                         self._said(item, message)
                 case Printed(lines=lines, error=error):
-                    self._book.output(item.label, lines, error=error, shown=not item.muted)
+                    self._recorder.output(item.label, lines, error=error, shown=not item.muted)
                 case Gone():
                     self._gone(item, event)
         except Exception as exc:  # noqa: BLE001 - the last line of defence
@@ -290,7 +294,7 @@ class ParallelCoordinator:
             told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
             with suppress(Exception):
                 for line in "".join(traceback.format_exception(exc)).splitlines():
-                    self._book.log(item.label, line)
+                    self._recorder.log(item.label, line)
         item.broken = item.broken or told
         return item.broken
 
@@ -303,14 +307,14 @@ class ParallelCoordinator:
                     raise wire.ProtocolError("a second greeting")
                 item.greeted = True
                 self._scheduler.ready(item.label, now)
-                self._book.tell(
+                self._recorder.tell(
                     events.Ready(item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm)
                 )
             case wire.NodeStarted(node=node, reviews=reviews):
                 item.node, item.reviews, item.detail = node, reviews, ""
                 item.node_since = now
                 self._trace.node_started(item.label, node, reviews=reviews)
-                self._book.at_node(item.entry, node, reviews, item.attempt)
+                self._recorder.at_node(item.entry, node, reviews, item.attempt)
             case wire.NodeEnded(node=node, seconds=seconds):
                 item.tally.busy += seconds
                 item.node_since = None
@@ -319,7 +323,7 @@ class ParallelCoordinator:
                 self._calls.ask(item, message, now)
             case wire.Vet():
                 self._calls.vet(item, message)
-            case wire.Settled():
+            case wire.CallSettled():
                 self._calls.settle(item, message, now)
             case wire.PaidBefore(record=journal):
                 self._calls.replay(item, journal)
@@ -329,11 +333,11 @@ class ParallelCoordinator:
                 item.ended = message
 
     def _audit(self, item: RunningItem, audited: record.Audited) -> None:
-        if isinstance(audited, record.Verdict):
+        if isinstance(audited, record.VerdictRecord):
             self._trace.verdict(
                 item.label, review=audited.review, verdict=audited.verdict, findings=len(audited.findings)
             )
-        self._book.trail.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
+        self._recorder.trail.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
 
     def _gone(self, item: RunningItem, gone: Gone) -> None:
         """A worker is gone: decide what becomes of its item."""

@@ -22,7 +22,7 @@ Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class CostEstimate:
     """USD for all items; None where a model has no known price."""
 
     low: float | None
@@ -40,7 +40,7 @@ def estimate(
     rounds: int,
     cost: Cost,
     context: int = 0,
-) -> Estimate:
+) -> CostEstimate:
     """The range for so many items; of those that go on, nobody knows how much is left.
 
     `history` is of the same workflow and models; `context` is what the files of --context add to a call.
@@ -66,7 +66,7 @@ def estimate(
     else:
         low, high = round(low * fresh, 4), round(high * (fresh + resumed), 4)
     based_on = len(history) if basis == "measured" else 0
-    return Estimate(low=low, high=high, basis=basis, based_on=based_on, why=why)
+    return CostEstimate(low=low, high=high, basis=basis, based_on=based_on, why=why)
 
 
 def _share(costs: Sequence[float | None], share: float, rounded: Callable[[float], int]) -> float | None:

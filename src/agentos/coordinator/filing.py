@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from agentos.errors import ListingError
 from agentos.events import filing as events
 from agentos.events.catalogue import Event
-from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
+from agentos.github import FilingUncertain, IssueRefused, RemoteIssue
 from agentos.github.document import labels_of, title_and_text
-from agentos.github.harmless import MAX_BODY, harmless_body, harmless_title, new_marker
+from agentos.github.sanitize import MAX_BODY, harmless_body, harmless_title, new_marker
 from agentos.model import Item
 from agentos.store.records import Fence, Filing, FilingState, Stale
 
@@ -31,7 +31,7 @@ MAX_WAIT_SECONDS = 300.0  # for a rate limit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filed:
+class FiledIssue:
     """The issue is there."""
 
     number: int
@@ -47,7 +47,7 @@ class NotFiled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Content:
+class _IssueContent:
     title: str
     body: str
     labels: tuple[str, ...]
@@ -139,7 +139,7 @@ class Filer:
             self._tell(events.Filed(item=row.item, number=found.number, url=found.url))
             self._say(f"{reason}: {found.url}")
 
-    def file(self, item: Item, document: str) -> Filed | NotFiled:
+    def file(self, item: Item, document: str) -> FiledIssue | NotFiled:
         """See to it that the item's issue is on GitHub once, and tell how that went."""
         try:
             return self._file(item, document)
@@ -147,11 +147,11 @@ class Filer:
             self._say(f"{item.label}: {exc}; this run recorded nothing for it")
             return NotFiled(reason=str(exc), unknown=exc.unknown)
 
-    def _file(self, item: Item, document: str) -> Filed | NotFiled:
+    def _file(self, item: Item, document: str) -> FiledIssue | NotFiled:
         row = self._records.filing(item)
         if row is not None and row.state is FilingState.FILED:
             assert row.number is not None
-            return Filed(number=row.number, url=row.url or "")
+            return FiledIssue(number=row.number, url=row.url or "")
         marker = new_marker()
         if row is not None and row.marker and row.repository == self._github.repository.address:
             marker = row.marker
@@ -172,7 +172,7 @@ class Filer:
             )
         return self._create(item, content, marker)
 
-    def _content(self, item: Item, document: str, marker: str) -> _Content:
+    def _content(self, item: Item, document: str, marker: str) -> _IssueContent:
         """What is filed; of the labels that the model wrote only those that the user allows are labels."""
         title, text = title_and_text(document)
         named = labels_of(document)
@@ -182,11 +182,11 @@ class Filer:
                 f"{item.label}: labels left as text: {', '.join(others)}; filing_labels in your configuration"
                 " file lists those that are set"
             )
-        return _Content(
+        return _IssueContent(
             title=harmless_title(title or item.title), body=harmless_body(text, marker), labels=labels
         )
 
-    def _look_up(self, item: Item, row: Filing) -> Filed | NotFiled | None:
+    def _look_up(self, item: Item, row: Filing) -> FiledIssue | NotFiled | None:
         """What became of earlier attempts; None if surely nothing."""
         try:
             found = self._find(row, self._unsettled(row))
@@ -196,8 +196,8 @@ class Filer:
             return self._refused(item, str(exc))
         return None if found is None else self._record(item, found)
 
-    def _create(self, item: Item, content: _Content, marker: str) -> Filed | NotFiled:
-        self._tell(events.Filing(item=item.id, repository=str(self._github.repository)))
+    def _create(self, item: Item, content: _IssueContent, marker: str) -> FiledIssue | NotFiled:
+        self._tell(events.FilingStarted(item=item.id, repository=str(self._github.repository)))
         problem = ""
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
@@ -213,7 +213,7 @@ class Filer:
             self._at("after_intent")
             try:
                 created = self._github.create(content.title, content.body, content.labels)
-            except FilingRefused as exc:
+            except IssueRefused as exc:
                 self._at("after_create")
                 self._rest_for(max(self._pause, exc.retry_after or 0.0))
                 # Before any wait: a run stopped while it waits leaves no doubt behind.
@@ -273,7 +273,7 @@ class Filer:
     def _rest_for(self, seconds: float) -> None:
         self._not_before = max(self._not_before, self._clock() + seconds)
 
-    def _record(self, item: Item, issue: RemoteIssue) -> Filed:
+    def _record(self, item: Item, issue: RemoteIssue) -> FiledIssue:
         self._at("before_result")
         stale = self._records.filed(item, self._fence(item), number=issue.number, url=issue.url)
         # The intent is there, so the run that has the item now finds the issue by its marker.
@@ -281,7 +281,7 @@ class Filer:
         self._at("after_result")
         self._tell(events.Filed(item=item.id, number=issue.number, url=issue.url))
         self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
-        return Filed(number=issue.number, url=issue.url)
+        return FiledIssue(number=issue.number, url=issue.url)
 
     def _refused(self, item: Item, reason: str) -> NotFiled:
         self._note(item, reason, unknown=False)

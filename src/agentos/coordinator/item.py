@@ -3,15 +3,15 @@
 from dataclasses import dataclass, field
 
 from agentos import wire
-from agentos.coordinator.book import Tally
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.plan import PlannedItem
+from agentos.coordinator.recorder import Tally
 
 
 @dataclass(kw_only=True, eq=False)
 class RunningItem:
     """One item of the run, from its first start to its end."""
 
-    entry: Entry
+    entry: PlannedItem
     attempt: int = 0
     alive: bool = False  # it has a worker
     greeted: bool = False  # its worker has said hello

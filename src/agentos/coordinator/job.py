@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentos import __version__, wire
-from agentos.coordinator.plan import Entry
+from agentos.coordinator.plan import PlannedItem
 from agentos.events.catalogue import RunStarted
 
 
@@ -61,7 +61,7 @@ def run_started(config: ParallelRunConfig, *, run_id: str, items: int, mock: boo
 
 def make_job(
     config: ParallelRunConfig,
-    entry: Entry,
+    entry: PlannedItem,
     *,
     run_id: str,
     attempt: int,

@@ -18,7 +18,7 @@ from agentos.llm.providers import COMMAND_PROVIDERS
 from agentos.model import CallError
 from agentos.secret import Secret, read_secret
 from agentos.spending.call import Call
-from agentos.store.keyhealth import HealthFile
+from agentos.store.key_health import HealthFile
 from agentos.store.tree import read_named
 
 _USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
@@ -181,7 +181,7 @@ class KeyService:
             now=now,
         )
 
-    def settle(self, item: str, attempt: int, settled: wire.Settled, now: float) -> list[PoolEvent]:
+    def settle(self, item: str, attempt: int, settled: wire.CallSettled, now: float) -> list[PoolEvent]:
         settlement = Settlement(
             tokens_in=settled.tokens_in,
             tokens_out=settled.tokens_out,
@@ -198,13 +198,13 @@ class KeyService:
         """Give back what an attempt holds whose worker is gone."""
         return self.pool.drop(Asker(self._run_id, item, attempt), now)
 
-    def answer(self, leased: Leased) -> wire.Leased:
+    def answer(self, leased: Leased) -> wire.LeaseGranted:
         """Make the message that carries the secret to its worker."""
         refused = self._refuse_every is not None and leased.lease % self._refuse_every == 0
         secret = self._ring.secrets[leased.key]
         if refused and leased.provider == "mock":
             secret = Secret(leased.key, REFUSED_SECRET)
-        return wire.Leased(number=leased.number, lease=leased.lease, key=leased.key, secret=secret)
+        return wire.LeaseGranted(number=leased.number, lease=leased.lease, key=leased.key, secret=secret)
 
     def snapshot(self, now: float) -> PoolSnapshot:
         return self.pool.snapshot(now)

@@ -12,12 +12,12 @@ from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, P
 RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
 
 
-class Step(StrEnum):
+class PlanAction(StrEnum):
     """What a run does with an item."""
 
     START = "start"  # from the beginning; nothing of it is there
     RESUME = "resume"  # from its checkpoint
-    ANEW = "anew"  # from the beginning; what is there is set aside
+    START_OVER = "anew"  # from the beginning; what is there is set aside
     REVISE = "revise"  # from the document that is there
     SKIP = "skip"  # nothing to do
     FILE = "file"  # approved before; only to be filed
@@ -26,11 +26,11 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class PlannedItem:
     """One item with what is to be done and why."""
 
     item: Item
-    step: Step
+    step: PlanAction
     reason: str = ""
     node: str = ""  # where it stopped
     reviews: int = 0
@@ -45,16 +45,16 @@ class Entry:
     @property
     def revises(self) -> bool:
         """Its first draft revises the document that is there; a run that was cut off had begun so, too."""
-        return self.step is Step.REVISE or (self.step is Step.RESUME and self.begun_to_revise)
+        return self.step is PlanAction.REVISE or (self.step is PlanAction.RESUME and self.begun_to_revise)
 
     @property
     def acts(self) -> bool:
         """Something is done with it, so that no other run may have it."""
-        return self.runs or self.step is Step.FILE
+        return self.runs or self.step is PlanAction.FILE
 
     @property
     def runs(self) -> bool:
-        return self.step in {Step.START, Step.RESUME, Step.ANEW, Step.REVISE}
+        return self.step in {PlanAction.START, PlanAction.RESUME, PlanAction.START_OVER, PlanAction.REVISE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +85,9 @@ class Choice:
     limit: int | None = None
 
 
-def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice) -> tuple[Entry, ...]:
+def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice) -> tuple[PlannedItem, ...]:
     """Go through the items in order; the limit counts those that run."""
-    entries: list[Entry] = []
+    entries: list[PlannedItem] = []
     left = choice.limit
     for item in items:
         entry = _entry(item, known.get(item.id, Known()), choice)
@@ -101,7 +101,7 @@ def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice)
     return tuple(entries)
 
 
-def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:
+def _entry(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
     progress = known.progress
     if choice.only_failed and (progress is None or progress.status not in RETRIED):
         return None
@@ -116,36 +116,42 @@ def _entry(item: Item, known: Known, choice: Choice) -> Entry | None:
     )
 
 
-def _refused(item: Item, known: Known, choice: Choice) -> Entry | None:
+def _refused(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
     """What is not touched, whatever else is known of it."""
     document = known.document
     if item.problem is not None:
-        return Entry(item=item, step=Step.REFUSE, reason=item.problem)
+        return PlannedItem(item=item, step=PlanAction.REFUSE, reason=item.problem)
     if item.by_mock and not choice.mock:
-        return Entry(item=item, step=Step.SKIP, reason=f"the mock wrote {item.source}; edit it to use it")
+        return PlannedItem(
+            item=item, step=PlanAction.SKIP, reason=f"the mock wrote {item.source}; edit it to use it"
+        )
     if document is None:
         return None
     if choice.mock and not (document.by_mock and document.author is Author.OURS):
         why = "was edited by a person" if document.by_mock else "is not the mock's"
-        return Entry(item=item, step=Step.SKIP, reason=f"{document.path} {why}")
+        return PlannedItem(item=item, step=PlanAction.SKIP, reason=f"{document.path} {why}")
     under_way = known.progress is not None and item.is_input(known.progress.input_hash)
     if document.author is Author.FOREIGN and not known.notes and not under_way:
         reason = (
             f"{document.path} exists and was not written by agentos;"
             f" 'agentos revise {item.label}' takes it as the basis"
         )
-        return Entry(item=item, step=Step.REFUSE if choice.named else Step.SKIP, reason=reason)
+        return PlannedItem(
+            item=item, step=PlanAction.REFUSE if choice.named else PlanAction.SKIP, reason=reason
+        )
     return None
 
 
-def _fresh(item: Item, known: Known, choice: Choice) -> Entry | None:
+def _fresh(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
     if not choice.fresh:
         return None
     seen = known.outcome is not None or known.progress is not None or known.document is not None
-    return Entry(item=item, step=Step.ANEW if seen else Step.START, reason="--fresh" if seen else "")
+    return PlannedItem(
+        item=item, step=PlanAction.START_OVER if seen else PlanAction.START, reason="--fresh" if seen else ""
+    )
 
 
-def _under_way(item: Item, known: Known) -> Entry | None:
+def _under_way(item: Item, known: Known) -> PlannedItem | None:
     """An item that this home has begun and not finished goes on, on the same text."""
     progress = known.progress
     if progress is None or not item.is_input(progress.input_hash):
@@ -153,14 +159,14 @@ def _under_way(item: Item, known: Known) -> Entry | None:
     told = {"item": item, "node": progress.node, "reviews": progress.reviews}
     discussed = progress.status == Status.DISCUSS
     if discussed and known.decided is None and not known.notes:
-        return Entry(step=Step.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
+        return PlannedItem(step=PlanAction.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
     reason = "decided" if discussed and known.decided else f"{progress.status.replace('_', ' ')} before"
     if progress.status == "running":
         reason = "cut off before"
     if known.notes:
         reason = f"{reason}, with {counted(len(known.notes), 'note')}"
-    return Entry(
-        step=Step.RESUME,
+    return PlannedItem(
+        step=PlanAction.RESUME,
         reason=reason,
         decided=known.decided,
         begun_to_revise=bool(progress.revise),
@@ -168,7 +174,7 @@ def _under_way(item: Item, known: Known) -> Entry | None:
     )
 
 
-def _by_document(item: Item, known: Known, choice: Choice) -> Entry:
+def _by_document(item: Item, known: Known, choice: Choice) -> PlannedItem:
     """The document that is there decides; records count only where none is to be there."""
     outcome, filing = known.outcome, known.filing
     approved = outcome if outcome is not None and item.is_input(outcome.input_hash) else None
@@ -176,39 +182,43 @@ def _by_document(item: Item, known: Known, choice: Choice) -> Entry:
     if approved is not None and (sent or not known.written):
         return _approved(item, approved, filing, choice)
     if known.receipt is not None:
-        return Entry(item=item, step=Step.SKIP, reason=f"filed as {known.receipt.filed}, unchanged since")
+        return PlannedItem(
+            item=item, step=PlanAction.SKIP, reason=f"filed as {known.receipt.filed}, unchanged since"
+        )
     if known.document is not None:
         return _with_document(item, known.document, approved, known, choice)
     if approved is not None:
-        return Entry(item=item, step=Step.ANEW, reason="its document is gone")
+        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its document is gone")
     if outcome is not None or known.progress is not None:
-        return Entry(item=item, step=Step.ANEW, reason="its text changed since")
-    return Entry(item=item, step=Step.START)
+        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its text changed since")
+    return PlannedItem(item=item, step=PlanAction.START)
 
 
 def _with_document(  # noqa: PLR0911 - a table of cases
     item: Item, document: Found, approved: Outcome | None, known: Known, choice: Choice
-) -> Entry:
+) -> PlannedItem:
     edited = document.author is not Author.OURS
     if known.notes:
-        return Entry(item=item, step=Step.REVISE, reason=counted(len(known.notes), "note"))
+        return PlannedItem(item=item, step=PlanAction.REVISE, reason=counted(len(known.notes), "note"))
     if document.by_mock and not choice.mock:
         if edited:
-            return Entry(item=item, step=Step.REVISE, reason=f"{document.path} was edited by a person")
-        return Entry(item=item, step=Step.START, reason="the mock's document is replaced")
+            return PlannedItem(
+                item=item, step=PlanAction.REVISE, reason=f"{document.path} was edited by a person"
+            )
+        return PlannedItem(item=item, step=PlanAction.START, reason="the mock's document is replaced")
     if document.stamp is None or not item.is_input(document.stamp.input):
-        return Entry(item=item, step=Step.REVISE, reason="its text changed since")
+        return PlannedItem(item=item, step=PlanAction.REVISE, reason="its text changed since")
     if approved is not None and known.filing is not None and not edited:
         return _approved(item, approved, known.filing, choice)
     waits = known.filing is not None and known.filing.state is FilingState.WANTED and not choice.no_file
     if edited and waits:
         reason = f"{document.path} was edited since its approval; 'agentos revise {item.id}' has it reviewed"
-        return Entry(item=item, step=Step.SKIP, reason=reason, outcome=approved, filing="wanted")
+        return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved, filing="wanted")
     reason = f"stamped: {document.path}" + (", edited" if edited else "")
-    return Entry(item=item, step=Step.SKIP, reason=reason, outcome=approved)
+    return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved)
 
 
-def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> Entry:
+def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> PlannedItem:
     """Nothing is left to do, unless its document still waits to be filed."""
     unfinished: str | None = None
     if filing is None:
@@ -224,5 +234,5 @@ def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choic
         left = filing.state is not FilingState.KEPT or choice.named
         if filing.state is FilingState.WANTED and not choice.filing and not choice.no_file:
             unfinished = "wanted"
-    step = Step.FILE if left and choice.filing else Step.SKIP
-    return Entry(item=item, step=step, reason=reason, outcome=outcome, filing=unfinished)
+    step = PlanAction.FILE if left and choice.filing else PlanAction.SKIP
+    return PlannedItem(item=item, step=step, reason=reason, outcome=outcome, filing=unfinished)

@@ -50,7 +50,7 @@ class Start(Action):
     """Start a worker for the item."""
 
 
-class Drain(Action):
+class AskToStop(Action):
     """Ask the worker to stop, giving up a call in flight."""
 
 
@@ -67,7 +67,7 @@ class Kill(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Again(Action):
+class StartAgain(Action):
     """The worker died; another takes over from its checkpoint."""
 
     attempt: int
@@ -83,7 +83,7 @@ class Finish(Action):
 
 
 @dataclass(kw_only=True)
-class _Running:
+class _ItemClock:
     time_left: float  # of --timeout, not counting waits for a lease
     since: float | None  # when the clock of --timeout was last started; None while waiting
     stage: Stage = Stage.RUNNING
@@ -105,7 +105,7 @@ class Scheduler:
     stopping: Stop | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     _pending: deque[str] = field(init=False)
-    _running: dict[str, _Running] = field(default_factory=dict)
+    _running: dict[str, _ItemClock] = field(default_factory=dict)
     _at_once: bool = False
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class Scheduler:
         actions: list[Action] = []
         while self.stopping is None and self._pending and len(self._running) < slots:
             item = self._pending.popleft()
-            self._running[item] = _Running(time_left=max(self.timeout, START_SECONDS), since=now)
+            self._running[item] = _ItemClock(time_left=max(self.timeout, START_SECONDS), since=now)
             self.attempts[item] = self.attempts.get(item, 0) + 1
             actions.append(Start(item=item))
         return actions
@@ -186,7 +186,7 @@ class Scheduler:
             told = f"its worker died {attempt} times; the last time: {error}"
             return [Finish(item=item, status=Status.FAILED, error=told)]
         self._pending.appendleft(item)
-        return [Again(item=item, attempt=attempt, error=error)]
+        return [StartAgain(item=item, attempt=attempt, error=error)]
 
     def stop(self, reason: Stop, now: float) -> list[Action]:
         """Start nothing more and end what runs; a second stop by a person ends it at once."""
@@ -242,7 +242,7 @@ class Scheduler:
                 times.append(running.stage_ends)
         return min(times, default=None)
 
-    def _advance(self, item: str, running: _Running, stage: Stage, now: float) -> Action:
+    def _advance(self, item: str, running: _ItemClock, stage: Stage, now: float) -> Action:
         seconds, action = _STAGES[stage]
         running.stage = stage
         running.stage_ends = now + seconds
@@ -250,7 +250,7 @@ class Scheduler:
 
 
 _STAGES: dict[Stage, tuple[float, type[Action]]] = {
-    Stage.DRAINING: (DRAIN_SECONDS, Drain),
+    Stage.DRAINING: (DRAIN_SECONDS, AskToStop),
     Stage.STACKS: (STACKS_SECONDS, PrintStacks),
     Stage.TERMINATED: (TERMINATE_SECONDS, Terminate),
     Stage.KILLED: (0.0, Kill),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentos.credentials.bucket import Bucket
-from agentos.credentials.headers import Limit, Reading
+from agentos.credentials.headers import Limit, LimitHeaders
 from agentos.credentials.ticks import tick_span
 
 MARGIN = 0.005  # share of a limit left unused, for clocks that differ
@@ -200,7 +200,7 @@ class Budget:
         if Limit.RPD in self.buckets:
             self.buckets[Limit.RPD].put(self.buckets[Limit.RPD].capacity, now)
 
-    def learn(self, readings: Mapping[Limit, Reading], *, age: float, now: float) -> dict[Limit, float]:
+    def learn(self, readings: Mapping[Limit, LimitHeaders], *, age: float, now: float) -> dict[Limit, float]:
         """Take over what the answer to a call of `age` seconds ago said; returns the limits that are new."""
         new: dict[Limit, float] = {}
         for which, reading in readings.items():
@@ -215,7 +215,7 @@ class Budget:
             self._believe(which, reading, age, now)
         return new
 
-    def _believe(self, which: Limit, reading: Reading, age: float, now: float) -> None:
+    def _believe(self, which: Limit, reading: LimitHeaders, age: float, now: float) -> None:
         if reading.remaining is None:
             return
         bucket = self.buckets.get(which)

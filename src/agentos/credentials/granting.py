@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from agentos.credentials.book import Ask, Book, Lane, Lease, lane_hurdle, order
 from agentos.credentials.budget import Cost
-from agentos.credentials.states import Key, key_hurdle
+from agentos.credentials.key_state import Key, key_hurdle
+from agentos.credentials.pool_state import Ask, Lane, Lease, PoolState, lane_hurdle, order
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Leased
 
 
-def grant_all(book: Book) -> list[PoolEvent]:
+def grant_all(pool_state: PoolState) -> list[PoolEvent]:
     """Grant all that can go out now; a model that is stuck holds up no other."""
-    if not book.asks:
+    if not pool_state.asks:
         return []
     events: list[PoolEvent] = []
-    waiting = [queue for lane in book.lanes.values() for queue in lane.queues.values()]
+    waiting = [queue for lane in pool_state.lanes.values() for queue in lane.queues.values()]
     wanted: dict[Lane, set[Key]] = {}  # keys that an older request for the model waits for
     while waiting:
         queue = waiting[0] if len(waiting) == 1 else min(waiting, key=order)
@@ -23,14 +23,14 @@ def grant_all(book: Book) -> list[PoolEvent]:
         keys = queue.keys
         if lane in wanted:
             keys = [key for key in keys if key not in wanted[lane]]
-        key = _choose(lane, keys, cost, book.now)
+        key = _choose(lane, keys, cost, pool_state.now)
         if key is None:
             waiting.remove(queue)
             if len(lane.queues) > 1:
                 wanted.setdefault(lane, set()).update(queue.keys)
             continue
-        book.remove_ask(ask)
-        events.append(_grant(book, ask, key, cost))
+        pool_state.remove_ask(ask)
+        events.append(_grant(pool_state, ask, key, cost))
         if not queue.asks:
             waiting.remove(queue)
     return events
@@ -52,13 +52,13 @@ def _choose(lane: Lane, keys: Sequence[Key], cost: Cost, now: float) -> Key | No
     return best
 
 
-def _grant(book: Book, ask: Ask, key: Key, cost: Cost) -> Leased:
-    book.last_lease += 1
+def _grant(pool_state: PoolState, ask: Ask, key: Key, cost: Cost) -> Leased:
+    pool_state.last_lease += 1
     key.calls += 1
-    key.last_lease = book.last_lease
-    budget = key.group.budget(ask.lane.model, book.now)
+    key.last_lease = pool_state.last_lease
+    budget = key.group.budget(ask.lane.model, pool_state.now)
     lease = Lease(
-        number=book.last_lease,
+        number=pool_state.last_lease,
         asker=ask.asker,
         call=ask.number,
         key=key,
@@ -66,10 +66,10 @@ def _grant(book: Book, ask: Ask, key: Key, cost: Cost) -> Leased:
         asked=ask.tokens,
         budget=budget,
         cost=cost,
-        grant=budget.charge(cost, book.now),
-        since=book.now,
-        waited=book.now - ask.since,
-        expires=book.now + ask.lease_seconds,
+        grant=budget.charge(cost, pool_state.now),
+        since=pool_state.now,
+        waited=pool_state.now - ask.since,
+        expires=pool_state.now + ask.lease_seconds,
     )
-    book.add_lease(lease)
+    pool_state.add_lease(lease)
     return lease.leased()

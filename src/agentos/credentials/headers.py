@@ -32,7 +32,7 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class LimitHeaders:
     """What one answer said about one limit."""
 
     limit: float | None
@@ -53,9 +53,9 @@ _HEADERS = tuple(
 )
 
 
-def read_headers(headers: Mapping[str, str]) -> dict[Limit, Reading]:
+def read_headers(headers: Mapping[str, str]) -> dict[Limit, LimitHeaders]:
     """Read what is there and makes sense; names are lower case."""
-    found: dict[Limit, Reading] = {}
+    found: dict[Limit, LimitHeaders] = {}
     for which, limit_name, remaining_name, reset_name in _HEADERS:
         limit = number(headers.get(limit_name), low=1.0, high=MAX_LIMIT)
         remaining = number(headers.get(remaining_name), low=0.0, high=MAX_LIMIT)
@@ -63,7 +63,7 @@ def read_headers(headers: Mapping[str, str]) -> dict[Limit, Reading]:
             continue
         if limit is not None and remaining is not None and remaining > limit:
             remaining = None
-        reading = Reading(limit=limit, remaining=remaining, reset=seconds(headers.get(reset_name)))
+        reading = LimitHeaders(limit=limit, remaining=remaining, reset=seconds(headers.get(reset_name)))
         # Some servers give the day's limit under the same name; only the time to a full bucket tells.
         daily = which is Limit.RPM and reading.reset is not None and reading.reset > MINUTE_IS_OVER
         found[Limit.RPD if daily else which] = reading

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentos.credentials.book import Book
-from agentos.credentials.headers import MAX_LIMIT, Limit, Reading, number
+from agentos.credentials.headers import MAX_LIMIT, Limit, LimitHeaders, number
+from agentos.credentials.key_state import Key, KeyState
 from agentos.credentials.outcome import QUOTA_LONGEST, RATE_LIMIT_LONGEST
-from agentos.credentials.states import Key, KeyState
+from agentos.credentials.pool_state import PoolState
 
 VERSION = 1
 MODELS_MOST = 200  # a file may be anybody's
@@ -45,12 +45,12 @@ class KeyHealth:
     age: float  # seconds since it was written
 
 
-def export(book: Book, now: float, wall: float) -> dict[str, Any]:
+def export(pool_state: PoolState, now: float, wall: float) -> dict[str, Any]:
     """Return JSON-able data of every key."""
     return {
         "version": VERSION,
         "at": wall,
-        "keys": {key.spec.id: _export_key(key, now, wall) for key in book.keys.values()},
+        "keys": {key.spec.id: _export_key(key, now, wall) for key in pool_state.keys.values()},
     }
 
 
@@ -77,7 +77,7 @@ def _export_key(key: Key, now: float, wall: float) -> dict[str, Any]:
     }
 
 
-def read(data: object, book: Book, wall: float) -> list[KeyHealth]:
+def read(data: object, pool_state: PoolState, wall: float) -> list[KeyHealth]:
     """Return what the data says about keys that exist; never raises."""
     if not isinstance(data, Mapping) or data.get("version") != VERSION:
         return []
@@ -89,7 +89,7 @@ def read(data: object, book: Book, wall: float) -> list[KeyHealth]:
     age = max(0.0, wall - written)
     found = []
     for key_id, entry in keys.items():
-        key = book.keys.get(key_id) if isinstance(key_id, str) else None
+        key = pool_state.keys.get(key_id) if isinstance(key_id, str) else None
         if key is None or not isinstance(entry, Mapping) or entry.get("provider") != key.spec.provider:
             continue
         disabled = entry.get("disabled")
@@ -138,7 +138,7 @@ def restore_budgets(found: KeyHealth, now: float) -> None:
     for model, entry in found.models.items():
         budget = group.budget(model, now)
         news = {
-            which: Reading(limit=value, remaining=None, reset=None)
+            which: LimitHeaders(limit=value, remaining=None, reset=None)
             for which, value in entry.limits.items()
             if which not in budget.learnt
         }

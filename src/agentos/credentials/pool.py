@@ -9,17 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from agentos.credentials import health
-from agentos.credentials.book import Ask, Book, KeySet
 from agentos.credentials.granting import grant_all
-from agentos.credentials.outcome import BACKOFF, Judge
-from agentos.credentials.snapshot import (
-    PoolSnapshot,
-    take_snapshot,
-    useful_parallel,
-    why_not_served,
-    why_waiting,
-)
-from agentos.credentials.states import (
+from agentos.credentials.key_state import (
     UNUSABLE,
     Backoff,
     Group,
@@ -28,6 +19,15 @@ from agentos.credentials.states import (
     KeyState,
     Settlement,
     token_count,
+)
+from agentos.credentials.outcome import BACKOFF, Judge
+from agentos.credentials.pool_state import Ask, KeySet, PoolState
+from agentos.credentials.snapshot import (
+    PoolSnapshot,
+    take_snapshot,
+    useful_parallel,
+    why_not_served,
+    why_waiting,
 )
 from agentos.credentials.ticks import tick, tick_span
 from agentos.events.asker import Asker
@@ -62,7 +62,7 @@ class CredentialCoordinator:
         backoff: Backoff = BACKOFF,
         capacity_backoff: Backoff = BACKOFF,
     ) -> None:
-        self.book = Book(keys)
+        self.pool_state = PoolState(keys)
         self._lease_seconds = tick_span(lease_seconds)
         self._backoff = backoff
         self._capacity_backoff = capacity_backoff
@@ -83,42 +83,42 @@ class CredentialCoordinator:
         `keys` are the ids of those that may serve it, where that is not every key of the provider.
         """
         events = self._tick(now)
-        book = self.book
+        pool_state = self.pool_state
         work = asker.work
-        if book.is_over(asker):
+        if pool_state.is_over(asker):
             over = AskRefused(
-                at=book.now, item=asker.item, asker=asker, number=number, reason="the attempt is over"
+                at=pool_state.now, item=asker.item, asker=asker, number=number, reason="the attempt is over"
             )
             return [*events, over, *self._grant()]
         if asker.attempt > 1:
-            book.end_attempts(work, asker.attempt - 1)
-        if (waiting := book.asks.get(work)) is not None:
+            pool_state.end_attempts(work, asker.attempt - 1)
+        if (waiting := pool_state.asks.get(work)) is not None:
             if (waiting.asker, waiting.number) == (asker, number):
                 return events + self._grant()
-            book.remove_ask(waiting)
-        for lease in book.held.get(asker, {}).values():
-            if lease.call == number and lease.number in book.leases:
+            pool_state.remove_ask(waiting)
+        for lease in pool_state.held.get(asker, {}).values():
+            if lease.call == number and lease.number in pool_state.leases:
                 return [*events, lease.leased(), *self._grant()]
         if (reason := self._unservable(provider, keys)) is not None:
             return [*events, *self._grant(), self._refuse(asker, number, provider, model, reason)]
-        book.last_ask += 1
+        pool_state.last_ask += 1
         ask = Ask(
             asker=asker,
             number=number,
             tokens=token_count(tokens),
-            queue=book.lane(provider, model).queue(keys),
-            order=book.last_ask,
-            since=book.now,
+            queue=pool_state.lane(provider, model).queue(keys),
+            order=pool_state.last_ask,
+            since=pool_state.now,
             lease_seconds=self._lease_seconds,
         )
-        book.add_ask(ask)
+        pool_state.add_ask(ask)
         events += self._grant()
-        if book.asks.get(work) is ask:
-            why = why_waiting(ask.queue, book.now)
-            left = None if why.until is None else round(max(0.0, why.until - book.now), 3)
+        if pool_state.asks.get(work) is ask:
+            why = why_waiting(ask.queue, pool_state.now)
+            left = None if why.until is None else round(max(0.0, why.until - pool_state.now), 3)
             events.append(
                 Waiting(
-                    at=book.now,
+                    at=pool_state.now,
                     item=asker.item,
                     asker=asker,
                     number=number,
@@ -135,11 +135,13 @@ class CredentialCoordinator:
     def settle(self, lease: int, *, asker: Asker, settlement: Settlement, now: float) -> list[PoolEvent]:
         """Take back a lease with what came of its call."""
         events = self._tick(now)
-        held = self.book.leases.get(lease)
-        if held is None or held.asker != asker or self.book.is_over(asker):
+        held = self.pool_state.leases.get(lease)
+        if held is None or held.asker != asker or self.pool_state.is_over(asker):
             reason = self._why_not_held(lease, asker)
             events.append(
-                SettleRefused(at=self.book.now, item=asker.item, asker=asker, lease=lease, reason=reason)
+                SettleRefused(
+                    at=self.pool_state.now, item=asker.item, asker=asker, lease=lease, reason=reason
+                )
             )
             return events + self._grant()
         key, error = held.key, settlement.error
@@ -152,7 +154,7 @@ class CredentialCoordinator:
         key.tokens_out += settlement.tokens_out
         events.append(
             Settled(
-                at=self.book.now,
+                at=self.pool_state.now,
                 item=asker.item,
                 asker=asker,
                 number=held.call,
@@ -161,27 +163,27 @@ class CredentialCoordinator:
                 tokens_in=settlement.tokens_in,
                 tokens_out=settlement.tokens_out,
                 error=None if error is None else error.value,
-                seconds=self.book.now - held.since,
+                seconds=self.pool_state.now - held.since,
             )
         )
         events += self._judge().judge(held, settlement)
         if error is CallError.KEY_REJECTED:
             events += self._disable(key, "rejected by the provider")
-        self.book.remove_lease(held)
+        self.pool_state.remove_lease(held)
         return events + self._grant()
 
     def drop(self, asker: Asker, now: float) -> list[PoolEvent]:
         """Forget an attempt that is gone for sure: its leases, expired ones too, return at once."""
         events = self._tick(now)
-        book = self.book
-        book.end_attempts(asker.work, asker.attempt)
-        if (ask := book.asks.get(asker.work)) is not None and ask.asker == asker:
-            book.remove_ask(ask)
-        for lease in list(book.held.get(asker, {}).values()):
-            book.remove_lease(lease)
+        pool_state = self.pool_state
+        pool_state.end_attempts(asker.work, asker.attempt)
+        if (ask := pool_state.asks.get(asker.work)) is not None and ask.asker == asker:
+            pool_state.remove_ask(ask)
+        for lease in list(pool_state.held.get(asker, {}).values()):
+            pool_state.remove_lease(lease)
             events.append(
                 Returned(
-                    at=book.now,
+                    at=pool_state.now,
                     item=asker.item,
                     asker=asker,
                     number=lease.call,
@@ -198,44 +200,48 @@ class CredentialCoordinator:
     def next_wake(self, now: float) -> float | None:
         """Return when `advance` could next change anything; None where only an outside event can."""
         now = self._time(now)
-        times = [group.rest.until for group in self.book.groups.values() if group.rest.until is not None]
-        if (lease := self.book.next_expiry()) is not None:
+        times = [
+            group.rest.until for group in self.pool_state.groups.values() if group.rest.until is not None
+        ]
+        if (lease := self.pool_state.next_expiry()) is not None:
             times.append(lease.expires)
-        turns = (turn for lane in self.book.lanes.values() for turn in lane.turns())
+        turns = (turn for lane in self.pool_state.lanes.values() for turn in lane.turns())
         times += [until for turn in turns if (until := why_not_served(turn, now).until) is not None]
         return max(min(times), now + WAKE_LEAST) if times else None
 
     def snapshot(self, now: float) -> PoolSnapshot:
         """Return how everything stands, without changing it."""
-        return take_snapshot(self.book, self._time(now))
+        return take_snapshot(self.pool_state, self._time(now))
 
     def useful_parallel(self, now: float) -> int:
         """Return how many calls could be in flight, given the keys and budgets of now."""
-        return useful_parallel(self.book, self._time(now))
+        return useful_parallel(self.pool_state, self._time(now))
 
     def export(self, now: float, wall: float) -> dict[str, Any]:
         """Return the keys' health as JSON-able data with wall-clock times."""
-        return health.export(self.book, self._time(now), wall)
+        return health.export(self.pool_state, self._time(now), wall)
 
     def restore(self, data: object, now: float, wall: float) -> list[PoolEvent]:
         """Take over health that was exported before; only ever adds rests, never ends one."""
         events = self._tick(now)
-        for found in health.read(data, self.book, wall):
+        for found in health.read(data, self.pool_state, wall):
             events += self._take_over(found)
         return events + self._grant()
 
     def enable(self, key_id: str, now: float) -> list[PoolEvent]:
         """Clear what is held against a key, and the rest of its group; KeyError for an unknown id."""
         events = self._tick(now)
-        key = self.book.keys[key_id]
+        key = self.pool_state.keys[key_id]
         group = key.group
-        idle = [one for one in group.keys if one.state(self.book.now) in UNUSABLE]
+        idle = [one for one in group.keys if one.state(self.pool_state.now) in UNUSABLE]
         if group.rest.until is not None and group.rest.state is KeyState.QUOTA_EXHAUSTED:
-            group.renew(self.book.now)
+            group.renew(self.pool_state.now)
         key.disabled = None
         group.rest.clear()
         events += [
-            KeyRecovered(at=self.book.now, key=one.spec.id, provider=group.provider, reason="enabled by hand")
+            KeyRecovered(
+                at=self.pool_state.now, key=one.spec.id, provider=group.provider, reason="enabled by hand"
+            )
             for one in idle
             if one.disabled is None
         ]
@@ -243,25 +249,25 @@ class CredentialCoordinator:
 
     def _judge(self) -> Judge:
         return Judge(
-            now=self.book.now,
-            last_lease=self.book.last_lease,
+            now=self.pool_state.now,
+            last_lease=self.pool_state.last_lease,
             backoff=self._backoff,
             capacity_backoff=self._capacity_backoff,
         )
 
     def _take_over(self, found: health.KeyHealth) -> list[PoolEvent]:
         key, group, events = found.key, found.key.group, list[PoolEvent]()
-        health.restore_budgets(found, self.book.now)
+        health.restore_budgets(found, self.pool_state.now)
         if found.disabled is not None:
             events += self._disable(key, found.disabled)
         if found.rest is None:
             return events
-        until = self.book.now + tick_span(found.rest.seconds)
+        until = self.pool_state.now + tick_span(found.rest.seconds)
         if self._judge().rest(group, found.rest.state, until):
             kind = RateLimited if found.rest.state is KeyState.RATE_LIMITED else QuotaExhausted
             events.append(
                 kind(
-                    at=self.book.now,
+                    at=self.pool_state.now,
                     key=key.spec.id,
                     group=group.name,
                     keys=group.key_ids,
@@ -281,21 +287,21 @@ class CredentialCoordinator:
         key.disabled = reason
         provider = key.spec.provider
         events: list[PoolEvent] = [
-            KeyDisabled(at=self.book.now, key=key.spec.id, provider=provider, reason=reason)
+            KeyDisabled(at=self.pool_state.now, key=key.spec.id, provider=provider, reason=reason)
         ]
         reasons: dict[KeySet, str | None] = {}
-        for ask in [ask for ask in self.book.asks.values() if ask.lane.provider == provider]:
+        for ask in [ask for ask in self.pool_state.asks.values() if ask.lane.provider == provider]:
             key_ids = ask.queue.key_ids
             if key_ids not in reasons:
                 reasons[key_ids] = self._unservable(provider, key_ids)
             if (why := reasons[key_ids]) is not None:
-                self.book.remove_ask(ask)
+                self.pool_state.remove_ask(ask)
                 events.append(self._refuse(ask.asker, ask.number, provider, ask.lane.model, why))
         return events
 
     def _refuse(self, asker: Asker, number: int, provider: str, model: str, reason: str) -> Refused:
         return Refused(
-            at=self.book.now,
+            at=self.pool_state.now,
             item=asker.item,
             asker=asker,
             number=number,
@@ -305,18 +311,18 @@ class CredentialCoordinator:
         )
 
     def _grant(self) -> list[PoolEvent]:
-        return grant_all(self.book)
+        return grant_all(self.pool_state)
 
     def _time(self, now: float) -> float:
         """Return the time to go by; a clock that went back has not moved."""
-        return max(self.book.now, tick(now))
+        return max(self.pool_state.now, tick(now))
 
     def _tick(self, now: float) -> list[PoolEvent]:
         """Bring the state to now."""
-        self.book.now = now = self._time(now)
+        self.pool_state.now = now = self._time(now)
         events: list[PoolEvent] = []
-        while (lease := self.book.next_expiry()) is not None and lease.expires <= now:
-            self.book.expire(lease)
+        while (lease := self.pool_state.next_expiry()) is not None and lease.expires <= now:
+            self.pool_state.expire(lease)
             events.append(
                 LeaseExpired(
                     at=now,
@@ -327,27 +333,27 @@ class CredentialCoordinator:
                     key=lease.key.spec.id,
                 )
             )
-        for group in self.book.groups.values():
+        for group in self.pool_state.groups.values():
             if group.rest.until is not None and group.rest.until <= now:
                 events += self._woken(group)
-        for lane in self.book.lanes.values():
+        for lane in self.pool_state.lanes.values():
             if lane.rest.until is not None and lane.rest.until <= now:
                 lane.rest.wake(now)
         return events
 
     def _woken(self, group: Group) -> list[PoolEvent]:
         if group.rest.state is KeyState.QUOTA_EXHAUSTED:
-            group.renew(self.book.now)
-        group.rest.wake(self.book.now)
+            group.renew(self.pool_state.now)
+        group.rest.wake(self.pool_state.now)
         return [
-            KeyRecovered(at=self.book.now, key=key.spec.id, provider=group.provider, reason="rested")
+            KeyRecovered(at=self.pool_state.now, key=key.spec.id, provider=group.provider, reason="rested")
             for key in group.keys
             if key.disabled is None
         ]
 
     def _unservable(self, provider: str, key_ids: KeySet) -> str | None:
         """Return why none of these keys will ever serve, if that is so."""
-        keys = self.book.by_provider.get(provider)
+        keys = self.pool_state.by_provider.get(provider)
         if not keys:
             return f"no key for {provider}"
         if key_ids is not None:
@@ -359,11 +365,11 @@ class CredentialCoordinator:
         return "all keys disabled: " + ", ".join(f"{key.spec.id} ({key.disabled})" for key in keys)
 
     def _why_not_held(self, number: int, asker: Asker) -> str:
-        lease = self.book.leases.get(number)
+        lease = self.pool_state.leases.get(number)
         if lease is None:
-            if number in self.book.expired:
+            if number in self.pool_state.expired:
                 return "expired"
-            return "ended before" if 0 < number <= self.book.last_lease else "never given"
+            return "ended before" if 0 < number <= self.pool_state.last_lease else "never given"
         if lease.asker == asker:
             return "the attempt is over"
         same_item = lease.asker.work == asker.work

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentos.credentials.book import ATTEMPTS_REMEMBERED
 from agentos.credentials.budget import BURST_LEAST, EASE_LEAST, HISTORY, HOLD_LONGEST
 from agentos.credentials.headers import MAX_LIMIT
+from agentos.credentials.key_state import RATIO_LEAST, RATIO_MOST, SLOTS_MOST, SPREAD_MOST, TOKENS_MOST
 from agentos.credentials.outcome import QUOTA_LONGEST
-from agentos.credentials.states import RATIO_LEAST, RATIO_MOST, SLOTS_MOST, SPREAD_MOST, TOKENS_MOST
+from agentos.credentials.pool_state import ATTEMPTS_REMEMBERED
 from agentos.errors import StorageError
 from agentos.record import first_error
 
@@ -107,7 +107,7 @@ class SavedBudget(_Saved):
 
 class SavedGroup(_Saved):
     provider: Text
-    name: Text  # as the book has it: "=ID" is the group of one key
+    name: Text  # as the pool state has it: "=ID" is the group of one key
     rest: SavedRest
     halved_at: Time | None
     budgets: Annotated[list[SavedBudget], Field(max_length=MODELS_MOST)]

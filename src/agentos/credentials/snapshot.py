@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agentos.credentials.book import Book, Queue, Turn, lane_hurdle
 from agentos.credentials.headers import Limit
-from agentos.credentials.states import Group, Hurdle, Key, KeyState, key_hurdle
+from agentos.credentials.key_state import Group, Hurdle, Key, KeyState, key_hurdle
+from agentos.credentials.pool_state import PoolState, Queue, Turn, lane_hurdle
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import WaitKind
 
@@ -126,35 +126,35 @@ def why_not_served(turn: Turn, now: float) -> Why:
     return Why(_in_words(hurdles), min(times, default=None))
 
 
-def take_snapshot(book: Book, now: float) -> PoolSnapshot:
-    keys = tuple(_key_view(key, now) for key in book.keys.values())
-    providers = tuple(_provider_view(book, name, now) for name in book.by_provider)
-    wanted = {ask.lane.provider for ask in book.asks.values()}
+def take_snapshot(pool_state: PoolState, now: float) -> PoolSnapshot:
+    keys = tuple(_key_view(key, now) for key in pool_state.keys.values())
+    providers = tuple(_provider_view(pool_state, name, now) for name in pool_state.by_provider)
+    wanted = {ask.lane.provider for ask in pool_state.asks.values()}
     relevant = [one for one in providers if one.provider in wanted or not wanted]
     return PoolSnapshot(
         at=now,
         keys=keys,
-        waiting=tuple(_waiting(book, now)),
+        waiting=tuple(_waiting(pool_state, now)),
         providers=providers,
         in_flight=sum(key.in_flight for key in keys),
         usable_keys=sum(one.usable_keys for one in providers),
         exhausted=_worst(relevant),
-        useful_parallel=useful_parallel(book, now),
+        useful_parallel=useful_parallel(pool_state, now),
     )
 
 
-def useful_parallel(book: Book, now: float) -> int:
+def useful_parallel(pool_state: PoolState, now: float) -> int:
     """Return how many calls could be in flight: places of the usable keys, less where budgets are tighter."""
-    return sum(_group_parallel(book, group, now) for group in book.groups.values())
+    return sum(_group_parallel(pool_state, group, now) for group in pool_state.groups.values())
 
 
-def _group_parallel(book: Book, group: Group, now: float) -> int:
+def _group_parallel(pool_state: PoolState, group: Group, now: float) -> int:
     places = group.places()
     if group.rest.until is not None and group.rest.until > now:
         return 0
     paced, used = 0, False
     for model, budget in group.budgets.items():
-        lane = book.lanes.get((group.provider, model))
+        lane = pool_state.lanes.get((group.provider, model))
         if lane is None:
             continue
         used = True
@@ -218,8 +218,8 @@ def _budget_views(group: Group, now: float) -> Iterable[BudgetView]:
             )
 
 
-def _waiting(book: Book, now: float) -> Iterable[WaitingView]:
-    for turn in (turn for lane in book.lanes.values() for turn in lane.turns()):
+def _waiting(pool_state: PoolState, now: float) -> Iterable[WaitingView]:
+    for turn in (turn for lane in pool_state.lanes.values() for turn in lane.turns()):
         lane = turn.queue.lane
         why = why_not_served(turn, now)
         rate = _rate(turn.queue, now)
@@ -253,23 +253,26 @@ def _rate(queue: Queue, now: float) -> float | None:
     return total or None
 
 
-def _provider_view(book: Book, provider: str, now: float) -> ProviderView:
-    keys = book.by_provider[provider]
+def _provider_view(pool_state: PoolState, provider: str, now: float) -> ProviderView:
+    keys = pool_state.by_provider[provider]
     return ProviderView(
         provider=provider,
         keys=len(keys),
         usable_keys=sum(key.state(now) in {KeyState.AVAILABLE, KeyState.RESERVED} for key in keys),
-        exhausted=_exhausted(book, provider, now),
+        exhausted=_exhausted(pool_state, provider, now),
     )
 
 
-def _exhausted(book: Book, provider: str, now: float) -> Exhausted | None:
+def _exhausted(pool_state: PoolState, provider: str, now: float) -> Exhausted | None:
     """Return why a provider is of no use and until when; calls in flight and the pace do not count."""
-    keys = [key for key in book.by_provider[provider] if key.disabled is None]
+    keys = [key for key in pool_state.by_provider[provider] if key.disabled is None]
     if not keys:
         return Exhausted(until=None, reason=f"all keys of {provider} disabled")
     queues = [
-        queue for (name, _), lane in book.lanes.items() if name == provider for queue in lane.queues.values()
+        queue
+        for (name, _), lane in pool_state.lanes.items()
+        if name == provider
+        for queue in lane.queues.values()
     ]
     if queues:
         wanted = {key for queue in queues for key in queue.keys}

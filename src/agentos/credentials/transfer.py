@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from agentos.credentials.book import Ask, Book, KeySet, Lane, Lease
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.budget import Budget, Cost, Sent
 from agentos.credentials.headers import Limit
+from agentos.credentials.key_state import Cooldown, Group, Key, KeySpec, KeyState, TokenEstimate
 from agentos.credentials.pool import CredentialCoordinator
+from agentos.credentials.pool_state import Ask, KeySet, Lane, Lease, PoolState
 from agentos.credentials.saved_state import (
     VERSION,
     PoolStateError,
@@ -26,7 +27,6 @@ from agentos.credentials.saved_state import (
     SavedRest,
     read_state,
 )
-from agentos.credentials.states import Estimate, Group, Key, KeySpec, KeyState, Rest
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
@@ -35,7 +35,7 @@ Move = Callable[[float], float]  # a time of one clock to the same time of anoth
 
 def export_state(pool: CredentialCoordinator, now: float, wall: float) -> dict[str, Any]:
     """Return JSON-able data from which `restore_pool` makes a pool that behaves the same."""
-    return _Export(pool.book, now, wall).state()
+    return _Export(pool.pool_state, now, wall).state()
 
 
 def restore_pool(
@@ -48,7 +48,7 @@ def restore_pool(
     saved = read_state(data)
     pool = CredentialCoordinator(_specs(saved, keys), lease_seconds=lease_seconds)
     ahead = tick(now) - max(tick(wall), saved.at)
-    _Restore(pool.book, saved, lambda time: time + ahead).fill()
+    _Restore(pool.pool_state, saved, lambda time: time + ahead).fill()
     return pool
 
 
@@ -70,32 +70,34 @@ def _spec(key: SavedKey) -> KeySpec:
 class _Export:
     """One export; knows how far the wall clock is ahead of the pool's."""
 
-    def __init__(self, book: Book, now: float, wall: float) -> None:
-        self._book = book
+    def __init__(self, pool_state: PoolState, now: float, wall: float) -> None:
+        self._pool_state = pool_state
         self._at = tick(wall)
-        self._ahead = self._at - max(book.now, tick(now))
-        self._lanes = {lane: number for number, lane in enumerate(book.lanes.values())}
+        self._ahead = self._at - max(pool_state.now, tick(now))
+        self._lanes = {lane: number for number, lane in enumerate(pool_state.lanes.values())}
         self._key_sets: dict[KeySet, int] = {}
 
     def state(self) -> dict[str, Any]:
-        book = self._book
-        asks = [self._ask(ask) for ask in book.asks.values()]
-        leases = sorted((*book.leases.values(), *book.expired.values()), key=lambda lease: lease.number)
+        pool_state = self._pool_state
+        asks = [self._ask(ask) for ask in pool_state.asks.values()]
+        leases = sorted(
+            (*pool_state.leases.values(), *pool_state.expired.values()), key=lambda lease: lease.number
+        )
         return {
             "version": VERSION,
             "at": self._at,
-            "now": self._time(book.now),
-            "last_lease": book.last_lease,
-            "last_ask": book.last_ask,
-            "keys": [_key(key) for key in book.keys.values()],
-            "groups": [self._group(name, group) for (_, name), group in book.groups.items()],
-            "lanes": [self._lane(lane) for lane in book.lanes.values()],
+            "now": self._time(pool_state.now),
+            "last_lease": pool_state.last_lease,
+            "last_ask": pool_state.last_ask,
+            "keys": [_key(key) for key in pool_state.keys.values()],
+            "groups": [self._group(name, group) for (_, name), group in pool_state.groups.items()],
+            "lanes": [self._lane(lane) for lane in pool_state.lanes.values()],
             "key_sets": [sorted(key_ids) for key_ids in self._key_sets if key_ids is not None],
             "asks": asks,
             "leases": [self._lease(lease) for lease in leases],
             "over": [
                 {"run_id": run_id, "item": item, "attempt": attempt}
-                for (run_id, item), attempt in book.over.items()
+                for (run_id, item), attempt in pool_state.over.items()
             ],
         }
 
@@ -111,7 +113,7 @@ class _Export:
             "budgets": [self._budget(model, budget) for model, budget in group.budgets.items()],
         }
 
-    def _rest(self, rest: Rest) -> dict[str, Any]:
+    def _rest(self, rest: Cooldown) -> dict[str, Any]:
         return {
             "until": self._time(rest.until),
             "state": rest.state.value,
@@ -190,7 +192,7 @@ class _Export:
             "since": self._time(lease.since),
             "waited": lease.waited,
             "expires": self._time(lease.expires),
-            "expired": lease.number in self._book.expired,
+            "expired": lease.number in self._pool_state.expired,
         }
 
 
@@ -209,19 +211,19 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 class _Restore:
-    """Fills the book of a new pool, which has its keys and nothing else."""
+    """Fills the state of a new pool, which has only its keys."""
 
-    def __init__(self, book: Book, saved: SavedPool, move: Move) -> None:
-        self._book = book
+    def __init__(self, pool_state: PoolState, saved: SavedPool, move: Move) -> None:
+        self._pool_state = pool_state
         self._saved = saved
         self._move = move
         self._at = move(saved.at)
 
     def fill(self) -> None:
-        book, saved = self._book, self._saved
-        book.now = self._past(saved.now)
-        book.last_lease, book.last_ask = saved.last_lease, saved.last_ask
-        book.over = {(one.run_id, one.item): one.attempt for one in saved.over}
+        pool_state, saved = self._pool_state, self._saved
+        pool_state.now = self._past(saved.now)
+        pool_state.last_lease, pool_state.last_ask = saved.last_lease, saved.last_ask
+        pool_state.over = {(one.run_id, one.item): one.attempt for one in saved.over}
         for key in saved.keys:
             self._fill_key(key)
         for group in saved.groups:
@@ -234,14 +236,14 @@ class _Restore:
         return -math.inf if time is None else self._move(time)
 
     def _fill_key(self, saved: SavedKey) -> None:
-        key = self._book.keys[saved.id]
+        key = self._pool_state.keys[saved.id]
         key.slots, key.fast, key.disabled = saved.slots, saved.fast, saved.disabled
         key.calls, key.rate_limited = saved.calls, saved.rate_limited
         key.tokens_in, key.tokens_out = saved.tokens_in, saved.tokens_out
         key.last_lease = saved.last_lease
 
     def _fill_group(self, saved: SavedGroup) -> None:
-        group = self._book.groups.get((saved.provider, saved.name))
+        group = self._pool_state.groups.get((saved.provider, saved.name))
         if group is None:
             return  # its keys are configured to be in another group now
         group.rest = self._rest(saved.rest)
@@ -249,8 +251,8 @@ class _Restore:
         for one in saved.budgets:
             self._fill_budget(group.budget(one.model, self._at), one)
 
-    def _rest(self, saved: SavedRest) -> Rest:
-        return Rest(
+    def _rest(self, saved: SavedRest) -> Cooldown:
+        return Cooldown(
             until=None if saved.until is None else self._move(saved.until),
             state=KeyState(saved.state),
             strikes=saved.strikes,
@@ -285,13 +287,13 @@ class _Restore:
 
     def _fill_lanes(self) -> None:
         for saved in self._saved.lanes:
-            lane = self._book.lane(saved.provider, saved.model)
+            lane = self._pool_state.lane(saved.provider, saved.model)
             lane.rest = self._rest(saved.rest)
             lane.seconds = saved.seconds
-            lane.estimate = Estimate(**saved.estimate.model_dump())
+            lane.estimate = TokenEstimate(**saved.estimate.model_dump())
 
     def _add_asks(self) -> None:
-        lanes = list(self._book.lanes.values())
+        lanes = list(self._pool_state.lanes.values())
         key_sets = [frozenset(ids) for ids in self._saved.key_sets]
         for saved in sorted(self._saved.asks, key=lambda ask: ask.order):
             key_ids = None if saved.key_set is None else key_sets[saved.key_set]
@@ -304,12 +306,12 @@ class _Restore:
                 since=self._move(saved.since),
                 lease_seconds=saved.lease_seconds,
             )
-            self._book.add_ask(ask)
+            self._pool_state.add_ask(ask)
 
     def _add_leases(self) -> None:
-        lanes = list(self._book.lanes.values())
+        lanes = list(self._pool_state.lanes.values())
         for saved in sorted(self._saved.leases, key=lambda lease: lease.number):
-            key, lane = self._book.keys[saved.key], lanes[saved.lane]
+            key, lane = self._pool_state.keys[saved.key], lanes[saved.lane]
             lease = Lease(
                 number=saved.number,
                 asker=Asker(saved.run_id, saved.item, saved.attempt),
@@ -324,4 +326,4 @@ class _Restore:
                 waited=saved.waited,
                 expires=self._move(saved.expires),
             )
-            self._book.add_lease(lease, expired=saved.expired)
+            self._pool_state.add_lease(lease, expired=saved.expired)

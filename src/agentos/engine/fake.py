@@ -40,7 +40,7 @@ class Print:
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitFor:
     """Wait for a message, at most so long, and beat; the script gets the message, or None."""
 
     seconds: float
@@ -53,9 +53,9 @@ class Freeze:
     seconds: float
 
 
-def Receive() -> Wait:  # noqa: N802 - reads as a step
+def Receive() -> WaitFor:  # noqa: N802 - reads as a step
     """Wait for a message, however long."""
-    return Wait(inf)
+    return WaitFor(inf)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Lie:
     what: str = "not a message"
 
 
-Step = Say | Print | Wait | Freeze | Die | Lie
+Step = Say | Print | WaitFor | Freeze | Die | Lie
 Script = Generator[Step, wire.Message | None, None]
 
 
@@ -189,7 +189,7 @@ class FakeEngine:
                     yield Said(item=item, message=message)
                 case Print(lines, error):
                     yield Printed(item=item, lines=lines, error=error)
-                case Wait(seconds):
+                case WaitFor(seconds):
                     worker.waits = True
                     if not worker.inbox:
                         worker.wait_ends = self._now + seconds

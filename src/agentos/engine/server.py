@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 START_METHODS = ("forkserver", "spawn")
 START_PAUSES = (0.1, 0.3, None)  # seconds between the tries to start a process
 LONGEST_FOLDER = 60  # characters of the temporary folder; a socket's path may have about a hundred
-FIRST_MODULE, LAST_MODULE = "agentos.worker.apart", "agentos.worker.warm"
+FIRST_MODULE, LAST_MODULE = "agentos.worker.server_session", "agentos.worker.server_warmup"
 _STATUS_SECONDS = 0.3  # for word of how a dead worker died; a stopped server gives none
 
 # What a worker inherits: enough to find programs and speak the user's language, no key, tracer or proxy.
@@ -123,9 +123,9 @@ class WorkerServer:
         return Child(token=token, process=started, pid=started.pid, control=ours, out=out, err=err)
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
-        life = {"token": token, "forked": self.forks}
+        bound = {"token": token, "forked": self.forks}
         for pause in START_PAUSES:
-            arguments = (control, Passed(out), Passed(err), life)
+            arguments = (control, Passed(out), Passed(err), bound)
             made: BaseProcess = self._context.Process(target=enter, args=arguments)  # type: ignore[attr-defined]
             try:
                 with _for_children(self._environment):

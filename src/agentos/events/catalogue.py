@@ -199,7 +199,7 @@ class Crashed(ItemEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended(ItemEvent):
+class ItemEnded(ItemEvent):
     """The item is done with in this run."""
 
     status: ClassVar[Status]
@@ -212,69 +212,69 @@ class Ended(ItemEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Completed(Ended):
+class Completed(ItemEnded):
     """The item was approved, and its document is saved."""
 
     name, status = "completed", Status.APPROVED
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeedsRevision(Ended):
+class NeedsRevision(ItemEnded):
     """The review loop ended without an approval."""
 
     name, status = "needs_revision", Status.NEEDS_REVISION
 
 
 @dataclass(frozen=True, kw_only=True)
-class Discuss(Ended):
+class Discuss(ItemEnded):
     """A person must decide about the item."""
 
     name, status = "discuss", Status.DISCUSS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed(Ended):
+class Failed(ItemEnded):
     """The item could not continue."""
 
     name, status = "failed", Status.FAILED
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimedOut(Ended):
+class TimedOut(ItemEnded):
     """The item ran into its time limit and was killed."""
 
     name, status = "timed_out", Status.TIMED_OUT
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interrupted(Ended):
+class Interrupted(ItemEnded):
     """The item was stopped by a person or by --run-timeout; it resumes."""
 
     name, status = "interrupted", Status.INTERRUPTED
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemPaused(Ended):
+class ItemPaused(ItemEnded):
     """The item was stopped for quota or budget; it resumes."""
 
     name, status = "item_paused", Status.PAUSED
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotStarted(Ended):
+class NotStarted(ItemEnded):
     """The run ended before the item could start."""
 
     name, status = "not_started", Status.PENDING
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skipped(Ended):
+class Skipped(ItemEnded):
     """There was nothing to do for the item."""
 
     name, status = "skipped", Status.SKIPPED
 
 
-ENDINGS: Mapping[Status, type[Ended]] = {
+ENDINGS: Mapping[Status, type[ItemEnded]] = {
     one.status: one
     for one in (
         Completed,

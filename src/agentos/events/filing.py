@@ -6,7 +6,7 @@ from agentos.events.catalogue import ItemEvent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filing(ItemEvent):
+class FilingStarted(ItemEvent):
     """The issue is about to be created."""
 
     name = "filing"

@@ -8,25 +8,25 @@ from collections.abc import Iterable
 
 from agentos.events import catalogue as run
 from agentos.events import filing, keys
-from agentos.events.catalogue import Ended, Event, ItemEvent, RunStarted, Waiting, WaitKind
+from agentos.events.catalogue import Event, ItemEnded, ItemEvent, RunStarted, Waiting, WaitKind
 from agentos.events.fields import Record, moment, web_address
 from agentos.events.record import read
 from agentos.events.state import (
     MOCK,
     RUNNING,
-    Call,
-    Disabled,
+    CallSpan,
+    DisabledSpan,
     FiledAs,
-    Filing,
+    FilingSpan,
     ItemState,
-    KeyHistory,
-    KeyRest,
-    Life,
-    Limited,
-    Mark,
-    Node,
+    KeyTimeline,
+    NodeSpan,
+    RateLimitSpan,
+    RefusalMark,
+    RunMark,
     RunState,
-    Wait,
+    WaitSpan,
+    WorkerSpan,
 )
 
 LEAST_WAIT = 0.005  # seconds; a person does not notice a shorter wait for a lease
@@ -46,8 +46,8 @@ def feed(state: RunState, record: Record) -> None:
     if not isinstance(record.get("event"), str):
         return
     event = read(record)
-    _advance(state, record, repaired=isinstance(event, Ended) and event.repaired)
-    if isinstance(event, filing.Filing | filing.Filed | filing.FilingRefused | filing.FilingUnknown):
+    _advance(state, record, repaired=isinstance(event, ItemEnded) and event.repaired)
+    if isinstance(event, filing.FilingStarted | filing.Filed | filing.FilingRefused | filing.FilingUnknown):
         # May be about an item of an earlier run, which is not one of this run's.
         if (known := state.items.get(event.item)) is not None:
             _filing_event(known, event, state.last)
@@ -77,7 +77,7 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
             _end_life(item, at)
             item.attempts = event.attempt or item.attempts + 1
             item.status, item.node = RUNNING, None
-            item.life = Life(start=at, attempt=item.attempts)
+            item.life = WorkerSpan(start=at, attempt=item.attempts)
             item.spans.append(item.life)
         case run.Ready() if item.life is not None:
             item.life.ready, item.life.resumed = at, event.resumed
@@ -97,7 +97,7 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
             _end_wait(item, at)
         case run.Crashed():
             _end_life(item, at, ended="crashed", error=event.error)
-        case Ended():
+        case ItemEnded():
             item.status, item.verdict = event.status.value, event.verdict
             item.reviews = event.reviews or item.reviews
             item.error, item.output = event.error, event.output
@@ -121,14 +121,14 @@ def _enter(item: ItemState, event: run.NodeEntered, at: float) -> None:
         item.node.end = at
     # A review is counted before its verdict is judged.
     number = item.reviews + (event.node not in _AFTER_REVIEW) or 1
-    item.node = Node(start=at, node=event.node, round=number)
+    item.node = NodeSpan(start=at, node=event.node, round=number)
     item.spans.append(item.node)
 
 
 def _wait(item: ItemState, event: Waiting, at: float) -> None:
     if item.wait is None or item.wait.of is not event.kind or event.kind is WaitKind.BACKOFF:
         _end_wait(item, at)
-        item.wait = Wait(start=at, of=event.kind)
+        item.wait = WaitSpan(start=at, of=event.kind)
         item.spans.append(item.wait)
     wait = item.wait
     wait.reason, wait.model = event.reason or wait.reason, event.model or wait.model
@@ -150,7 +150,7 @@ def _end_wait(item: ItemState, at: float) -> bool:
     return True
 
 
-def _forget(item: ItemState, wait: Wait) -> None:
+def _forget(item: ItemState, wait: WaitSpan) -> None:
     for number in reversed(range(len(item.spans))):  # it is one of the last
         if item.spans[number] is wait:
             del item.spans[number]
@@ -160,11 +160,13 @@ def _forget(item: ItemState, wait: Wait) -> None:
 def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> None:
     if not _end_wait(item, at) and event.waited >= LEAST_WAIT:
         start = max(0.0, round(at - event.waited, 3))
-        item.spans.append(Wait(start=start, end=at, of=WaitKind.KEY))
+        item.spans.append(WaitSpan(start=start, end=at, of=WaitKind.KEY))
     key = _key(state, event.key)
     key.provider = event.provider or key.provider
     node = None if item.node is None else item.node.node
-    item.call = state.flying[event.lease] = Call(start=at, node=node, key=key.id, model=event.model or None)
+    item.call = state.flying[event.lease] = CallSpan(
+        start=at, node=node, key=key.id, model=event.model or None
+    )
     item.spans.append(item.call)
     if event.provider == MOCK:
         state.mock = state.mock or state.begun is None or state.begun.mock is None
@@ -182,8 +184,8 @@ def _settle(
 def _filing_event(item: ItemState, event: ItemEvent, at: float) -> None:
     _end_filing(item, at)
     match event:
-        case filing.Filing():
-            item.filing = Filing(start=at)
+        case filing.FilingStarted():
+            item.filing = FilingSpan(start=at)
             item.spans.append(item.filing)
         case filing.Filed():
             item.filed = FiledAs(number=event.number, url=web_address(event.url))
@@ -211,7 +213,7 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
             _mark(state, "stopping", at, (event.reason or "stopping").replace("_", " "))
         case run.Paused():
             _resume(state, at)
-            state.pause = Mark(of="pause", start=at, text=event.reason or "no key can be used")
+            state.pause = RunMark(of="pause", start=at, text=event.reason or "no key can be used")
             state.pause.until = None if event.seconds is None else round(at + event.seconds, 3)
             state.marks.append(state.pause)
         case run.Resumed():
@@ -223,21 +225,21 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case keys.Capacity():
             told = f"{event.provider or None}:{event.model or None} is overloaded"
             _mark(state, "capacity", at, told, seconds=event.seconds)
-        case keys.GroupRests():
+        case keys.GroupLimited():
             _limit(state, event, at)
         case keys.KeyRecovered():
             _recover(_key(state, event.key), at)
         case keys.KeyDisabled():
             key = _key(state, event.key)
             _recover(key, at)
-            key.state, key.rest = "disabled", Disabled(start=at, reason=event.reason or None)
+            key.state, key.rest = "disabled", DisabledSpan(start=at, reason=event.reason or None)
             key.spans.append(key.rest)
 
 
 def _mark(
     state: RunState, of: str, at: float, text: str, *, seconds: float = 0.0, allowed: int | None = None
 ) -> None:
-    state.marks.append(Mark(of=of, start=at, end=round(at + seconds, 3), text=text, allowed=allowed))
+    state.marks.append(RunMark(of=of, start=at, end=round(at + seconds, 3), text=text, allowed=allowed))
 
 
 def _resume(state: RunState, at: float) -> None:
@@ -245,17 +247,17 @@ def _resume(state: RunState, at: float) -> None:
         state.pause.end, state.pause = at, None
 
 
-def _key(state: RunState, name: str) -> KeyHistory:
-    return state.keys.setdefault(name or "?", KeyHistory(id=name or "?"))
+def _key(state: RunState, name: str) -> KeyTimeline:
+    return state.keys.setdefault(name or "?", KeyTimeline(id=name or "?"))
 
 
-def _recover(key: KeyHistory, at: float) -> None:
+def _recover(key: KeyTimeline, at: float) -> None:
     if key.rest is not None:
         key.rest.end, key.rest = key.rest.ends(at), None
     key.state = "available"
 
 
-def _limit(state: RunState, event: keys.GroupRests, at: float) -> None:
+def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
     """The key that was refused, and all others of its quota group, rest."""
     hit = event.key or (event.keys[0] if event.keys else "?")
     for name in dict.fromkeys([hit, *event.keys]):
@@ -264,7 +266,7 @@ def _limit(state: RunState, event: keys.GroupRests, at: float) -> None:
         if key.state != "disabled":
             _recover(key, at)
             key.state = event.name
-            key.rest = KeyRest(
+            key.rest = RateLimitSpan(
                 start=at,
                 end=round(at + event.seconds, 3),
                 reason=event.name,
@@ -274,4 +276,4 @@ def _limit(state: RunState, event: keys.GroupRests, at: float) -> None:
             )
             key.spans.append(key.rest)
         if name == hit:
-            key.spans.append(Limited(start=at, end=at, reason=event.name))
+            key.spans.append(RefusalMark(start=at, end=at, reason=event.name))

@@ -89,7 +89,7 @@ class LeaseExpired(AskerEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupRests(PoolEvent):
+class GroupLimited(PoolEvent):
     """All keys of a quota group rest."""
 
     key: str  # whose call was refused
@@ -103,14 +103,14 @@ class GroupRests(PoolEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateLimited(GroupRests):
+class RateLimited(GroupLimited):
     """The provider refused a call for its rate; all keys of the quota group rest."""
 
     name = "rate_limited"
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaExhausted(GroupRests):
+class QuotaExhausted(GroupLimited):
     """The quota of the key's group is used up; all its keys rest."""
 
     name = "quota_exhausted"

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from agentos.events import catalogue, filing, keys
-from agentos.events.catalogue import ENDINGS, Ended, Event, Waiting, WaitKind, is_recorded
+from agentos.events.catalogue import ENDINGS, Event, ItemEnded, Waiting, WaitKind, is_recorded
 from agentos.events.fields import Record, number, text
 
 CATALOGUE: Mapping[str, type[Event]] = {
@@ -54,7 +54,7 @@ def as_record(event: Event) -> dict[str, Any]:
         value = getattr(event, one.name)
         if one.name != "repaired" or value:
             told[one.name] = value
-        if one.name == "label" and isinstance(event, Ended):
+        if one.name == "label" and isinstance(event, ItemEnded):
             told["status"] = event.status.value
     return told
 

@@ -20,7 +20,7 @@ MOCK = "mock"
 
 
 @dataclass(kw_only=True, slots=True)
-class Span:
+class TimelineSpan:
     """Something that takes time."""
 
     kind: ClassVar[str]
@@ -36,7 +36,7 @@ class Span:
 
 
 @dataclass(kw_only=True, slots=True)
-class Life(Span):
+class WorkerSpan(TimelineSpan):
     """A worker process of an item."""
 
     kind = "life"
@@ -48,7 +48,7 @@ class Life(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Node(Span):
+class NodeSpan(TimelineSpan):
     """An item at a node of its workflow."""
 
     kind = "node"
@@ -57,7 +57,7 @@ class Node(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Wait(Span):
+class WaitSpan(TimelineSpan):
     """An item that waits."""
 
     kind = "wait"
@@ -68,14 +68,14 @@ class Wait(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Filing(Span):
+class FilingSpan(TimelineSpan):
     """An approved issue on its way to GitHub."""
 
     kind = "filing"
 
 
 @dataclass(kw_only=True, slots=True)
-class Call(Span):
+class CallSpan(TimelineSpan):
     """A call of a model."""
 
     kind = "call"
@@ -88,7 +88,7 @@ class Call(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class KeyRest(Span):
+class RateLimitSpan(TimelineSpan):
     """A key that its provider refuses for some time."""
 
     kind = "rest"
@@ -99,7 +99,7 @@ class KeyRest(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Limited(Span):
+class RefusalMark(TimelineSpan):
     """The moment at which a call with a key was refused."""
 
     kind = "limited"
@@ -107,7 +107,7 @@ class Limited(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Disabled(Span):
+class DisabledSpan(TimelineSpan):
     """A key that is not tried again."""
 
     kind = "disabled"
@@ -115,7 +115,7 @@ class Disabled(Span):
 
 
 @dataclass(kw_only=True, slots=True)
-class Mark(Span):
+class RunMark(TimelineSpan):
     """Something that concerns the whole run."""
 
     kind = "mark"
@@ -125,7 +125,7 @@ class Mark(Span):
     allowed: int | None = None  # items that may run
 
 
-S = TypeVar("S", bound=Span)
+S = TypeVar("S", bound=TimelineSpan)
 
 # Items and keys.
 
@@ -151,12 +151,12 @@ class ItemState:
     error: str | None = None
     output: str | None = None
     filed: FiledAs | None = None
-    spans: list[Span] = field(default_factory=list)  # in the order of the events
-    life: Life | None = None
-    node: Node | None = None  # the latest
-    wait: Wait | None = None
-    call: Call | None = None  # the latest
-    filing: Filing | None = None
+    spans: list[TimelineSpan] = field(default_factory=list)  # in the order of the events
+    life: WorkerSpan | None = None
+    node: NodeSpan | None = None  # the latest
+    wait: WaitSpan | None = None
+    call: CallSpan | None = None  # the latest
+    filing: FilingSpan | None = None
 
     def of(self, kind: type[S]) -> list[S]:
         """Its spans of one kind."""
@@ -168,19 +168,19 @@ class ItemState:
 
 
 @dataclass(kw_only=True, slots=True)
-class KeyHistory:
+class KeyTimeline:
     """One key, but for its calls: those are the items'."""
 
     id: str
     provider: str | None = None
     group: str | None = None
     state: str = "available"
-    spans: list[KeyRest | Limited | Disabled] = field(default_factory=list)
-    rest: KeyRest | Disabled | None = None  # why it cannot be used now
+    spans: list[RateLimitSpan | RefusalMark | DisabledSpan] = field(default_factory=list)
+    rest: RateLimitSpan | DisabledSpan | None = None  # why it cannot be used now
 
     def state_at(self, now: float) -> str:
         """A key whose rest is over can be used, though nobody has tried it."""
-        over = isinstance(self.rest, KeyRest) and self.rest.end is not None and self.rest.end <= now
+        over = isinstance(self.rest, RateLimitSpan) and self.rest.end is not None and self.rest.end <= now
         return "available" if over else self.state
 
 
@@ -189,8 +189,8 @@ class RunState:
     """All of a run."""
 
     items: dict[str, ItemState] = field(default_factory=dict)  # by id, in the order they came up
-    keys: dict[str, KeyHistory] = field(default_factory=dict)
-    marks: list[Mark] = field(default_factory=list)
+    keys: dict[str, KeyTimeline] = field(default_factory=dict)
+    marks: list[RunMark] = field(default_factory=list)
     begun: RunStarted | None = None
     started: float | None = None  # seconds since 1970
     last: float = 0.0  # of the last event
@@ -198,8 +198,8 @@ class RunState:
     exit_code: int | None = None
     stopped: str | None = None
     mock: bool = False  # the mock is used for a role
-    flying: dict[int, Call] = field(default_factory=dict)  # calls in flight, by lease
-    pause: Mark | None = None
+    flying: dict[int, CallSpan] = field(default_factory=dict)  # calls in flight, by lease
+    pause: RunMark | None = None
 
     @property
     def workflow(self) -> str | None:

@@ -18,7 +18,7 @@ class RemoteIssue:
     problem: str | None = None  # why the rest of what GitHub says about it cannot be read
 
 
-class FilingRefused(AgentosError):  # noqa: N818 - read as what it is
+class IssueRefused(AgentosError):  # noqa: N818 - read as what it is
     """GitHub surely did not create the issue."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from agentos import __version__
 from agentos.errors import ListingError, UsageError
-from agentos.github import FilingRefused, FilingUncertain, RemoteIssue
-from agentos.github.exchange import ANSWER_SECONDS, SILENT_SECONDS, Answer, Exchange, NoAnswer
+from agentos.github import FilingUncertain, IssueRefused, RemoteIssue
+from agentos.github.exchange import ANSWER_SECONDS, SILENT_SECONDS, Exchange, NoAnswer, ServerAnswer
 from agentos.github.issue import read_issue
 from agentos.github.refusal import quoted, refusal_text, wait_seconds
 from agentos.github.repository import Repository
@@ -139,7 +139,7 @@ class GitHub:
             answer = self._exchange.send("POST", f"{self._path}/issues", content=content)
         except NoAnswer as exc:
             told = f"GitHub ({self._exchange.host}) {exc}."
-            raise (FilingUncertain(told) if exc.sent else FilingRefused(told)) from None
+            raise (FilingUncertain(told) if exc.sent else IssueRefused(told)) from None
         status = answer.status
         if status == 201:
             try:
@@ -153,7 +153,7 @@ class GitHub:
             return created
         if 300 <= status < 500 and status != 408:
             rest = wait_seconds(answer)
-            raise FilingRefused(refusal_text(self.repository, answer, rest), rest)
+            raise IssueRefused(refusal_text(self.repository, answer, rest), rest)
         raise FilingUncertain(f"GitHub answered {status}{quoted(answer)}.")
 
     def check(self) -> Access:
@@ -232,7 +232,7 @@ class GitHub:
 
     def _get(
         self, path: str, query: dict[str, str] | None = None, *, allowed: Sequence[int] = (), what: str = ""
-    ) -> Answer:
+    ) -> ServerAnswer:
         """Read, at most three times; an error begins with what failed."""
         for wait in (*BACKOFF_SECONDS, None):
             try:
@@ -265,7 +265,7 @@ class GitHub:
             self._sleep(wait if rest is None else rest)
         raise AssertionError
 
-    def _json(self, answer: Answer) -> Any:
+    def _json(self, answer: ServerAnswer) -> Any:
         try:
             return json.loads(answer.content)
         except (ValueError, RecursionError):
@@ -273,7 +273,7 @@ class GitHub:
                 f"GitHub's answer about {self.repository} cannot be read: it is not JSON."
             ) from None
 
-    def _compare_clocks(self, answer: Answer) -> None:
+    def _compare_clocks(self, answer: ServerAnswer) -> None:
         with contextlib.suppress(ValueError, TypeError, OverflowError, KeyError):
             told = parsedate_to_datetime(answer.headers["date"])
             self._clock_error = timedelta(seconds=round((datetime.now(UTC) - told).total_seconds()))

@@ -35,7 +35,7 @@ _PART_BYTES = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ServerAnswer:
     """What a server said, whole."""
 
     status: int
@@ -80,10 +80,10 @@ class Exchange:
 
     def send(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
-    ) -> Answer:
+    ) -> ServerAnswer:
         """Send a request once; anything but a whole answer in time is a NoAnswer."""
         cut = _Cut()
-        ended: list[Answer | NoAnswer] = []
+        ended: list[ServerAnswer | NoAnswer] = []
 
         def talk() -> None:
             _HERE.cut = cut
@@ -106,7 +106,7 @@ class Exchange:
 
     def _talk(
         self, method: str, url: str, query: Mapping[str, str] | None, content: bytes | None
-    ) -> Answer | NoAnswer:
+    ) -> ServerAnswer | NoAnswer:
         try:
             # A connection for each request: on one that the server has meanwhile closed a write would be
             # lost, and nobody sure of it.
@@ -220,7 +220,7 @@ def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def _whole(response: requests.Response) -> Answer:
+def _whole(response: requests.Response) -> ServerAnswer:
     told = {name.lower(): value for name, value in response.headers.items()}
     coding = told.get("content-encoding", "identity").strip().lower()
     content = bytearray()
@@ -233,7 +233,7 @@ def _whole(response: requests.Response) -> Answer:
     elif coding not in {"", "identity"}:
         raise NoAnswer("gave an answer in a coding that nobody asked for", passing=False)
     # Without our own secrets in it, whoever put them there.
-    return Answer(
+    return ServerAnswer(
         status=response.status_code, headers=redact.clean(told), content=redact.redact_bytes(bytes(content))
     )
 

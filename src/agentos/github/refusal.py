@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentos.github.exchange import Answer  # loads an HTTP client
+    from agentos.github.exchange import ServerAnswer  # loads an HTTP client
     from agentos.github.repository import Repository
 
 UNTOLD_LIMIT_SECONDS = 60.0  # GitHub's advice where a secondary limit names no time
 MAX_QUOTED = 200  # characters of a server's own message
 
 
-def wait_seconds(answer: "Answer") -> float | None:
+def wait_seconds(answer: "ServerAnswer") -> float | None:
     """How long a rate limit lasts, in seconds, if this is one."""
     if answer.status not in {403, 429}:
         return None
@@ -39,7 +39,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def refusal_text(  # noqa: PLR0911 - a table
-    repository: "Repository", answer: "Answer", rest: float | None
+    repository: "Repository", answer: "ServerAnswer", rest: float | None
 ) -> str:
     status = answer.status
     if rest is not None:
@@ -60,7 +60,7 @@ def refusal_text(  # noqa: PLR0911 - a table
     return f"GitHub answered {status} for {repository}{told}."
 
 
-def _message(answer: "Answer") -> str:
+def _message(answer: "ServerAnswer") -> str:
     try:
         data = json.loads(answer.content)
     except (ValueError, RecursionError):
@@ -69,7 +69,7 @@ def _message(answer: "Answer") -> str:
     return message if isinstance(message, str) else ""
 
 
-def quoted(answer: "Answer") -> str:
+def quoted(answer: "ServerAnswer") -> str:
     """At most one line of what the server says, for people to read."""
     message = "".join(char if char.isprintable() else " " for char in _message(answer)[:MAX_QUOTED]).strip()
     return f": {message}" if message else ""

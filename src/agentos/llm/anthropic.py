@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, Reply, Request
+from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.provider import Cancel, ModelRequest, Reply
 from agentos.secret import Secret
 
 BASE_URL = "https://api.anthropic.com"
@@ -18,7 +18,7 @@ class Anthropic:
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("anthropic", base_url or BASE_URL, call_timeout=call_timeout)
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
         body: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_output_tokens,
@@ -35,7 +35,7 @@ class Anthropic:
         return _reply(self._endpoint.post("/v1/messages", body, key=key, headers=headers))
 
 
-def _reply(answer: Answer) -> Reply:
+def _reply(answer: HttpAnswer) -> Reply:
     data = answer.data
     try:
         blocks = data["content"]

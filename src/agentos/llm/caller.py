@@ -9,18 +9,18 @@ from typing import Protocol
 
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, StopRequested
-from agentos.llm.provider import Cancel, Provider, ProviderError, RefusedReply, Reply, Request
+from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.served import same_model
 from agentos.model import CallError
 from agentos.secret import Secret
-from agentos.wire import Kept, Leased, Settled
+from agentos.wire import CallSettled, Kept, LeaseGranted
 
 SAFETY_TOKENS = 64
 MODEL_LENGTH = 200  # characters of a served model's name that are kept
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class LeaseRequest:
     """What a worker asks a lease for."""
 
     provider: str
@@ -35,11 +35,11 @@ class Ask:
 class Leases(Protocol):
     """The coordinator's side of a call, as the worker sees it."""
 
-    def lease(self, ask: Ask) -> Leased: ...
+    def lease(self, ask: LeaseRequest) -> LeaseGranted: ...
 
     def vet(self, texts: Sequence[str]) -> str | None: ...
 
-    def settle(self, settled: Settled) -> None: ...
+    def settle(self, settled: CallSettled) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,11 +72,11 @@ class Caller:
         self._max_retries = max_retries
         self._call_timeout = call_timeout
 
-    def call(self, request: Request, *, keep: Callable[[Made], Kept]) -> Made:
+    def call(self, request: ModelRequest, *, keep: Callable[[Made], Kept]) -> Made:
         """Call until there is a reply; `keep` saves it before anything else is done with it."""
         began = time.monotonic()
         tries = 0
-        ask = Ask(
+        ask = LeaseRequest(
             provider=self._name,
             model=request.model,
             role=request.role,
@@ -96,14 +96,16 @@ class Caller:
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
                 seconds = time.monotonic() - started
-                self._leases.settle(Settled(lease=leased.lease, seconds=seconds, error=CallError.GIVEN_UP))
+                self._leases.settle(
+                    CallSettled(lease=leased.lease, seconds=seconds, error=CallError.GIVEN_UP)
+                )
                 raise
             else:
                 seconds = time.monotonic() - started
                 made = Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
                 as_asked = request.role != "reviewer" or same_model(request.model, reply.model)
                 self._leases.settle(
-                    Settled(
+                    CallSettled(
                         lease=leased.lease,
                         seconds=seconds,
                         tokens_in=reply.tokens_in,
@@ -121,7 +123,7 @@ class Caller:
                     )
                 return made
 
-    def _check_retry(self, request: Request, error: ProviderError, tries: int, elapsed: float) -> None:
+    def _check_retry(self, request: ModelRequest, error: ProviderError, tries: int, elapsed: float) -> None:
         """Fail unless the call may be tried again; the coordinator decides when, with the next lease."""
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
@@ -133,7 +135,7 @@ class Caller:
                 f"the last: {error.error_class.value}: {error}"
             ) from None
 
-    def _within_deadline(self, request: Request, secret: Secret) -> Reply:
+    def _within_deadline(self, request: ModelRequest, secret: Secret) -> Reply:
         """Make the call aside, so that neither a stop nor a dripping server has to wait for it."""
         box: list[Reply | BaseException] = []
 
@@ -185,18 +187,18 @@ def _tries(number: int) -> str:
     return "1 try" if number == 1 else f"{number} tries"
 
 
-def estimate_tokens(request: Request) -> int:
+def estimate_tokens(request: ModelRequest) -> int:
     """A rough count of what the call will take of a token budget."""
     return prompt_tokens(request) + min(request.max_output_tokens, 4_000) + SAFETY_TOKENS
 
 
-def prompt_tokens(request: Request) -> int:
+def prompt_tokens(request: ModelRequest) -> int:
     """A rough count of what is sent."""
     return (len(request.system) + len(request.prompt)) // 4
 
 
-def _failed(leased: Leased, error: ProviderError, seconds: float) -> Settled:
-    return Settled(
+def _failed(leased: LeaseGranted, error: ProviderError, seconds: float) -> CallSettled:
+    return CallSettled(
         lease=leased.lease,
         seconds=seconds,
         tokens_in=error.tokens[0],

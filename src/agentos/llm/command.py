@@ -23,9 +23,9 @@ from typing import IO
 from agentos import environment as environ
 from agentos import programs
 from agentos.errors import ConfigError, ItemFailed, StopRequested
-from agentos.llm.command_reply import Finished, Reader, read_claude, read_gemini
+from agentos.llm.command_reply import ProgramOutput, Reader, read_claude, read_gemini
 from agentos.llm.http import MAX_REPLY_BYTES
-from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.model import CallError
 from agentos.secret import Secret
 
@@ -40,7 +40,7 @@ _AS_JSON = "Reply with one JSON object that follows this JSON schema, and with n
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class CommandLine:
     """How one program is asked, and how its answer is read."""
 
     program: str
@@ -111,15 +111,15 @@ _GEMINI_SETTINGS = {
     "telemetry": {"enabled": False},
 }
 
-COMMANDS: Mapping[str, Command] = {
-    "claude-cli": Command(
+COMMANDS: Mapping[str, CommandLine] = {
+    "claude-cli": CommandLine(
         program="claude",
         install="Install Claude Code and log in by starting 'claude' once",
         arguments=_claude_arguments,
         environment=_claude_environment,
         read=read_claude,
     ),
-    "gemini-cli": Command(
+    "gemini-cli": CommandLine(
         program="gemini",
         install="Install Gemini CLI and log in by starting 'gemini' once",
         arguments=_gemini_arguments,
@@ -155,7 +155,7 @@ class CommandProvider:
         self._worktree = worktree
         self._call_timeout = call_timeout
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
         program = programs.find_program(self._command.program, environ.read(), self._worktree)
         if program is None or not _MODEL.fullmatch(request.model):
             raise ItemFailed(
@@ -172,7 +172,7 @@ class CommandProvider:
             arguments = [program, *self._command.arguments(request.model, system)]
             environment = programs.model_environment(environ.read(), self._worktree)
             environment |= self._command.environment(system)
-            running = _Running(arguments, prompt, work, environment)
+            running = _RunningProgram(arguments, prompt, work, environment)
 
             def stop() -> None:
                 # The worker goes without waiting for this thread, so all is done here and now.
@@ -183,7 +183,7 @@ class CommandProvider:
             finished = running.finish(self._call_timeout)
         return self._command.read(finished, time.time())
 
-    def _furnish(self, folder: Path, request: Request) -> tuple[Path, Path]:
+    def _furnish(self, folder: Path, request: ModelRequest) -> tuple[Path, Path]:
         work, system = folder / "work", folder / "system.md"
         work.mkdir()
         system.write_text(self._command.quote(request.system), "utf-8", errors="replace")
@@ -192,14 +192,14 @@ class CommandProvider:
             (work / name).write_text(content, "utf-8")
         return work, system
 
-    def _text(self, request: Request) -> str:
+    def _text(self, request: ModelRequest) -> str:
         text = request.prompt
         if request.schema is not None:
             text += f"\n\n{_AS_JSON}\n\n{json.dumps(request.schema, ensure_ascii=False)}\n"
         return self._command.quote(text)
 
 
-class _Running:
+class _RunningProgram:
     """A started program and all of its process group."""
 
     def __init__(
@@ -219,7 +219,7 @@ class _Running:
         self._stopped = True
         self._signal(signal.SIGKILL)
 
-    def finish(self, seconds: float) -> Finished:
+    def finish(self, seconds: float) -> ProgramOutput:
         """Take what it prints until it ends; end it when the time is over or it prints too much."""
         out, err = bytearray(), bytearray()
         assert self._process.stdout is not None
@@ -232,7 +232,7 @@ class _Running:
             raise ProviderError(CallError.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes")
         if late:
             raise ProviderError(CallError.TRANSIENT, f"no reply within {seconds:.0f} s")
-        return Finished(code=self._process.returncode, out=bytes(out), err=bytes(err[-MAX_ERROR_BYTES:]))
+        return ProgramOutput(code=self._process.returncode, out=bytes(out), err=bytes(err[-MAX_ERROR_BYTES:]))
 
     def _watch(self, streams: Mapping[int, bytearray], seconds: float) -> bool:
         """Read until the program has ended; tell whether it had to be ended for being late."""

@@ -60,7 +60,7 @@ _GEMINI_TYPES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class ProgramOutput:
     """A program that has ended by itself."""
 
     code: int  # negative: killed by that signal
@@ -68,11 +68,11 @@ class Finished:
     err: bytes  # its end, where it is long
 
 
-Reader = Callable[[Finished, float], Reply]
+Reader = Callable[[ProgramOutput, float], Reply]
 """(what a program left, the time of day) -> the reply; raises ProviderError where it is none."""
 
 
-def read_claude(finished: Finished, now_wall: float) -> Reply:
+def read_claude(finished: ProgramOutput, now_wall: float) -> Reply:
     """Read what `claude -p --output-format json` printed: a result, or the list of all its messages."""
     found = _json(finished.out, (dict, list))
     messages = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict)]
@@ -92,7 +92,7 @@ def read_claude(finished: Finished, now_wall: float) -> Reply:
     return Reply(text=text, model=_claude_model(messages, result), tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def read_gemini(finished: Finished, now_wall: float) -> Reply:  # noqa: ARG001 - as the other reader
+def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG001 - as the other reader
     """Read what `gemini --output-format json` printed; its errors stand on standard error."""
     found = _json(finished.out, (dict,)) or _json(finished.err, (dict,))
     if not isinstance(found, dict):
@@ -167,7 +167,7 @@ def _by_code(meanings: Mapping[int, CallError], code: Any) -> CallError:
 
 
 def _no_answer(
-    program: str, finished: Finished, meanings: Mapping[int, CallError] | None = None
+    program: str, finished: ProgramOutput, meanings: Mapping[int, CallError] | None = None
 ) -> ProviderError:
     """A program that left no JSON: its exit code and its last line are all there is to tell."""
     if finished.code == 0:

@@ -3,8 +3,8 @@
 from typing import Any
 from urllib.parse import quote
 
-from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, Reply, Request
+from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.provider import Cancel, ModelRequest, Reply
 from agentos.secret import Secret
 
 BASE_URL = "https://generativelanguage.googleapis.com"
@@ -18,7 +18,7 @@ class Gemini:
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("gemini", base_url or BASE_URL, call_timeout=call_timeout)
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
         settings: dict[str, Any] = {"maxOutputTokens": request.max_output_tokens}
         if request.schema is not None:
             settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.schema}
@@ -32,7 +32,7 @@ class Gemini:
         return _reply(self._endpoint.post(path, body, key=key))
 
 
-def _reply(answer: Answer) -> Reply:
+def _reply(answer: HttpAnswer) -> Reply:
     data = answer.data
     try:
         if blocked := (data.get("promptFeedback") or {}).get("blockReason"):

@@ -22,7 +22,7 @@ _LIMIT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     """A 2xx answer: its JSON object and the headers that tell of limits."""
 
     data: dict[str, Any]
@@ -55,7 +55,7 @@ class Endpoint:
 
     def post(
         self, path: str, body: Mapping[str, Any], *, key: KeyHeader, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Make the call; anything but a whole JSON object with a 2xx status is a ProviderError."""
         deadline = time.monotonic() + self._call_timeout
         sent = {**(headers or {}), key.name: key.scheme + key.secret.reveal()}
@@ -91,7 +91,7 @@ class Endpoint:
         if echoed is not None:
             # Paid for all the same; what the server says of tokens is part of what is not taken.
             raise RefusedReply(echoed, tokens=(len(json.dumps(body)) // 4, len(content) // 4))
-        return Answer(data=_object(content), headers=told)
+        return HttpAnswer(data=_object(content), headers=told)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
         # The client's timeout is a limit between bytes: a server that drips would never meet it.

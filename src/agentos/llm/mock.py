@@ -8,9 +8,9 @@ from pathlib import Path
 from agentos import environment, programs
 from agentos.errors import ItemFailed
 from agentos.llm import mock_documents
-from agentos.llm.mock_documents import Finding, Kind
+from agentos.llm.mock_documents import Kind, MockFinding
 from agentos.llm.mock_script import Script, Verdict, parse_script
-from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.model import CallError
 from agentos.secret import Secret
 
@@ -43,7 +43,7 @@ class MockProvider:
         self._calls = 0
         self._staged = False
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:
         """Answer as the item's script says."""
         self._refuse(secret)
         if request.role == "drafter" and not self._staged:
@@ -108,7 +108,7 @@ class MockProvider:
         verdicts = self._script.verdicts
         return verdicts[min(number, len(verdicts)) - 1]
 
-    def _findings(self, number: int) -> tuple[Finding, ...]:
+    def _findings(self, number: int) -> tuple[MockFinding, ...]:
         variant = 1 if self._script.stuck else number
         return mock_documents.findings(self._kind, variant, self._verdict(number))
 

@@ -12,7 +12,7 @@ Kind = Literal["issue", "lld"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class MockFinding:
     """One point of a review."""
 
     tier: Literal[1, 2]
@@ -29,7 +29,7 @@ def draft(
     number: int,
     *,
     complete: bool,
-    resolved: Sequence[Finding],
+    resolved: Sequence[MockFinding],
     files: Sequence[str] = (),
 ) -> str:
     """Write a draft; an incomplete one lacks a section the gates ask for."""
@@ -39,7 +39,7 @@ def draft(
     return _issue(item_id, title, number, complete=complete, resolved=resolved)
 
 
-def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[Finding]) -> str:
+def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[MockFinding]) -> str:
     """Write a review in the structured shape."""
     role = (
         "Senior Software Architect & AI Governance Lead"
@@ -62,14 +62,14 @@ def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[Finding]) 
     )
 
 
-def findings(kind: Kind, number: int, verdict: Verdict) -> tuple[Finding, ...]:
+def findings(kind: Kind, number: int, verdict: Verdict) -> tuple[MockFinding, ...]:
     """Find what the review of that number finds; no two numbers find the same."""
     if verdict == "APPROVED":
         return ()
     rounds = ((_UNDECIDED,),) if verdict == "DISCUSS" else _ROUNDS[kind]
     place = f"Section {number + 1}"
     return tuple(
-        Finding(
+        MockFinding(
             tier=one.tier,
             category=one.category,
             title=f"{one.title} ({place})",
@@ -87,7 +87,7 @@ def spoil(garbage: Garbage, text: str) -> str:
     return {"empty": "", "spoof": _SPOOF, "html": _HTML}[garbage]
 
 
-def _issue(item_id: str, title: str, number: int, *, complete: bool, resolved: Sequence[Finding]) -> str:
+def _issue(item_id: str, title: str, number: int, *, complete: bool, resolved: Sequence[MockFinding]) -> str:
     done = """
 ## Definition of Done
 
@@ -137,7 +137,7 @@ def _lld(
     number: int,
     *,
     complete: bool,
-    resolved: Sequence[Finding],
+    resolved: Sequence[MockFinding],
     files: Sequence[str],
 ) -> str:
     name = _module_name(item_id)
@@ -200,7 +200,7 @@ Behind a setting that is off; switched on after a week without a report. Switchi
 """
 
 
-def _resolved(resolved: Sequence[Finding], *, numbered_from: int | None = None) -> str:
+def _resolved(resolved: Sequence[MockFinding], *, numbered_from: int | None = None) -> str:
     lines = [f"Resolved, {one.category} - {one.title}: {one.recommendation}" for one in resolved]
     if numbered_from is not None:
         return "".join(f"{number}. {line}\n" for number, line in enumerate(lines, numbered_from))
@@ -217,7 +217,7 @@ def _one_line(title: str) -> str:
     return " ".join(visible.split())
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: MockFinding) -> dict[str, Any]:
     return {
         "category": finding.category,
         "title": finding.title,
@@ -232,56 +232,56 @@ _SUMMARIES: dict[Verdict, str] = {
     "DISCUSS": "Review {number}: the document is sound, but it rests on a decision that is not the author's.",
 }
 _QUESTION = "Is a wait of up to one hour acceptable to users, or should the work stop instead?"
-_UNDECIDED = Finding(
+_UNDECIDED = MockFinding(
     tier=2,
     category="Architecture",
     title="Waiting or stopping is undecided",
     text="whether work waits or stops at a limit decides the design, and both can be argued for.",
     recommendation="Let the person in charge decide, and write the decision into the document.",
 )
-_RETRY = Finding(
+_RETRY = MockFinding(
     tier=1,
     category="Cost",
     title="Unbounded retry",
     text="a refused call is tried again with no limit in tries or time, so an outage costs without end.",
     recommendation="State the largest number of tries and the longest time, and what happens then.",
 )
-_SCOPE = Finding(
+_SCOPE = MockFinding(
     tier=1,
     category="Safety",
     title="Files outside the project",
     text="a file is written below the home directory, where a failure can damage what is not the project's.",
     recommendation="Write inside the project only, and let tests write below a temporary folder.",
 )
-_INPUT = Finding(
+_INPUT = MockFinding(
     tier=1,
     category="Security",
     title="Unchecked name",
     text="a name from outside becomes part of a path before it is checked.",
     recommendation="Check the whole name against a pattern first, and refuse it by name.",
 )
-_TIMEOUT = Finding(
+_TIMEOUT = MockFinding(
     tier=2,
     category="Architecture",
     title="No time limit",
     text="the caller waits for a part that may never answer.",
     recommendation="Give the wait a limit, and say what is done when it is reached.",
 )
-_TRACE = Finding(
+_TRACE = MockFinding(
     tier=2,
     category="Observability",
     title="Trace ends at the process",
     text="the trace's context is not handed to the process that does the work.",
     recommendation="Hand it over in the environment, and test that one trace comes out.",
 )
-_CRITERION = Finding(
+_CRITERION = MockFinding(
     tier=2,
     category="Quality",
     title="Criterion without a number",
     text="'fast' can be neither met nor missed.",
     recommendation="Give a number, its tolerance, and how it is measured.",
 )
-_ROUNDS: dict[Kind, tuple[tuple[Finding, ...], ...]] = {
+_ROUNDS: dict[Kind, tuple[tuple[MockFinding, ...], ...]] = {
     "lld": ((_RETRY, _TIMEOUT), (_TRACE,), (_SCOPE, _CRITERION), (_TIMEOUT, _TRACE), (_INPUT,)),
     "issue": ((_RETRY, _CRITERION), (_TIMEOUT,), (_SCOPE, _CRITERION), (_CRITERION,), (_INPUT,)),
 }

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from agentos.llm.http import Answer, Endpoint, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.model import CallError
 from agentos.secret import Secret
 
@@ -19,7 +19,7 @@ class OpenAI:
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         self._takes_schema = True
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
         key = KeyHeader(name="authorization", scheme="Bearer ", secret=secret)
         body = self._body(request)
         try:
@@ -32,7 +32,7 @@ class OpenAI:
             answer = self._endpoint.post("/chat/completions", self._body(request), key=key)
         return _reply(answer)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": request.model,
             "messages": [
@@ -47,7 +47,7 @@ class OpenAI:
         return body
 
 
-def _reply(answer: Answer) -> Reply:
+def _reply(answer: HttpAnswer) -> Reply:
     data = answer.data
     try:
         choice = data["choices"][0]

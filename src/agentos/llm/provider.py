@@ -13,7 +13,7 @@ Role = Literal["drafter", "reviewer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ModelRequest:
     """One call as the workflow wants it; says nothing about keys."""
 
     role: Role
@@ -111,4 +111,4 @@ class Cancel:
 class Provider(Protocol):
     """Makes one call with one key; never retries by itself."""
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply: ...
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply: ...

@@ -13,16 +13,16 @@ from typing import Any
 from agentos.errors import MEANINGS, Exit
 from agentos.events.catalogue import RunStarted
 from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
-from agentos.events.state import CUT_OFF, RUNNING, Life, Mark, RunState
+from agentos.events.state import CUT_OFF, RUNNING, RunMark, RunState, WorkerSpan
 from agentos.model import Status
 from agentos.report.drafts import Trail
-from agentos.report.items import ItemData, Place, read_item
+from agentos.report.items import ReportItem, RunPaths, read_item
 from agentos.report.keys import KeyData, pretended, read_keys
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.rows import read_rows
 from agentos.report.spans import Left, Steps, mean_level, span_dict, steps
 from agentos.report.trend import PastRun, read_trend
-from agentos.store.runfolder import is_live, read_events, read_summary, run_tree, runs_before
+from agentos.store.run_folder import is_live, read_events, read_summary, run_tree, runs_before
 
 _DOCUMENT_BYTES = 1_000_000
 _FILES = ("summary.md", "summary.json", "events.jsonl", "coordinator.log", "trace.jsonl")
@@ -81,9 +81,9 @@ class RunData:
 
     now: float  # the moment it is seen from, in seconds from the start of the run
     run: RunFacts
-    items: tuple[ItemData, ...]
+    items: tuple[ReportItem, ...]
     keys: tuple[KeyData, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[RunMark, ...]
     parallelism: Parallelism
     overlaps: tuple[Overlap, ...]
     trend: tuple[PastRun, ...]
@@ -132,7 +132,7 @@ def read_run(
     if not summary and not locked:
         there = run_tree(run).is_file
         rows = [row if row.log and there(run / row.log) else replace(row, log=None) for row in rows]
-    place = Place(
+    place = RunPaths(
         run=run,
         older=[path for path in sorted(history, reverse=True) if path.name < run.name],
         worktree=worktree,
@@ -161,7 +161,7 @@ def _facts(
     run: Path,
     summary: Record,
     state: RunState,
-    items: Sequence[ItemData],
+    items: Sequence[ReportItem],
     keys: Sequence[KeyData],
     *,
     workflow: str,
@@ -202,13 +202,13 @@ def _facts(
     )
 
 
-def _totals(summary: Record, state: RunState, items: Sequence[ItemData], *, live: bool) -> dict[str, int]:
+def _totals(summary: Record, state: RunState, items: Sequence[ReportItem], *, live: bool) -> dict[str, int]:
     counts = Counter(item.status for item in items) if summary else state.totals(live=live)
     return {status: counts[status] for status in sorted(counts, key=lambda one: _ORDER.get(one, 99))}
 
 
-def _parallelism(state: RunState, items: Sequence[ItemData], now: float) -> Parallelism:
-    lives = [span for item in items for span in item.spans if isinstance(span, Life)]
+def _parallelism(state: RunState, items: Sequence[ReportItem], now: float) -> Parallelism:
+    lives = [span for item in items for span in item.spans if isinstance(span, WorkerSpan)]
     calls = [paid.call for item in items for paid in item.calls]
     allowed: Steps = [[mark.start, mark.allowed] for mark in state.marks if mark.allowed is not None]
     return Parallelism(
@@ -234,7 +234,7 @@ def _overlaps(summary: Record) -> tuple[Overlap, ...]:
     return tuple(told)
 
 
-def _designs(items: Sequence[ItemData], worktree: Path) -> dict[str, str]:
+def _designs(items: Sequence[ReportItem], worktree: Path) -> dict[str, str]:
     """The documents of the approved items, by label."""
     documents: dict[str, str] = {}
     for item in items:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentos.report.rounds import Gate
+from agentos.report.rounds import GateCheck
 from agentos.store.tree import worktree_tree
 
 MOST_BYTES = 200_000  # of one draft
@@ -90,7 +90,7 @@ class Draft:
         return told | {name: True for name in ("cut", "left_out") if getattr(self, name)}
 
 
-def read_drafts(trail: Trail, gates: Sequence[Gate]) -> list[Draft]:
+def read_drafts(trail: Trail, gates: Sequence[GateCheck]) -> list[Draft]:
     """The drafts of the trail up to the last one of this run, each with its difference to the one before."""
     names = [name for name in trail.names() if _DRAFT.fullmatch(name)]
     files = {gate.file: gate.draft for gate in gates if gate.file}

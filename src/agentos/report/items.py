@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from agentos.events.fields import web_address
-from agentos.events.state import CUT_OFF, RUNNING, Call, FiledAs, ItemState, RunState, Span
+from agentos.events.state import CUT_OFF, RUNNING, CallSpan, FiledAs, ItemState, RunState, TimelineSpan
 from agentos.model import Status
 from agentos.report.drafts import Draft, Trail, find_trail, read_drafts, title_of
 from agentos.report.rounds import (
-    Gate,
+    GateCheck,
     Round,
     mark_findings,
     paid_calls,
@@ -20,11 +20,11 @@ from agentos.report.rounds import (
 )
 from agentos.report.rows import Row
 from agentos.report.spans import Left, PaidCall, call_dict, span_dict
-from agentos.store.runfolder import read_lines
+from agentos.store.run_folder import read_lines
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RunPaths:
     """Where what belongs to a run lies."""
 
     run: Path
@@ -35,7 +35,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemData(Row):
+class ReportItem(Row):
     """One item of the page."""
 
     title: str | None
@@ -43,10 +43,10 @@ class ItemData(Row):
     waiting: Left | None
     cost_known_usd: float
     filed: FiledAs | None
-    spans: tuple[Span, ...]  # but for the calls
+    spans: tuple[TimelineSpan, ...]  # but for the calls
     calls: tuple[PaidCall, ...]
     rounds: tuple[Round, ...]
-    gates: tuple[Gate, ...]
+    gates: tuple[GateCheck, ...]
     trail: str | None
     drafts: tuple[Draft, ...]
 
@@ -65,12 +65,12 @@ class ItemData(Row):
         }
 
 
-def read_item(row: Row, state: RunState, place: Place, *, now: float, drafts: bool) -> ItemData:
+def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts: bool) -> ReportItem:
     """Put together what the events, the audit trail and the lineage tell of an item."""
     item = state.items.get(row.id) or ItemState(id=row.id, label=row.label)
     trail_file = f"workflow-audit-{row.id}.jsonl"
     records = list(read_lines(place.run / trail_file)) if "/" not in row.id else []
-    calls = paid_calls(item.of(Call), records)
+    calls = paid_calls(item.of(CallSpan), records)
     if row.status in {RUNNING, CUT_OFF} or row.cost_usd is None:
         row = replace(row, cost_usd=_cost(calls, row))
     if row.output is None and row.status == Status.APPROVED:
@@ -89,14 +89,14 @@ def read_item(row: Row, state: RunState, place: Place, *, now: float, drafts: bo
     )
     running = row.status == RUNNING
     known = round(sum(call.cost_usd or 0.0 for call in calls), 6)
-    return ItemData(
+    return ReportItem(
         **{one.name: getattr(row, one.name) for one in fields(row)},
         title=None if trail is None else title_of(trail),
         node=item.node.node if running and item.node is not None else None,
         waiting=Left.at(item.wait, now) if running else None,
         cost_known_usd=known if row.cost_usd is None else row.cost_usd,
         filed=item.filed or _filed(row),
-        spans=tuple(span for span in item.spans if not isinstance(span, Call)),
+        spans=tuple(span for span in item.spans if not isinstance(span, CallSpan)),
         calls=tuple(calls),
         rounds=tuple(mark_findings(rounds, approved=approved)),
         gates=tuple(gates),
@@ -114,7 +114,7 @@ def _cost(calls: Sequence[PaidCall], row: Row) -> float | None:
     return round(sum(costs), 6) if len(costs) == len(paid) else None
 
 
-def _document(label: str, place: Place) -> str | None:
+def _document(label: str, place: RunPaths) -> str | None:
     """Where the document of an approved item lies; events of older versions do not say it."""
     trail = Trail(worktree=place.worktree, folder=Path("docs", place.workflow, "active"))
     name = f"{label}.md"

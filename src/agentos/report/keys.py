@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from agentos.events.fields import Record, count_of, dicts_of, text_of
-from agentos.events.state import MOCK, Disabled, KeyHistory, KeyRest, Limited, RunState
-from agentos.report.items import ItemData
+from agentos.events.state import MOCK, DisabledSpan, KeyTimeline, RateLimitSpan, RefusalMark, RunState
+from agentos.report.items import ReportItem
 from agentos.report.spans import PaidCall, call_dict, span_dict
 
 _REFUSALS = frozenset({"rate_limited", "quota_exhausted"})
@@ -40,7 +40,7 @@ class KeyData:
     tokens_out: int
     busy_seconds: float
     rested_seconds: float
-    rests: tuple[KeyRest | Limited | Disabled, ...]
+    rests: tuple[RateLimitSpan | RefusalMark | DisabledSpan, ...]
     made: tuple[MadeCall, ...]
 
     def as_dict(self, now: float) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class KeyData:
         return told | {"spans": sorted(spans, key=lambda span: float(span["start"]))}
 
 
-def read_keys(summary: Record, state: RunState, items: Sequence[ItemData], now: float) -> list[KeyData]:
+def read_keys(summary: Record, state: RunState, items: Sequence[ReportItem], now: float) -> list[KeyData]:
     """The keys of the summary in its order, then those that only the events know."""
     made: dict[str, list[MadeCall]] = {}
     for item in items:
@@ -60,14 +60,14 @@ def read_keys(summary: Record, state: RunState, items: Sequence[ItemData], now: 
     rows = {name: row for row in dicts_of(summary, "keys") if (name := text_of(row, "id", 80)) is not None}
     names = dict.fromkeys([*rows, *sorted({*state.keys, *made})])
     return [
-        _key(rows.get(name, {}), state.keys.get(name) or KeyHistory(id=name), made.get(name, []), now)
+        _key(rows.get(name, {}), state.keys.get(name) or KeyTimeline(id=name), made.get(name, []), now)
         for name in names
     ]
 
 
-def _key(row: Record, key: KeyHistory, made: Sequence[MadeCall], now: float) -> KeyData:
+def _key(row: Record, key: KeyTimeline, made: Sequence[MadeCall], now: float) -> KeyData:
     calls = [one.paid.call for one in made]
-    limited = sum(isinstance(span, Limited) for span in key.spans)
+    limited = sum(isinstance(span, RefusalMark) for span in key.spans)
     return KeyData(
         id=key.id,
         provider=text_of(row, "provider", 80) or key.provider,
@@ -79,7 +79,7 @@ def _key(row: Record, key: KeyHistory, made: Sequence[MadeCall], now: float) -> 
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
         busy_seconds=round(sum(call.seconds(now) for call in calls), 3),
-        rested_seconds=round(sum(one.seconds(now) for one in key.spans if isinstance(one, KeyRest)), 3),
+        rested_seconds=round(sum(one.seconds(now) for one in key.spans if isinstance(one, RateLimitSpan)), 3),
         rests=tuple(key.spans),
         made=tuple(made),
     )

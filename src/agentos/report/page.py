@@ -17,7 +17,7 @@ from typing import Any
 
 from agentos.events.fields import shortened
 from agentos.model import Status
-from agentos.store.runfolder import run_tree
+from agentos.store.run_folder import run_tree
 from agentos.store.tree import PRIVATE_FILE
 
 REPORT = "report.html"

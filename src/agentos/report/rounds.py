@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentos.events.fields import Record, count_of, dicts_of, moment, number_of, text_of
-from agentos.events.state import Call
-from agentos.finding import identity
+from agentos.events.state import CallSpan
 from agentos.report.spans import PaidCall
+from agentos.same_finding import identity
 
 _MOST_FINDINGS = 100  # of one round
 _UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class ReportedFinding:
     """One finding of a review."""
 
     tier: int
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class RoundDecision:
     """What a person said to a review."""
 
     answer: str | None
@@ -58,7 +58,7 @@ class Review:
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
-    findings: tuple[Finding, ...]
+    findings: tuple[ReportedFinding, ...]
     questions: tuple[str, ...]
 
 
@@ -69,7 +69,7 @@ class Round:
     number: int
     draft: int | None
     review: Review | None = None
-    decision: Decision | None = None
+    decision: RoundDecision | None = None
     run_id: str | None = None  # of an earlier run
 
     def as_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
+class GateCheck:
     """What the check of a draft found."""
 
     draft: int
@@ -120,7 +120,7 @@ def read_rounds(records: Iterable[Record], *, started: float) -> list[Round]:
     return [rounds[number] for number in sorted(rounds)]
 
 
-def read_gates(records: Iterable[Record]) -> list[Gate]:
+def read_gates(records: Iterable[Record]) -> list[GateCheck]:
     return [_gate(record) for record in records if record.get("kind") == "gate"]
 
 
@@ -171,8 +171,8 @@ def _review(record: Record, call: Record, started: float) -> Review:
     )
 
 
-def _finding(record: Record) -> Finding:
-    return Finding(
+def _finding(record: Record) -> ReportedFinding:
+    return ReportedFinding(
         tier=count_of(record, "tier") or 3,
         category=text_of(record, "category", 100) or "",
         title=text_of(record, "title", 300) or "",
@@ -181,14 +181,14 @@ def _finding(record: Record) -> Finding:
     )
 
 
-def _decision(record: Record) -> Decision:
+def _decision(record: Record) -> RoundDecision:
     answer, by, at, note = (text_of(record, name) for name in ("answer", "by", "at", "note"))
-    return Decision(answer=answer, by=by, at=at, note=note)
+    return RoundDecision(answer=answer, by=by, at=at, note=note)
 
 
-def _gate(record: Record) -> Gate:
+def _gate(record: Record) -> GateCheck:
     missing, notes = record.get("missing"), record.get("notes")
-    return Gate(
+    return GateCheck(
         draft=count_of(record, "draft"),
         file=text_of(record, "file", 80),
         lineage=text_of(record, "lineage", 120),
@@ -219,7 +219,7 @@ def mark_findings(rounds: Sequence[Round], *, approved: bool) -> list[Round]:
     return marked[::-1]
 
 
-def paid_calls(calls: Iterable[Call], records: Iterable[Record]) -> list[PaidCall]:
+def paid_calls(calls: Iterable[CallSpan], records: Iterable[Record]) -> list[PaidCall]:
     """The calls with what only the audit trail knows: cost, and the model that served."""
     paid = [PaidCall(call=call) for call in calls]
     free = [number for number, one in enumerate(paid) if not one.call.error]

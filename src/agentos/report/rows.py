@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agentos.events.catalogue import WaitKind
 from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
-from agentos.events.state import Call, ItemState, Life, RunState, Wait
+from agentos.events.state import CallSpan, ItemState, RunState, WaitSpan, WorkerSpan
 from agentos.model import Status
 
 _STATUSES = frozenset(status.value for status in Status)
@@ -65,8 +65,8 @@ def _told(record: Record) -> Row | None:
 
 
 def _seen(item: ItemState, *, now: float, live: bool) -> Row:
-    lives, calls = item.of(Life), item.of(Call)
-    waits = [wait for wait in item.of(Wait) if wait.of is not WaitKind.BACKOFF]
+    lives, calls = item.of(WorkerSpan), item.of(CallSpan)
+    waits = [wait for wait in item.of(WaitSpan) if wait.of is not WaitKind.BACKOFF]
     return Row(
         id=item.id,
         label=item.label,

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentos.events.catalogue import WaitKind
-from agentos.events.state import Call, Disabled, Filing, KeyRest, Life, Limited, Mark, Node, Span, Wait
+from agentos.events.state import (
+    CallSpan,
+    DisabledSpan,
+    FilingSpan,
+    NodeSpan,
+    RateLimitSpan,
+    RefusalMark,
+    RunMark,
+    TimelineSpan,
+    WaitSpan,
+    WorkerSpan,
+)
 
 Steps = list[list[float]]  # [seconds, number] where the number changes
 
@@ -17,7 +28,7 @@ _MOST_STEPS = 800  # points of a step series that a page a thousand pixels wide 
 class PaidCall:
     """A call with what only the audit trail knows of it."""
 
-    call: Call
+    call: CallSpan
     cost_usd: float | None = None
     served: str | None = None  # the model that answered
 
@@ -31,11 +42,11 @@ class Left:
     of: WaitKind = WaitKind.KEY
 
     @classmethod
-    def at(cls, span: Wait | Mark | None, now: float) -> "Left | None":
+    def at(cls, span: WaitSpan | RunMark | None, now: float) -> "Left | None":
         if span is None:
             return None
         left = None if span.until is None else round(max(0.0, span.until - now), 3)
-        if isinstance(span, Mark):
+        if isinstance(span, RunMark):
             return cls(reason=span.text, seconds_left=left)
         return cls(reason=span.reason, seconds_left=left, of=span.of)
 
@@ -43,30 +54,30 @@ class Left:
         return {"reason": self.reason, "seconds_left": self.seconds_left} | _named(self.of)
 
 
-def span_dict(span: Span, now: float) -> dict[str, Any]:  # noqa: PLR0911 - a case a kind
+def span_dict(span: TimelineSpan, now: float) -> dict[str, Any]:  # noqa: PLR0911 - a case a kind
     """A span as the page gets it, seen from the moment `now`."""
     told: dict[str, Any] = {"kind": span.kind, "start": span.start, "end": span.ends(now)}
     going_on = {"open": True} if span.end is None else {}
     match span:
-        case Life():
+        case WorkerSpan():
             seen = {"ready": span.ready, "resumed": span.resumed or None}
             ended = {"ended": span.ended, "error": span.error}
             return told | {"attempt": span.attempt} | _known(seen | ended) | going_on
-        case Node():
+        case NodeSpan():
             return told | {"node": span.node, "round": span.round} | going_on
-        case Wait(of=WaitKind.BACKOFF):
+        case WaitSpan(of=WaitKind.BACKOFF):
             return told | {"kind": "retry", "reason": span.reason}
-        case Wait():
+        case WaitSpan():
             known = _known({"reason": span.reason, "model": span.model, "until": span.until})
             return told | known | _named(span.of) | going_on
-        case Filing():
+        case FilingSpan():
             return told | going_on
-        case KeyRest():
+        case RateLimitSpan():
             rest = {"reason": span.reason, "seconds": span.planned, "told": span.told}
             return told | rest | _known({"model": span.model})
-        case Limited() | Disabled():
+        case RefusalMark() | DisabledSpan():
             return told | {"reason": span.reason}
-        case Mark():
+        case RunMark():
             known = _known({"until": span.until, "allowed": span.allowed})
             return told | {"kind": span.of, "text": span.text} | known | going_on
     return told
@@ -90,7 +101,7 @@ def _named(wait: WaitKind) -> dict[str, str]:
     return {} if wait is WaitKind.KEY else {"of": wait.value}
 
 
-def steps(spans: Iterable[Span], now: float) -> Steps:
+def steps(spans: Iterable[TimelineSpan], now: float) -> Steps:
     """How many of the spans are open at each moment."""
     changes: dict[float, int] = {}
     for span in spans:
@@ -106,7 +117,7 @@ def steps(spans: Iterable[Span], now: float) -> Steps:
     return _thinned(series)
 
 
-def mean_level(spans: Iterable[Span], now: float) -> float:
+def mean_level(spans: Iterable[TimelineSpan], now: float) -> float:
     """How many of the spans are open on average."""
     total = math.fsum(span.seconds(now) for span in spans)
     return round(total / now, 2) if now > 0 else 0.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from agentos.events.fields import dicts_of, number_of, text_of
 from agentos.model import Status
 from agentos.report.keys import pretended
-from agentos.store.runfolder import read_summary
+from agentos.store.run_folder import read_summary
 
 TREND_RUNS = 20
 

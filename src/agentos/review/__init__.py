@@ -1,13 +1,13 @@
 """Verdicts of governance reviews: read from a model's reply or a document, rendered for people. Pure."""
 
+from agentos.review.parsed_review import Finding, ParsedReview, Verdict
 from agentos.review.reader import read_document, read_reply
-from agentos.review.reading import Finding, Reading, Verdict
 from agentos.review.render import render_review
 from agentos.review.schema import StructuredReview, review_schema, structured_review
 
 __all__ = [
     "Finding",
-    "Reading",
+    "ParsedReview",
     "StructuredReview",
     "Verdict",
     "read_document",

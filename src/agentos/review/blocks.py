@@ -65,24 +65,26 @@ Block = Heading | Paragraph | Listing | Opaque
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class ParsedMarkdown:
     """The blocks of a text, or why they cannot be trusted."""
 
     blocks: tuple[Block, ...] = ()
     problem: str = ""
 
 
-def parse(text: str) -> Document:
+def parse(text: str) -> ParsedMarkdown:
     """Split a cleaned text into blocks."""
     if text.count("\n") > MAX_LINES:
-        return Document(problem=f"The text has more than {MAX_LINES} lines, which is too long for a review.")
+        return ParsedMarkdown(
+            problem=f"The text has more than {MAX_LINES} lines, which is too long for a review."
+        )
     try:
         tokens = _PARSER.parse(text)
     except Exception:  # noqa: BLE001 - hostile text may hit a bug of the parser, and no reader may raise
-        return Document(problem="The Markdown cannot be parsed.")
+        return ParsedMarkdown(problem="The Markdown cannot be parsed.")
     if problem := _problem(tokens):
-        return Document(problem=problem)
-    return Document(blocks=_Builder(tokens, text.split("\n")).blocks(0, len(tokens)))
+        return ParsedMarkdown(problem=problem)
+    return ParsedMarkdown(blocks=_Builder(tokens, text.split("\n")).blocks(0, len(tokens)))
 
 
 def visible(text: str) -> str:

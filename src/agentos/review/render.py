@@ -5,9 +5,9 @@ Text of the model cannot add structure: read back, the document says what the re
 
 from collections.abc import Iterable, Iterator
 
-from agentos.review.reading import Finding
+from agentos.review.parsed_review import Finding
+from agentos.review.phrases import clean, escape_inline, escape_line, escape_title, tidy
 from agentos.review.schema import Kind, StructuredReview
-from agentos.review.wording import clean, escape_inline, escape_line, escape_title, tidy
 
 _NAMES: dict[Kind, str] = {"lld": "LLD Review", "issue": "Issue Review"}
 _BLOCKING: dict[Kind, tuple[str, ...]] = {

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from agentos.review.entries import suggestion
-from agentos.review.reading import Decision, Finding, Reading, Verdict, settle
-from agentos.review.wording import clean, says_nothing, stands_open, tidy, title_line
+from agentos.review.findings import suggestion
+from agentos.review.parsed_review import Finding, ParsedReview, Verdict, VerdictReason, settle
+from agentos.review.phrases import clean, says_nothing, stands_open, tidy, title_line
 
 Kind = Literal["lld", "issue"]
 Words = Annotated[str, AfterValidator(clean)]
@@ -82,13 +82,15 @@ class StructuredReview(_Closed):
         asked = (tidy(question) for question in self.questions)
         return tuple(question for question in asked if not says_nothing(question))
 
-    def reading(self) -> Reading:
+    def reading(self) -> ParsedReview:
         """Give the review as the rest of the program sees it."""
         findings = self.open_findings()
         decision = settle(
-            Decision(verdict=Verdict(self.verdict)), findings=findings, gate_failed=not self.pre_flight.passed
+            VerdictReason(verdict=Verdict(self.verdict)),
+            findings=findings,
+            gate_failed=not self.pre_flight.passed,
         )
-        return Reading(
+        return ParsedReview(
             verdict=decision.verdict,
             findings=findings,
             questions=self.open_questions(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agentos.review.blocks import Block, Heading, Paragraph
-from agentos.review.wording import heading_name
+from agentos.review.phrases import heading_name
 
 GENERAL = "General"  # the category of a finding below a tier's own heading
 

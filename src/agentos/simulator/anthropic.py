@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentos.simulator.dialect import (
-    Answer,
-    Call,
+    ErrorAnswer,
     Headers,
     Problem,
     ProblemKind,
     RefusedCall,
-    Reply,
+    SimulatedCall,
+    SimulatedReply,
     ToolChoice,
     as_object,
     bearer,
@@ -48,11 +48,11 @@ _ERRORS: dict[ProblemKind, tuple[int, str, str]] = {
 }
 
 
-class Anthropic:
+class AnthropicDialect:
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return headers.get("x-api-key") or bearer(headers)  # the official client uses either, by its version
 
-    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call:  # noqa: ARG002
+    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> SimulatedCall:  # noqa: ARG002
         if not headers.get("anthropic-version"):
             raise RefusedCall(ProblemKind.INVALID, "anthropic-version: header is required")
         model = need_text(body, "model")
@@ -66,7 +66,7 @@ class Anthropic:
             prompt.append(text_of(message.get("content"), f"messages.{index}.content"))
         system = body.get("system")
         tool = _tool(body)
-        return Call(
+        return SimulatedCall(
             model=model,
             system="" if system is None else text_of(system, "system"),
             prompt="\n".join(prompt),
@@ -76,14 +76,14 @@ class Anthropic:
             max_tokens=max_tokens,
         )
 
-    def body(self, reply: Reply) -> dict[str, Any]:
+    def body(self, reply: SimulatedReply) -> dict[str, Any]:
         return _message(reply) | {
             "content": [_block(reply)] if reply.text else [],
             "stop_reason": _stop_reason(reply),
             "usage": _usage(reply, reply.tokens_out),
         }
 
-    def stream(self, reply: Reply) -> Iterator[bytes]:
+    def stream(self, reply: SimulatedReply) -> Iterator[bytes]:
         def event(kind: str, **values: Any) -> bytes:
             return f"event: {kind}\ndata: ".encode() + dump({"type": kind, **values}) + b"\n\n"
 
@@ -103,7 +103,7 @@ class Anthropic:
         yield event("message_delta", delta=stop, usage=_usage(reply, reply.tokens_out))
         yield event("message_stop")
 
-    def answer(self, problem: Problem, request_id: str) -> Answer:
+    def answer(self, problem: Problem, request_id: str) -> ErrorAnswer:
         status, kind, message = _ERRORS[problem.kind]
         error: dict[str, Any] = {"type": kind, "message": problem.message or message}
         if problem.kind is ProblemKind.NO_MODEL:
@@ -115,7 +115,7 @@ class Anthropic:
         if problem.kind is ProblemKind.RATE_LIMITED and problem.hints and wait is not None:
             headers.append(("retry-after", str(math.ceil(wait))))
         body = {"type": "error", "error": error, "request_id": request_id}
-        return Answer(status=status, body=body, headers=headers)
+        return ErrorAnswer(status=status, body=body, headers=headers)
 
     def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers:
         found: Headers = [("request-id", request_id), ("anthropic-organization-id", "org-simulated")]
@@ -156,7 +156,7 @@ def _tool(body: Mapping[str, Any]) -> ToolChoice | None:
     return ToolChoice(name=names[0])
 
 
-def _message(reply: Reply) -> dict[str, Any]:
+def _message(reply: SimulatedReply) -> dict[str, Any]:
     return {
         "id": f"msg_{reply.id[:24]}",
         "type": "message",
@@ -168,18 +168,18 @@ def _message(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _block(reply: Reply) -> dict[str, Any]:
+def _block(reply: SimulatedReply) -> dict[str, Any]:
     if not reply.call.tool:
         return {"type": "text", "text": reply.text}
     block = {"type": "tool_use", "id": f"toolu_{reply.id[:24]}", "name": reply.call.tool.name}
     return block | {"input": as_object(reply.text)}
 
 
-def _stop_reason(reply: Reply) -> str:
+def _stop_reason(reply: SimulatedReply) -> str:
     return "tool_use" if reply.finish == "stop" and reply.call.tool else _FINISH[reply.finish]
 
 
-def _usage(reply: Reply, tokens_out: int) -> dict[str, Any]:
+def _usage(reply: SimulatedReply, tokens_out: int) -> dict[str, Any]:
     return {
         "input_tokens": reply.tokens_in,
         "cache_creation_input_tokens": 0,

@@ -59,7 +59,7 @@ class ToolChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class SimulatedCall:
     """One request as every format has it."""
 
     model: str
@@ -73,10 +73,10 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class SimulatedReply:
     """What a model says to a call."""
 
-    call: Call
+    call: SimulatedCall
     text: str
     finish: Finish
     model: str  # the one that says it served
@@ -87,7 +87,7 @@ class Reply:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ErrorAnswer:
     """Status, JSON body and further headers of an error."""
 
     status: int
@@ -100,13 +100,13 @@ class Dialect(Protocol):
 
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None: ...
 
-    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call: ...
+    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> SimulatedCall: ...
 
-    def body(self, reply: Reply) -> dict[str, Any]: ...
+    def body(self, reply: SimulatedReply) -> dict[str, Any]: ...
 
-    def stream(self, reply: Reply) -> Iterator[bytes]: ...
+    def stream(self, reply: SimulatedReply) -> Iterator[bytes]: ...
 
-    def answer(self, problem: Problem, request_id: str) -> Answer: ...
+    def answer(self, problem: Problem, request_id: str) -> ErrorAnswer: ...
 
     def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers: ...
 

@@ -6,13 +6,13 @@ from typing import Any
 from urllib.parse import unquote
 
 from agentos.simulator.dialect import (
-    Answer,
-    Call,
+    ErrorAnswer,
     Headers,
     Problem,
     ProblemKind,
     RefusedCall,
-    Reply,
+    SimulatedCall,
+    SimulatedReply,
     ToolChoice,
     as_object,
     dump,
@@ -59,11 +59,11 @@ def is_call(path: str) -> bool:
     return _CALL.fullmatch(path) is not None
 
 
-class Gemini:
+class GeminiDialect:
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
         return headers.get("x-goog-api-key") or query.get("key") or None
 
-    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call:  # noqa: ARG002
+    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> SimulatedCall:  # noqa: ARG002
         target = _CALL.fullmatch(path)
         if target is None:
             raise RefusedCall(ProblemKind.NOT_FOUND, "")
@@ -79,7 +79,7 @@ class Gemini:
         as_json = settings.get("responseMimeType") == "application/json"
         if schema and not as_json:
             raise RefusedCall(ProblemKind.INVALID, "A response schema needs the MIME type application/json.")
-        return Call(
+        return SimulatedCall(
             model=unquote(target["model"]),
             system=text_of(system.get("parts"), "systemInstruction.parts")
             if isinstance(system, dict)
@@ -91,16 +91,16 @@ class Gemini:
             max_tokens=optional_count(settings, "maxOutputTokens"),
         )
 
-    def body(self, reply: Reply) -> dict[str, Any]:
+    def body(self, reply: SimulatedReply) -> dict[str, Any]:
         return _response(reply, reply.text, _FINISH[reply.finish])
 
-    def stream(self, reply: Reply) -> Iterator[bytes]:
+    def stream(self, reply: SimulatedReply) -> Iterator[bytes]:
         parts = [reply.text] if reply.call.tool else pieces(reply.text)
         for index, piece in enumerate(parts, start=1):
             finish = _FINISH[reply.finish] if index == len(parts) else None
             yield b"data: " + dump(_response(reply, piece, finish)) + b"\r\n\r\n"
 
-    def answer(self, problem: Problem, request_id: str) -> Answer:  # noqa: ARG002
+    def answer(self, problem: Problem, request_id: str) -> ErrorAnswer:  # noqa: ARG002
         status, name, message = _ERRORS[problem.kind]
         error: dict[str, Any] = {"code": status, "message": problem.message or message, "status": name}
         if problem.kind is ProblemKind.BAD_KEY:
@@ -125,7 +125,7 @@ class Gemini:
                 wait is not None and limit is not LimitName.DAY
             ):  # a day's quota is back at midnight, unannounced
                 error["details"].append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{number(wait)}s"})
-        return Answer(status=status, body={"error": error})
+        return ErrorAnswer(status=status, body={"error": error})
 
     def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers:  # noqa: ARG002
         return [("server", "scaffolding on HTTPServer2")]  # limits are never told
@@ -155,7 +155,7 @@ def _tool(body: Mapping[str, Any]) -> ToolChoice | None:
     return ToolChoice(name=(wanted or names)[0], demanded=len(wanted) == 1)
 
 
-def _response(reply: Reply, text: str, finish: str | None) -> dict[str, Any]:
+def _response(reply: SimulatedReply, text: str, finish: str | None) -> dict[str, Any]:
     part: dict[str, Any] = {"text": text}
     if reply.call.tool:
         part = {"functionCall": {"name": reply.call.tool.name, "args": as_object(text)}}

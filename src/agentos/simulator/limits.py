@@ -57,7 +57,7 @@ class Level:
     reset: float  # seconds until it is full again
 
 
-class Bucket:
+class QuotaBucket:
     """Fills at a steady rate up to its capacity; a call takes from it."""
 
     def __init__(self, *, limit: float, period: float, capacity: float, now: float) -> None:
@@ -97,7 +97,7 @@ class Limits:
     """The buckets of one quota group, for one model where limits are a model's."""
 
     def __init__(self, config: LimitConfig, *, now: float) -> None:
-        self._buckets: dict[LimitName, Bucket] = {}
+        self._buckets: dict[LimitName, QuotaBucket] = {}
         if config.rpm is not None:
             capacity = config.burst if config.burst is not None else max(1.0, config.rpm)
             self._add(LimitName.REQUESTS, config.rpm, MINUTE, capacity, now)
@@ -136,7 +136,7 @@ class Limits:
         return max(refusals, key=lambda one: math.inf if one.wait is None else one.wait, default=None)
 
     def _add(self, name: LimitName, limit: float, period: float, capacity: float, now: float) -> None:
-        self._buckets[name] = Bucket(limit=limit, period=period, capacity=capacity, now=now)
+        self._buckets[name] = QuotaBucket(limit=limit, period=period, capacity=capacity, now=now)
 
     @staticmethod
     def _amount(name: LimitName, tokens: int) -> float:

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agentos.simulator.dialect import (
-    Answer,
-    Call,
+    ErrorAnswer,
     Headers,
     Problem,
     ProblemKind,
-    Reply,
+    SimulatedCall,
+    SimulatedReply,
     ToolChoice,
     bearer,
     dump,
@@ -33,11 +33,11 @@ _LIMIT_WORDS = {
 }
 
 
-class OpenAI:
+class OpenAIDialect:
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return bearer(headers)
 
-    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Call:  # noqa: ARG002
+    def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> SimulatedCall:  # noqa: ARG002
         model = need_text(body, "model")
         system: list[str] = []
         prompt: list[str] = []
@@ -49,7 +49,7 @@ class OpenAI:
         kind = form.get("type") if isinstance(form, dict) else None
         tool = _tool(body)
         options = body.get("stream_options")
-        return Call(
+        return SimulatedCall(
             model=model,
             system="\n".join(system),
             prompt="\n".join(prompt),
@@ -60,7 +60,7 @@ class OpenAI:
             max_tokens=optional_count(body, "max_completion_tokens") or optional_count(body, "max_tokens"),
         )
 
-    def body(self, reply: Reply) -> dict[str, Any]:
+    def body(self, reply: SimulatedReply) -> dict[str, Any]:
         message: dict[str, Any] = {
             "role": "assistant",
             "content": reply.text,
@@ -81,7 +81,7 @@ class OpenAI:
             "system_fingerprint": "fp_simulated",
         }
 
-    def stream(self, reply: Reply) -> Iterator[bytes]:
+    def stream(self, reply: SimulatedReply) -> Iterator[bytes]:
         frame = {
             "id": f"chatcmpl-{reply.id}",
             "object": "chat.completion.chunk",
@@ -110,7 +110,7 @@ class OpenAI:
             yield b"data: " + dump(frame | {"choices": [], "usage": _usage(reply)}) + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    def answer(self, problem: Problem, request_id: str) -> Answer:  # noqa: ARG002
+    def answer(self, problem: Problem, request_id: str) -> ErrorAnswer:  # noqa: ARG002
         found = _error(problem)
         headers: Headers = []
         wait = problem.refusal.wait if problem.refusal else None
@@ -118,7 +118,7 @@ class OpenAI:
             headers.append(("retry-after", str(math.ceil(wait))))
             headers.append(("retry-after-ms", str(math.ceil(wait * 1000))))
         error = {"message": problem.message or found.message, "type": found.type, "param": problem.param}
-        return Answer(status=found.status, body={"error": error | {"code": found.code}}, headers=headers)
+        return ErrorAnswer(status=found.status, body={"error": error | {"code": found.code}}, headers=headers)
 
     def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers:  # noqa: ARG002
         found: Headers = [
@@ -166,18 +166,18 @@ def _tool(body: Mapping[str, Any]) -> ToolChoice | None:
     return ToolChoice(name=names[0])
 
 
-def _tool_call(reply: Reply, arguments: str) -> dict[str, Any]:
+def _tool_call(reply: SimulatedReply, arguments: str) -> dict[str, Any]:
     function = {"name": reply.call.tool.name if reply.call.tool else "", "arguments": arguments}
     return {"id": f"call_{reply.id[:24]}", "type": "function", "function": function}
 
 
-def _finish(reply: Reply) -> str:
+def _finish(reply: SimulatedReply) -> str:
     if reply.finish == "stop" and reply.call.tool and not reply.call.tool.demanded:
         return "tool_calls"
     return _FINISH[reply.finish]
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
+def _usage(reply: SimulatedReply) -> dict[str, Any]:
     return {
         "prompt_tokens": reply.tokens_in,
         "completion_tokens": reply.tokens_out,

@@ -10,23 +10,23 @@ from typing import Any
 from agentos.errors import UsageError
 from agentos.simulator import gemini
 from agentos.simulator.accounts import Account, Accounts
-from agentos.simulator.anthropic import Anthropic
+from agentos.simulator.anthropic import AnthropicDialect
 from agentos.simulator.config import SimulatorConfig
 from agentos.simulator.dialect import (
-    Call,
     Dialect,
     Headers,
     Problem,
     ProblemKind,
     RefusedCall,
-    Reply,
+    SimulatedCall,
+    SimulatedReply,
     count_tokens,
     dump,
 )
 from agentos.simulator.faults import SERVED, FaultKind, FaultPlan, FaultRule, fault_from, parse_fault
 from agentos.simulator.http import ClientLeft, HttpConnection, HttpRequest
 from agentos.simulator.limits import LimitName, Refusal
-from agentos.simulator.openai import OpenAI
+from agentos.simulator.openai import OpenAIDialect
 from agentos.simulator.responder import DefaultResponder, plain
 
 ADMIN = "/__admin__/"
@@ -58,9 +58,9 @@ class Service:
         self._kept: OrderedDict[bytes, list[str]] = OrderedDict()
         self._random = random.Random(config.seed)  # noqa: S311 - repeatable, not secret
         self._faults = FaultPlan(config.faults, seed=config.seed)
-        self._openai = OpenAI()
-        self._anthropic = Anthropic()
-        self._gemini = gemini.Gemini()
+        self._openai = OpenAIDialect()
+        self._anthropic = AnthropicDialect()
+        self._gemini = gemini.GeminiDialect()
 
     def stats(self) -> dict[str, Any]:
         return self._accounts.stats() | {"faults": len(self._faults)}
@@ -123,7 +123,7 @@ class Service:
         self,
         connection: HttpConnection,
         dialect: Dialect,
-        call: Call,
+        call: SimulatedCall,
         account: Account,
         fault: FaultRule | None,
     ) -> None:
@@ -155,7 +155,7 @@ class Service:
         self,
         connection: HttpConnection,
         dialect: Dialect,
-        reply: Reply,
+        reply: SimulatedReply,
         headers: Headers,
         fault: FaultRule | None,
     ) -> None:
@@ -203,7 +203,12 @@ class Service:
         await connection.end()
 
     async def _turn_away(
-        self, connection: HttpConnection, dialect: Dialect, call: Call, account: Account, fault: FaultRule
+        self,
+        connection: HttpConnection,
+        dialect: Dialect,
+        call: SimulatedCall,
+        account: Account,
+        fault: FaultRule,
     ) -> None:
         if fault.kind in _PROBLEMS:
             wait = DEFAULT_RETRY_AFTER if fault.seconds is None else fault.seconds
@@ -247,7 +252,7 @@ class Service:
         levels = self._accounts.levels(account, model) if account else {}
         return dialect.headers(levels, f"req_{self._random.getrandbits(96):024x}", self._config.wall())
 
-    def _text(self, call: Call) -> str:
+    def _text(self, call: SimulatedCall) -> str:
         """Return what the model says; a text that reached no client is said again to the same question."""
         if self._kept:
             question = _question(call)
@@ -257,15 +262,15 @@ class Service:
                 return texts[0]
         return self._responder(call.model, call.system, call.prompt, call.wants_json)
 
-    def _keep(self, call: Call, text: str) -> None:
+    def _keep(self, call: SimulatedCall, text: str) -> None:
         question = _question(call)
         self._kept.setdefault(question, []).append(text)
         self._kept.move_to_end(question)
         while len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)
 
-    def _reply(self, call: Call, text: str, fault: FaultRule | None) -> Reply:
-        reply = Reply(
+    def _reply(self, call: SimulatedCall, text: str, fault: FaultRule | None) -> SimulatedReply:
+        reply = SimulatedReply(
             call=call,
             text=text,
             finish="stop",
@@ -342,6 +347,6 @@ def _as_rule(value: Any) -> dict[str, Any]:
     return value
 
 
-def _question(call: Call) -> bytes:
+def _question(call: SimulatedCall) -> bytes:
     text = json.dumps([call.model, call.system, plain(call.prompt), call.wants_json])
     return hashlib.sha256(text.encode()).digest()

@@ -54,7 +54,7 @@ class Call:
     def granted(self, *, lease: int, key: str, waited: float) -> Self:
         return replace(self, lease=lease, key=key, waited=waited)
 
-    def settled(self, result: wire.Settled) -> Self:
+    def settled(self, result: wire.CallSettled) -> Self:
         return replace(
             self,
             tokens_in=result.tokens_in,
@@ -66,7 +66,7 @@ class Call:
         )
 
     @classmethod
-    def from_journal(cls, item: str, attempt: int, journal: record.Call) -> Self:
+    def from_journal(cls, item: str, attempt: int, journal: record.CallRecord) -> Self:
         """A call that an earlier worker of the item made, as its journal has it."""
         provider, _, model = journal.model.partition(":")
         return cls(
@@ -82,7 +82,7 @@ class Call:
             served=journal.served,
             seconds=journal.seconds,
             kept=wire.Kept(
-                life=journal.life,
+                journal_id=journal.journal_id,
                 number=journal.number,
                 node=journal.node,
                 tries=journal.tries,

@@ -23,7 +23,7 @@ class Prices(Protocol):
     def cost(self, provider: str, model: str, tokens_in: int, tokens_out: int, /) -> float | None: ...
 
 
-class Answer(StrEnum):
+class BudgetAnswer(StrEnum):
     """Whether a call may go out."""
 
     YES = "yes"  # it fits; its estimate is set aside
@@ -62,14 +62,14 @@ class Spending:
     _open: dict[tuple[str, int], Call] = field(default_factory=dict)  # by item and number
     _by_item: dict[str, Spent] = field(default_factory=dict)
 
-    def ask(self, call: Call) -> Answer:
+    def ask(self, call: Call) -> BudgetAnswer:
         """Say whether a call may go out, and set its estimate aside if so."""
         if self._limited:
             call = replace(call, estimate=self._estimate(call))
-            if (answer := self._check(call)) is not Answer.YES:
+            if (answer := self._check(call)) is not BudgetAnswer.YES:
                 return answer
         self._open[call.item, call.number] = call
-        return Answer.YES
+        return BudgetAnswer.YES
 
     def granted(self, item: str, number: int, *, lease: int, key: str, waited: float) -> Call | None:
         """A call that was asked for has its key."""
@@ -79,7 +79,7 @@ class Spending:
         call = self._open[item, number] = call.granted(lease=lease, key=key, waited=waited)
         return call
 
-    def settle(self, item: str, result: wire.Settled) -> Call | None:
+    def settle(self, item: str, result: wire.CallSettled) -> Call | None:
         """A call is back: what it cost counts at once, before another is let out. None: not this item's."""
         call = next((one for one in self._of(item) if one.lease == result.lease), None)
         if call is None:
@@ -157,21 +157,23 @@ class Spending:
         output = self.outputs.get(call.role, FIRST_GUESS)
         return self.prices.cost(call.provider, call.model, call.prompt_tokens, output) or 0.0
 
-    def _check(self, call: Call) -> Answer:
+    def _check(self, call: Call) -> BudgetAnswer:
         if self.item_budget is not None and not _fits(
             self.items.get(call.item, 0.0), call.estimate, self.item_budget
         ):
             self.too_much = call.estimate
-            return Answer.ITEM_OVER
+            return BudgetAnswer.ITEM_OVER
         if call.role not in self.outputs and any(one.role == call.role for one in self._open.values()):
-            return Answer.LATER  # nobody knows yet how much such a call writes: the first one goes alone
+            return (
+                BudgetAnswer.LATER
+            )  # nobody knows yet how much such a call writes: the first one goes alone
         under_way = sum(one.estimate for one in self._open.values())
         if self.budget is not None and not _fits(
             self.carried + self.spent + under_way, call.estimate, self.budget
         ):
             self.too_much = call.estimate
-            return Answer.LATER if self._open else Answer.RUN_OVER
-        return Answer.YES
+            return BudgetAnswer.LATER if self._open else BudgetAnswer.RUN_OVER
+        return BudgetAnswer.YES
 
     def _pay(self, item: str, usd: float) -> None:
         self.spent += usd

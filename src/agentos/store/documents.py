@@ -8,7 +8,7 @@ from pathlib import Path
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, Stamped, split, without_stamps
 from agentos.store.lineage import Lineage
-from agentos.store.tree import Refused, Tree, unfinished, worktree_tree
+from agentos.store.tree import PathRefused, Tree, unfinished, worktree_tree
 
 MAX_DOCUMENT_BYTES = 1_000_000
 REVIEW_LOG = "## Review Log"
@@ -52,7 +52,7 @@ def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> F
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as exc:
-        if isinstance(exc, Refused) and not tree.exists(path):  # not the document: there is no way to it
+        if isinstance(exc, PathRefused) and not tree.exists(path):  # not the document: there is no way to it
             raise UsageError(f"Cannot read {path}: {exc.strerror}.") from exc
         return Found(path=str(path), author=Author.FOREIGN, stamp=None, text=None)
     taken = split(text)

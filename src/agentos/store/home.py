@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.errors import ProjectError, StorageError
-from agentos.store.known import Register, Standing
+from agentos.store.known_homes import Register, Standing
 from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree
 
 FOLDER = ".agentos"

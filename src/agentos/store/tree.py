@@ -28,19 +28,19 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Refused(OSError):  # noqa: N818 - read as what it is
+class PathRefused(OSError):  # noqa: N818 - read as what it is
     """Something is there that is not taken: a link, a pipe, a file that is too large, a closed folder."""
 
     def __init__(self, why: str, path: PurePath) -> None:
         super().__init__(errno.EPERM, why, str(path))
 
 
-class TooLarge(Refused):
+class TooLarge(PathRefused):
     """A file has more bytes than it may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class FolderEntry:
     """What a folder holds under one name."""
 
     name: str
@@ -81,10 +81,10 @@ class Tree:
                 raise _explained(exc, folder, name, path, shown="it") from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise Refused("it is not a regular file", path)
+            raise PathRefused("it is not a regular file", path)
         return descriptor
 
-    def entries(self, path: PurePath) -> list[Entry]:
+    def entries(self, path: PurePath) -> list[FolderEntry]:
         """What a folder holds, by name."""
         with self._inner(path) as folder, os.scandir(folder) as found:
             return sorted((_entry(one) for one in found), key=lambda one: one.name)
@@ -122,7 +122,7 @@ class Tree:
             for one in (name, *(name + ending for ending in SIDE_FILES)):
                 found = self.stat(path.with_name(one))
                 if found is not None and not stat.S_ISREG(found.st_mode):
-                    raise Refused("it is not a regular file", path.with_name(one))
+                    raise PathRefused("it is not a regular file", path.with_name(one))
 
     # Writing.
 
@@ -238,18 +238,18 @@ class Tree:
             try:
                 inner = inner.relative_to(self.root)
             except ValueError:
-                raise Refused(f"it is not below {self.root}", path) from None
+                raise PathRefused(f"it is not below {self.root}", path) from None
         if ".." in inner.parts or "\0" in str(inner):
-            raise Refused(f"it leads outside {self.root}", path)
+            raise PathRefused(f"it leads outside {self.root}", path)
         if shut := next((part for part in inner.parts if part.casefold() in self.closed), None):
-            raise Refused(f"nothing in {shut} is read or written", path)
+            raise PathRefused(f"nothing in {shut} is read or written", path)
         return inner
 
     @contextlib.contextmanager
     def _folder_of(self, path: PurePath, *, make: bool = False) -> Iterator[tuple[int, str]]:
         inner = self.relative(path)
         if not inner.name:
-            raise Refused("it is the root itself", path)
+            raise PathRefused("it is the root itself", path)
         with self._inner(inner.parent, make=0o777 if make else None, asked=path) as folder:
             yield folder, inner.name
 
@@ -309,12 +309,12 @@ def why_unreadable(exc: OSError | UnicodeDecodeError) -> str:
     return f"cannot be read: {exc.strerror or exc}"
 
 
-def _entry(found: "os.DirEntry[str]") -> Entry:
+def _entry(found: "os.DirEntry[str]") -> FolderEntry:
     try:
         info = found.stat(follow_symlinks=False)
     except OSError:
-        return Entry(name=found.name, is_folder=False, is_file=False)
-    return Entry(
+        return FolderEntry(name=found.name, is_folder=False, is_file=False)
+    return FolderEntry(
         name=found.name,
         is_folder=stat.S_ISDIR(info.st_mode),
         is_file=stat.S_ISREG(info.st_mode),
@@ -328,9 +328,9 @@ def _explained(exc: OSError, folder: int, name: str, path: PurePath, *, shown: s
     """Say that it is a link, where it is one: the kernel says `too many links`, or `not a directory`."""
     with contextlib.suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return Refused(f"{shown} is a symbolic link, and links are not followed", path)
+            return PathRefused(f"{shown} is a symbolic link, and links are not followed", path)
     if exc.errno == errno.ENXIO:
-        return Refused("it is not a regular file", path)  # a pipe or socket without another end
+        return PathRefused("it is not a regular file", path)  # a pipe or socket without another end
     return type(exc)(exc.errno, exc.strerror, str(path))
 
 

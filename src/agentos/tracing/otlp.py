@@ -25,7 +25,7 @@ from opentelemetry.util.re import parse_env_headers
 from agentos import __version__
 from agentos.loopback import on_this_machine
 from agentos.tracing.export import exporter_option
-from agentos.tracing.span import Place, Span
+from agentos.tracing.span import Span, SpanContext
 
 BATCH_SPANS = 512
 MOST_WAITING = 16_384  # spans; beyond that the oldest are dropped
@@ -199,7 +199,7 @@ def _silence() -> None:
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
 
 
-def _context(place: Place, *, remote: bool = False) -> trace.SpanContext:
+def _context(place: SpanContext, *, remote: bool = False) -> trace.SpanContext:
     return trace.SpanContext(int(place.trace_id, 16), int(place.span_id, 16), remote, _SAMPLED)
 
 

@@ -12,7 +12,15 @@ from typing import Literal
 
 from agentos.model import Status
 from agentos.tracing.export import Export, resource_of
-from agentos.tracing.span import ERROR_CLASS, OTHER, Place, Span, error_class, fitting, parse_traceparent
+from agentos.tracing.span import (
+    ERROR_CLASS,
+    OTHER,
+    Span,
+    SpanContext,
+    error_class,
+    fitting,
+    parse_traceparent,
+)
 
 FLUSH_SECONDS = 3.0  # for the last spans to get out, at the end of a run
 PROVIDER_NAMES = {"gemini": "gcp.gemini"}  # where the GenAI conventions have another name than ours
@@ -211,7 +219,7 @@ class RunTrace:
 
     def _span(self, name: str, parent: Span | None, kind: Literal["internal", "client"] = "internal") -> Span:
         return Span(
-            place=Place(trace_id=self.trace_id, span_id=secrets.token_hex(8)),
+            place=SpanContext(trace_id=self.trace_id, span_id=secrets.token_hex(8)),
             parent=None if parent is None else parent.place,
             name=str(fitting(name)),
             kind=kind,

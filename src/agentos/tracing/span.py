@@ -29,7 +29,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class SpanContext:
     """Where a span stands: its trace and its own id, in hex."""
 
     trace_id: str
@@ -40,15 +40,15 @@ class Place:
 class Span:
     """A stretch of the run; written down when it ends."""
 
-    place: Place
-    parent: Place | None
+    place: SpanContext
+    parent: SpanContext | None
     name: str
     start: int  # nanoseconds since 1970
     end: int = 0
     kind: Literal["internal", "client"] = "internal"
     attributes: dict[str, Value] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
-    links: tuple[Place, ...] = ()
+    links: tuple[SpanContext, ...] = ()
     failed: bool = False
 
     def note(self, **attributes: Value | None) -> None:
@@ -85,12 +85,12 @@ class Span:
         return (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 
-def parse_traceparent(text: str) -> Place | None:
+def parse_traceparent(text: str) -> SpanContext | None:
     """Read a W3C traceparent; anything that is not one is nothing."""
     found = _TRACEPARENT.fullmatch(text.strip())
     if found is None or (found[1] == "00" and found[4]) or not int(found[2], 16) or not int(found[3], 16):
         return None
-    return Place(trace_id=found[2], span_id=found[3])
+    return SpanContext(trace_id=found[2], span_id=found[3])
 
 
 def error_class(text: str | None) -> str:

@@ -12,7 +12,7 @@ from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
 from agentos.store.records import Records
-from agentos.store.runfolder import read_lines
+from agentos.store.run_folder import read_lines
 
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)

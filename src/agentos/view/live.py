@@ -12,7 +12,7 @@ from typing import Any
 
 from agentos.errors import AgentosError
 from agentos.view.inbox import Inbox
-from agentos.view.shelf import Mark, Shelf
+from agentos.view.run_index import Mark, RunIndex
 
 LOOK_SECONDS = 0.5
 RUN_SECONDS = 1.0  # between two events of one run
@@ -21,7 +21,7 @@ HEARTBEAT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class HomeSnapshot:
     """One look at the home."""
 
     runs: Mark  # which runs there are, and which of them go on
@@ -29,14 +29,14 @@ class Seen:
     inbox: Mark
 
 
-def look(shelf: Shelf, inbox: Inbox) -> Seen:
+def look(run_index: RunIndex, inbox: Inbox) -> HomeSnapshot:
     """Look at sizes and times of files; the records are read, which is one query."""
     each: dict[str, Mark] = {}
     listed = []
-    for run in shelf.folders():
-        live = shelf.live(run)
+    for run in run_index.folders():
+        live = run_index.live(run)
         try:
-            each[run.name] = shelf.mark(run, live=live)
+            each[run.name] = run_index.mark(run, live=live)
         except AgentosError:
             each[run.name] = ("not shown",)
         listed.append((run.name, live))
@@ -44,7 +44,7 @@ def look(shelf: Shelf, inbox: Inbox) -> Seen:
         waiting: Mark = inbox.mark()
     except AgentosError as exc:
         waiting = (str(exc),)
-    return Seen(runs=tuple(listed), each=each, inbox=waiting)
+    return HomeSnapshot(runs=tuple(listed), each=each, inbox=waiting)
 
 
 class _Page:
@@ -83,7 +83,7 @@ class Hub:
 
     def __init__(
         self,
-        look_now: Callable[[], Awaitable[Seen]],
+        look_now: Callable[[], Awaitable[HomeSnapshot]],
         *,
         cost: Callable[[str], float] = lambda _run: 0.0,
         failed: Callable[[Exception], None] = lambda _exc: None,
@@ -143,7 +143,7 @@ class Hub:
             for page in self._pages:
                 page.close()
 
-    def _compare(self, before: Seen, now: Seen) -> None:
+    def _compare(self, before: HomeSnapshot, now: HomeSnapshot) -> None:
         self._due |= {run for run, mark in now.each.items() if before.each.get(run) != mark}
         ended = {run for run, mark in now.each.items() if mark[0] is False}
         moment = self._clock()

@@ -22,15 +22,15 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agentos.app.feedback import find_subject, kept, pending_notes, send_back
-from agentos.app.inbox import Answer, Seen, answer_discussion
+from agentos.app.inbox import Answer, ShownDiscussion, answer_discussion
 from agentos.errors import AgentosError, UsageError
 from agentos.report.data import run_data
 from agentos.store.home import Home
+from agentos.view.access import Door, Guard
 from agentos.view.connection import Connection
-from agentos.view.guard import Door, Guard
 from agentos.view.inbox import Inbox
 from agentos.view.live import Hub, look
-from agentos.view.shelf import NotThere, Shelf
+from agentos.view.run_index import NotThere, RunIndex
 
 HOST = "127.0.0.1"
 MAX_BODY = 100_000
@@ -47,7 +47,7 @@ ASSETS = {
 Failed = Callable[[str, Exception], None]
 
 
-class View:
+class PageRoutes:
     """The page's routes over one home."""
 
     def __init__(
@@ -56,7 +56,7 @@ class View:
         worktree: Path,
         home: Home,
         folders: Mapping[str, str],
-        shelf: Shelf,
+        run_index: RunIndex,
         inbox: Inbox,
         failed: Failed,
     ) -> None:
@@ -64,11 +64,11 @@ class View:
         self._worktree = worktree
         self._folders = folders
         self._home = home
-        self._shelf = shelf
+        self._run_index = run_index
         self._inbox = inbox
         self._failed = failed
         self._sending = threading.Lock()
-        self.hub = Hub(self._look, cost=shelf.cost, failed=lambda exc: failed("/events", exc))
+        self.hub = Hub(self._look, cost=run_index.cost, failed=lambda exc: failed("/events", exc))
 
     def app(self) -> Starlette:
         routes = [
@@ -92,7 +92,7 @@ class View:
         return Starlette(routes=routes, exception_handlers=handlers)
 
     async def _look(self) -> Any:
-        return await run_in_threadpool(look, self._shelf, self._inbox)
+        return await run_in_threadpool(look, self._run_index, self._inbox)
 
     async def _page(self, _request: Request) -> Response:
         return Response(_read_asset("agentos.view", "view.html"), media_type="text/html")
@@ -105,11 +105,11 @@ class View:
         return Response(await run_in_threadpool(_read_asset, package, name), media_type=media_type)
 
     async def _runs(self, request: Request) -> Response:
-        rows = await run_in_threadpool(self._shelf.rows, request.query_params.get("q", ""))
+        rows = await run_in_threadpool(self._run_index.rows, request.query_params.get("q", ""))
         return _json({"project": self._name, "runs": rows})
 
     async def _run(self, request: Request) -> Response:
-        data = await run_in_threadpool(self._shelf.data, request.path_params["run"])
+        data = await run_in_threadpool(self._run_index.data, request.path_params["run"])
         return Response(data, media_type="application/json")
 
     async def _log(self, request: Request) -> Response:
@@ -117,7 +117,7 @@ class View:
         if after is not None and not (after.isascii() and after.isdigit() and len(after) < 16):
             raise HTTPException(400, "after must be a number of bytes.")
         run, label = request.path_params["run"], request.path_params["label"]
-        part = await run_in_threadpool(self._shelf.log, run, label, None if after is None else int(after))
+        part = await run_in_threadpool(self._run_index.log, run, label, None if after is None else int(after))
         return _json(part)
 
     async def _waiting(self, _request: Request) -> Response:
@@ -157,18 +157,20 @@ class View:
         return PlainTextResponse("This is a bug; the terminal says where it is described.\n", status_code=500)
 
 
-def make_view(*, home: Home, worktree: Path, folders: Mapping[str, str], failed: Failed) -> View:
+def make_view(*, home: Home, worktree: Path, folders: Mapping[str, str], failed: Failed) -> PageRoutes:
     """Put the page together for one project."""
     lineage_folder = folders["lineage"]
 
     def make_data(run: Path) -> dict[str, Any]:
         return run_data(
-            run, worktree=worktree, lineage_folder=lineage_folder, history=shelf.folders_before(run)
+            run, worktree=worktree, lineage_folder=lineage_folder, history=run_index.folders_before(run)
         )
 
-    shelf = Shelf(home.runs, make_data)
+    run_index = RunIndex(home.runs, make_data)
     inbox = Inbox(home=home, worktree=worktree, lineage_folder=lineage_folder)
-    return View(worktree=worktree, home=home, folders=folders, shelf=shelf, inbox=inbox, failed=failed)
+    return PageRoutes(
+        worktree=worktree, home=home, folders=folders, run_index=run_index, inbox=inbox, failed=failed
+    )
 
 
 def _json(data: Any, status: int = 200) -> Response:
@@ -202,7 +204,7 @@ async def _body(request: Request) -> Any:
         raise HTTPException(400, "The request is no JSON.") from exc
 
 
-def _decision(body: Any) -> tuple[Answer, str, Seen]:
+def _decision(body: Any) -> tuple[Answer, str, ShownDiscussion]:
     if not isinstance(body, dict) or not body.keys() <= {"answer", "note", "reviews", "decided_at"}:
         raise HTTPException(400, "An object with answer, note, reviews and decided_at is needed.")
     answer, note, reviews = body.get("answer"), body.get("note", ""), body.get("reviews")
@@ -216,7 +218,7 @@ def _decision(body: Any) -> tuple[Answer, str, Seen]:
     if decided_at is not None and not isinstance(decided_at, str):
         raise HTTPException(400, "decided_at must be the time of the answer that is changed.")
     chosen: Answer = "approve" if answer == "approve" else "revise"
-    seen = Seen(reviews=reviews, decided_at=decided_at)
+    seen = ShownDiscussion(reviews=reviews, decided_at=decided_at)
     return chosen, note.encode("utf-8", errors="replace").decode(), seen
 
 
@@ -254,7 +256,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(
-    view: View,
+    view: PageRoutes,
     taken: socket.socket,
     *,
     ready: Callable[[str, str], None],
@@ -269,7 +271,7 @@ def serve(
 
 
 async def _serve(
-    view: View, taken: socket.socket, ready: Callable[[str, str], None], entered: Callable[[], None]
+    view: PageRoutes, taken: socket.socket, ready: Callable[[str, str], None], entered: Callable[[], None]
 ) -> None:
     door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32))
     guard = Guard(view.app(), door)

@@ -26,7 +26,7 @@ _JOURNAL = (
     "CREATE TABLE IF NOT EXISTS agentos_calls"
     " (role TEXT, number INTEGER, reply TEXT, record TEXT, PRIMARY KEY (role, number))"
 )
-_LIFE = "CREATE TABLE IF NOT EXISTS agentos_life (id TEXT)"
+_JOURNAL_ID = "CREATE TABLE IF NOT EXISTS agentos_life (id TEXT)"
 
 
 class _Serializer(JsonPlusSerializer):
@@ -52,15 +52,15 @@ class Checkpoint:
         with self.saver.cursor() as cursor:
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute(_JOURNAL)
-            cursor.execute(_LIFE)
-            self.life = _life(cursor)
+            cursor.execute(_JOURNAL_ID)
+            self.journal_id = _journal_id(cursor)
 
     def clear(self) -> None:
         """Forget state and journal, as if the item were new; on return that is on the disk."""
         with self.saver.cursor() as cursor:
             for table in ("checkpoints", "writes", "agentos_calls", "agentos_life"):
                 cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
-            self.life = _life(cursor)
+            self.journal_id = _journal_id(cursor)
 
     def replayed(self, role: str, number: int) -> Reply | None:
         """Return the reply to a call that was paid for before."""
@@ -89,7 +89,7 @@ class Checkpoint:
         return self.saver.get_tuple(config) is not None
 
 
-def _life(cursor: sqlite3.Cursor) -> str:
+def _journal_id(cursor: sqlite3.Cursor) -> str:
     """What tells this journal's calls from those of an earlier one of the same item."""
     if cursor.execute("SELECT id FROM agentos_life").fetchone() is None:
         cursor.execute("INSERT INTO agentos_life VALUES (?)", (secrets.token_hex(8),))

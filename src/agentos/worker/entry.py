@@ -4,7 +4,7 @@ import socket
 from multiprocessing.reduction import DupFd
 from typing import Any
 
-from agentos.worker import lifeline
+from agentos.worker import parent_death
 
 
 class Passed:
@@ -22,9 +22,9 @@ def _received(duplicate: Any) -> int:
     return descriptor
 
 
-def enter(control: socket.socket, out: int, err: int, life: dict[str, Any]) -> None:
+def enter(control: socket.socket, out: int, err: int, bound: dict[str, Any]) -> None:
     """Begin a worker's life; the descriptors are this process's own by now."""
-    lifeline.bind(control, **life)
+    parent_death.bind(control, **bound)
     from agentos.worker.main import worker_main  # noqa: PLC0415 - heavy where it is not preloaded
 
     worker_main(control, out, err)

@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from agentos.errors import NoUsableKey
-from agentos.llm.caller import Ask
+from agentos.llm.caller import LeaseRequest
 from agentos.llm.provider import Cancel
 from agentos.wire import (
     Beat,
+    CallSettled,
     Drain,
     FrameReader,
     Job,
-    Leased,
+    LeaseGranted,
     LeaseRefused,
     LeaseWanted,
     Message,
     ProtocolError,
-    Settled,
     ToWorker,
     Vet,
     Vetted,
     encode,
     read_for_worker,
 )
-from agentos.worker.lifeline import end_own_group
+from agentos.worker.parent_death import end_own_group
 
 BEAT_SECONDS = 5.0  # a worker that is silent for longer than a few of these is frozen
 _CHUNK = 65_536
@@ -40,7 +40,7 @@ class Link:
         self._cancel = cancel
         self._sending = threading.Lock()
         self._reader = FrameReader()
-        self._answers: dict[int, Leased | LeaseRefused] = {}
+        self._answers: dict[int, LeaseGranted | LeaseRefused] = {}
         self._vetted: dict[int, Vetted] = {}
         self._vetting = threading.Condition()
         self._number = 0
@@ -64,7 +64,7 @@ class Link:
         except OSError:
             end_own_group()
 
-    def lease(self, ask: Ask) -> Leased:
+    def lease(self, ask: LeaseRequest) -> LeaseGranted:
         """Wait for the right to make one call; waiting is no try and has no limit of its own."""
         self._number += 1
         number = self._number
@@ -84,7 +84,7 @@ class Link:
             self._vetting.wait_for(lambda: number in self._vetted)
             return self._vetted.pop(number).secret
 
-    def settle(self, settled: Settled) -> None:
+    def settle(self, settled: CallSettled) -> None:
         self.send(settled)
 
     def _listen(self) -> None:
@@ -101,7 +101,7 @@ class Link:
             with self._vetting:
                 self._vetted[message.number] = message
                 self._vetting.notify_all()
-        elif isinstance(message, Leased | LeaseRefused):
+        elif isinstance(message, LeaseGranted | LeaseRefused):
             self._answers[message.number] = message
             self._cancel.wake()
 

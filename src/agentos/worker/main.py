@@ -9,8 +9,8 @@ import sys
 from agentos import environment
 from agentos.llm.provider import Cancel
 from agentos.secret import know
-from agentos.worker.lifeline import end_programs
 from agentos.worker.link import Link
+from agentos.worker.parent_death import end_programs
 from agentos.worker.runner import run_job
 
 STACKS_SIGNAL = signal.SIGUSR1  # prints where every thread stands, for the watchdog

@@ -14,18 +14,18 @@ from pydantic import ValidationError
 
 from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageError
 from agentos.llm.caller import Caller, Made
-from agentos.llm.provider import Cancel, Reply, Request, Role
+from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
-from agentos.record import MOST, Call, audited, first_error
-from agentos.store.tree import Refused
+from agentos.record import MOST, CallRecord, audited, first_error
+from agentos.store.tree import PathRefused
 from agentos.wire import Audit, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
 from agentos.worker.checkpoint import NONSENSE, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
 
-WARM_MODULE = "agentos.worker.warm"
+WARM_MODULE = "agentos.worker.server_warmup"
 RECURSION_LIMIT = 1_000  # graph steps; the loop's own limits end it long before
 
 
@@ -40,7 +40,7 @@ def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
         return Ended(status="interrupted", error=str(exc))
     except AgentosError as exc:
         return Ended(status="failed", error=str(exc))
-    except (Refused, PermissionError, NotADirectoryError, IsADirectoryError) as exc:
+    except (PathRefused, PermissionError, NotADirectoryError, IsADirectoryError) as exc:
         return Ended(status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run it again.")
     except Exception as exc:  # noqa: BLE001 - the one boundary: the traceback goes to the item's log
         traceback.print_exc()
@@ -70,7 +70,7 @@ class _Runner:
         for record in self._checkpoint.paid_before():
             # The word of it may have died with the process that paid.
             try:
-                self._link.send(PaidBefore(record=Call.model_validate(record)))
+                self._link.send(PaidBefore(record=CallRecord.model_validate(record)))
             except ValidationError as exc:
                 raise StorageError(NONSENSE) from exc
         ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
@@ -110,7 +110,7 @@ class _Runner:
         if known is not None:
             return known
         model = self._job.drafter if role == "drafter" else self._job.reviewer
-        request = Request(
+        request = ModelRequest(
             role=role,
             model=model.partition(":")[2],
             number=number,
@@ -122,13 +122,13 @@ class _Runner:
 
         def keep(made: Made) -> Kept:
             kept = Kept(
-                life=self._checkpoint.life,
+                journal_id=self._checkpoint.journal_id,
                 number=number,
                 node=node,
                 tries=made.tries,
                 prompt_version=prompt.version,
             )
-            told = Call(
+            told = CallRecord(
                 kind="call",
                 role=role,
                 model=model,

@@ -17,7 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from agentos.model import counted
-from agentos.review import Reading, Verdict, read_reply, render_review, review_schema, structured_review
+from agentos.review import ParsedReview, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.stamp import MOCK, author, text_hash
 from agentos.store.documents import Author, find_document, put_in_place
 from agentos.store.lineage import Lineage, file_name
@@ -25,7 +25,7 @@ from agentos.workflows.documents import with_log
 from agentos.workflows.gates import check_draft
 from agentos.workflows.prompts import Earlier, draft_prompt, review_prompt, revise_prompt, shipped_template
 from agentos.workflows.registry import ItemContext, Tools
-from agentos.workflows.routing import Step, after_gate, after_review, from_hold, new_allowance, unheard
+from agentos.workflows.routing import NextNode, after_gate, after_review, from_hold, new_allowance, unheard
 from agentos.workflows.state import LoopState, start_state
 
 Kind = Literal["issue", "lld"]
@@ -34,7 +34,7 @@ _WRITTEN = {Author.EDITED: "edited by a person", Author.FOREIGN: "not written by
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class DocumentTarget:
     """What tells the two workflows apart: names, and where the approved document goes."""
 
     kind: Kind
@@ -42,7 +42,9 @@ class Document:
     output: Path  # where the approved document goes, from the worktree
 
 
-def build_loop(document: Document, context: ItemContext, tools: Tools) -> StateGraph[Any, Any, Any, Any]:
+def build_loop(
+    document: DocumentTarget, context: ItemContext, tools: Tools
+) -> StateGraph[Any, Any, Any, Any]:
     """Make the graph of one item."""
     return _graph(_Nodes(document, context, tools))
 
@@ -102,7 +104,7 @@ class _Rehearsal:
 
 
 class _Nodes:
-    def __init__(self, document: Document, context: ItemContext, tools: Tools) -> None:
+    def __init__(self, document: DocumentTarget, context: ItemContext, tools: Tools) -> None:
         self.document = document
         self.context = context
         self.tools = tools
@@ -303,15 +305,15 @@ class _Nodes:
         edits = self._edits(state, asked=False) if step.goto == "draft" else {}
         return _command(step, edits | {"log": [*state["log"], told]})
 
-    def _sent_back(self, state: LoopState, anew: LoopState) -> Command[str]:
+    def _sent_back(self, state: LoopState, reset: LoopState) -> Command[str]:
         """A person has sent an item back that had stopped, with notes or for a review of their edits."""
         notes = unheard(state, self.context)
         only_asked = not any(note.text for note in notes)
         edits = self._edits(state, asked=only_asked)
         if only_asked and edits:
             heard: LoopState = {"noted": max(note.id for note in notes)}
-            return Command(update=anew | edits | heard, goto="gate")
-        return Command(update=anew | edits, goto="draft")
+            return Command(update=reset | edits | heard, goto="gate")
+        return Command(update=reset | edits, goto="draft")
 
     def finalize(self, state: LoopState) -> Command[str]:
         output = self.document.output
@@ -337,7 +339,7 @@ class _Nodes:
         self.tools.say(f"saved {output}")
         return Command(update=done, goto=END)
 
-    def _verdict_document(self, reply: str, reading: Reading) -> str:
+    def _verdict_document(self, reply: str, reading: ParsedReview) -> str:
         review = structured_review(reply)
         if review is not None:
             return render_review(review, kind=self.document.kind, title=self.context.item.title)
@@ -346,6 +348,6 @@ class _Nodes:
         return reply
 
 
-def _command(step: Step, also: LoopState | None = None) -> Command[str]:
+def _command(step: NextNode, also: LoopState | None = None) -> Command[str]:
     """The step as LangGraph takes it, with what else the node has to save."""
     return Command(update=(also or {}) | step.update, goto=step.goto)

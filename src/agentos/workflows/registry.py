@@ -65,7 +65,7 @@ class ItemContext:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class ItemSource:
     """Where the items of a run come from, as shown to a person."""
 
     what: str  # "issues"
@@ -113,12 +113,12 @@ class Workflow(Protocol):
         ...
 
 
-def source_of(flow: Workflow, settings: Settings, github: "GitHub | None") -> Source:
+def source_of(flow: Workflow, settings: Settings, github: "GitHub | None") -> ItemSource:
     """Where the items come from; a workflow without a `source` method is its own source."""
     tell = getattr(flow, "source", None)
     if tell is None:
-        return Source(what="items", place=f"workflow {flow.name}")
-    found: Source = tell(settings, github=github)
+        return ItemSource(what="items", place=f"workflow {flow.name}")
+    found: ItemSource = tell(settings, github=github)
     return found
 
 

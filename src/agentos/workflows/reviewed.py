@@ -9,7 +9,7 @@ from agentos.discovery.labels import with_labels
 from agentos.discovery.local import Folder, list_files, pick_files
 from agentos.model import Item
 from agentos.settings import Settings
-from agentos.workflows.registry import ON_GITHUB, ItemContext, Source, Tools
+from agentos.workflows.registry import ON_GITHUB, ItemContext, ItemSource, Tools
 
 if TYPE_CHECKING:
     from langgraph.graph import StateGraph
@@ -31,12 +31,12 @@ class ReviewedWorkflow:
     remote: bool = False  # whether its items may be issues on GitHub
     filed: bool = False  # whether its documents become issues on GitHub
 
-    def source(self, settings: Settings, *, github: "GitHub | None" = None) -> Source:
+    def source(self, settings: Settings, *, github: "GitHub | None" = None) -> ItemSource:
         if self.remote and github is not None:
-            return Source(
+            return ItemSource(
                 what=f"{self.source_name}s", place=f"{github.repository.full_name}{ON_GITHUB}", remote=True
             )
-        return Source(what=f"{self.source_name}s", place=getattr(settings, self.source_setting))
+        return ItemSource(what=f"{self.source_name}s", place=getattr(settings, self.source_setting))
 
     def discover(
         self, worktree: Path, settings: Settings, wanted: Sequence[str], *, github: "GitHub | None" = None
@@ -72,10 +72,10 @@ class ReviewedWorkflow:
         return self.output(folders, item)
 
     def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
-        from agentos.workflows.loop import Document, build_loop  # noqa: PLC0415 - LangGraph, in workers only
+        from agentos.workflows.loop import DocumentTarget, build_loop  # noqa: PLC0415 - LangGraph, in workers only
 
         output = self.target(context.item, context.folders)
-        document = Document(kind=self.name, source_name=self.source_name, output=output)
+        document = DocumentTarget(kind=self.name, source_name=self.source_name, output=output)
         return build_loop(document, context, tools)
 
     def start(self) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentos.finding import identity
 from agentos.model import counted
-from agentos.review import Reading, Verdict
+from agentos.review import ParsedReview, Verdict
+from agentos.same_finding import identity
 from agentos.workflows.state import LoopState
 
 if TYPE_CHECKING:
@@ -19,42 +19,42 @@ NO_PROGRESS_REPEATS = 2  # how often the same findings may come back
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class NextNode:
     """The next node, and what changes in the state on the way."""
 
     goto: str
     update: LoopState
 
 
-def after_gate(state: LoopState, context: "ItemContext", missing: Sequence[str]) -> Step:
+def after_gate(state: LoopState, context: "ItemContext", missing: Sequence[str]) -> NextNode:
     """Review a draft that has every section; send another back, a few times at most."""
     returns = state["returns"] + 1 if missing else 0
     update: LoopState = {"missing": list(missing), "returns": returns}
     if not missing:
-        return Step(goto="review", update=update)
+        return NextNode(goto="review", update=update)
     if returns > GATE_RETURNS:
         reason = f"the draft still misses {', '.join(missing)} after it went back {GATE_RETURNS} times"
         return _hold(context, update, "failed", reason)
-    return Step(goto="draft", update=update)
+    return NextNode(goto="draft", update=update)
 
 
-def after_review(state: LoopState, context: "ItemContext", reading: Reading) -> Step:
+def after_review(state: LoopState, context: "ItemContext", reading: ParsedReview) -> NextNode:
     """Follow the verdict, unless a person has noted something that the drafter has not seen."""
     update: LoopState = {"verdict": reading.verdict.value}
     if reading.verdict is Verdict.UNREADABLE:
         return _after_unreadable(state, context, update, reading.reason)
     update |= {"unreadable": 0, "note": "", "findings": [finding.as_dict() for finding in reading.findings]}
     if any(note.text for note in unheard(state, context)):
-        return Step(goto="draft", update=update)
+        return NextNode(goto="draft", update=update)
     if reading.verdict is Verdict.APPROVED:
-        return Step(goto="finalize", update=update)
+        return NextNode(goto="finalize", update=update)
     if reading.verdict is Verdict.DISCUSS:
         asked = " / ".join(reading.questions) or "the reviewer asks for a person's decision"
         return _hold(context, update, "discuss", asked)
     return _after_revise(state, context, update, reading)
 
 
-def from_hold(state: LoopState, context: "ItemContext") -> Step | None:
+def from_hold(state: LoopState, context: "ItemContext") -> NextNode | None:
     """Go on where a person or a later run makes it possible; None is to wait."""
     held = state["held"]
     if held["status"] == "discuss":
@@ -64,9 +64,9 @@ def from_hold(state: LoopState, context: "ItemContext") -> Step | None:
     if held["status"] == "needs_revision" and not context.retry_failed:
         # The limit may have been raised meanwhile.
         raised = not held["stuck"] and not _used_up(state, context)
-        return Step(goto="draft", update={}) if raised else None
+        return NextNode(goto="draft", update={}) if raised else None
     again = held["status"] == "failed" and state["unreadable"] > 0
-    return Step(goto="review" if again else "draft", update=new_allowance(state))
+    return NextNode(goto="review" if again else "draft", update=new_allowance(state))
 
 
 def unheard(state: LoopState, context: "ItemContext") -> "list[NoteData]":
@@ -79,26 +79,28 @@ def new_allowance(state: LoopState) -> LoopState:
     return {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
 
 
-def _from_discuss(state: LoopState, context: "ItemContext") -> Step | None:
+def _from_discuss(state: LoopState, context: "ItemContext") -> NextNode | None:
     decision = context.decision
     if decision is None or decision.reviews != state["reviews"]:
         return None
     if decision.answer == "approve":
-        return Step(goto="finalize", update={"verdict": Verdict.APPROVED.value})
-    return Step(goto="draft", update=new_allowance(state) | {"note": decision.note})
+        return NextNode(goto="finalize", update={"verdict": Verdict.APPROVED.value})
+    return NextNode(goto="draft", update=new_allowance(state) | {"note": decision.note})
 
 
-def _after_unreadable(state: LoopState, context: "ItemContext", update: LoopState, why: str) -> Step:
+def _after_unreadable(state: LoopState, context: "ItemContext", update: LoopState, why: str) -> NextNode:
     update["unreadable"] = state["unreadable"] + 1
     if update["unreadable"] >= UNREADABLE_REVIEWS:
         reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {why}"
         return _hold(context, update, "failed", reason)
     if _used_up(state, context):
         return _hold(context, update, "needs_revision", _limit_text(state))
-    return Step(goto="review", update=update)
+    return NextNode(goto="review", update=update)
 
 
-def _after_revise(state: LoopState, context: "ItemContext", update: LoopState, reading: Reading) -> Step:
+def _after_revise(
+    state: LoopState, context: "ItemContext", update: LoopState, reading: ParsedReview
+) -> NextNode:
     before = {identity(finding) for finding in state["findings"] if finding["tier"] < 3}
     now = {identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
     update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
@@ -107,7 +109,7 @@ def _after_revise(state: LoopState, context: "ItemContext", update: LoopState, r
         return _hold(context, update, "needs_revision", reason, stuck=True)
     if _used_up(state, context):
         return _hold(context, update, "needs_revision", _limit_text(state))
-    return Step(goto="draft", update=update)
+    return NextNode(goto="draft", update=update)
 
 
 def _used_up(state: LoopState, context: "ItemContext") -> bool:
@@ -120,6 +122,6 @@ def _limit_text(state: LoopState) -> str:
 
 def _hold(
     context: "ItemContext", update: LoopState, status: str, reason: str, *, stuck: bool = False
-) -> Step:
+) -> NextNode:
     held = {"status": status, "reason": reason, "stuck": stuck, "run": context.run_id}
-    return Step(goto="hold", update=update | {"held": held})
+    return NextNode(goto="hold", update=update | {"held": held})

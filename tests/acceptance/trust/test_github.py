@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentos.errors import Exit
-from agentos.github.harmless import BREAK
+from agentos.github.sanitize import BREAK
 from harness import github as fakegithub
 from harness.github import FakeGitHub, Fault, running_fakegithub
 from harness.project import Project, Result

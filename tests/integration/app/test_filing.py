@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from agentos.app.filing import Desk, read_document
+from agentos.app.filing import IssueFiler, read_document
 from agentos.app.summary import FilingResult
-from agentos.coordinator.plan import Entry, Step
+from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed
 from agentos.github.client import GitHub
@@ -31,7 +31,7 @@ from harness.records import approve
 from integration.coordinator.filing_process import DOCUMENT, ITEM
 
 if TYPE_CHECKING:
-    from agentos.coordinator.book import RunBook
+    from agentos.coordinator.recorder import RunRecorder
 
 OURS = seal(DOCUMENT, item=ITEM.label, input_hash=ITEM.input_hash, by="a+b")
 NAME = "issues/active/dark-mode.md"
@@ -115,20 +115,22 @@ class Office:
             )
             for item in items
         }
-        book = SimpleNamespace(rows=rows, say=self.said.append, tell=lambda _event: None, run_id="run-2")
+        recorder = SimpleNamespace(rows=rows, say=self.said.append, tell=lambda _event: None, run_id="run-2")
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
         github = GitHub(repository, Secret("github-token", self.fake.token), sleep=lambda _seconds: None)
         with StopSignals() as signals:
-            desk = Desk(
+            filer = IssueFiler(
                 github,
                 self.records,
-                cast("RunBook", book),
+                cast("RunRecorder", recorder),
                 signals,
                 dialog or FakeDialog(),
                 yes=yes,
                 lineage_folder=LINEAGE,
             )
-            result = desk.file([Entry(item=item, step=Step.FILE) for item in items], self.worktree, None)
+            result = filer.file(
+                [PlannedItem(item=item, step=PlanAction.FILE) for item in items], self.worktree, None
+            )
         return result, rows
 
     def state(self) -> FilingState:
@@ -188,11 +190,11 @@ def test_what_another_living_run_has_is_left_to_it(office: Office, monkeypatch: 
     office.fake.add(body=f"<!-- agentos-filing: {'0' * 32} -->")
     monkeypatch.setattr(office.records, "_alive", lambda _run: True)
 
-    desk, _rows = office.run()
+    filer, _rows = office.run()
 
     assert office.state() is FilingState.INTENDED
     assert office.said == ["issue dark-mode: an earlier text of it is left to run run-1"]
-    assert desk.unfinished
+    assert filer.unfinished
 
 
 def test_an_item_that_another_run_has_is_not_filed_and_its_document_stays(
@@ -210,20 +212,20 @@ def test_an_item_that_another_run_has_is_not_filed_and_its_document_stays(
 
 
 def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
-    book = SimpleNamespace(rows={}, say=office.said.append)
+    recorder = SimpleNamespace(rows={}, say=office.said.append)
     repository = Repository(full_name="acme/widgets", api_url=office.fake.url)
     github = GitHub(repository, Secret("github-token", office.fake.token))
     with StopSignals() as signals:
-        desk = Desk(
+        filer = IssueFiler(
             github,
             office.records,
-            cast("RunBook", book),
+            cast("RunRecorder", recorder),
             signals,
             FakeDialog(),
             yes=True,
             lineage_folder=LINEAGE,
         )
-        assert desk.file([], office.worktree, Stop.INTERRUPTED).stopped is Stop.INTERRUPTED
+        assert filer.file([], office.worktree, Stop.INTERRUPTED).stopped is Stop.INTERRUPTED
     assert office.fake.requests == []
 
 

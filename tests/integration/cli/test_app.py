@@ -24,7 +24,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(_home: object) -> None:
         raise error
 
-    monkeypatch.setattr("agentos.store.runfolder.list_runs", fail)
+    monkeypatch.setattr("agentos.store.run_folder.list_runs", fail)
 
 
 @pytest.mark.usefixtures("project")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.console.console import Console, View
+from agentos.console.console import Console, RunProgress
 
 
 def streaming() -> Console:
@@ -73,7 +73,7 @@ def test_grouped_output_comes_in_one_piece_when_the_item_is_done(
 def test_without_a_terminal_there_is_no_footer(capfd: pytest.CaptureFixture[str]) -> None:
     console = streaming()
     assert not console.live
-    console.show(View(done=0, total=1, counts={}, seconds=0.0, running=()))
+    console.show(RunProgress(done=0, total=1, counts={}, seconds=0.0, running=()))
     console.close()
     assert capfd.readouterr().out == ""
 

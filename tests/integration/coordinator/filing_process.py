@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agentos.coordinator.filing import Filed, Filer
+from agentos.coordinator.filing import FiledIssue, Filer
 from agentos.events.catalogue import Event
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
@@ -56,7 +56,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             at=at,
         )
         result = filer.file(ITEM, DOCUMENT)
-    if isinstance(result, Filed):
+    if isinstance(result, FiledIssue):
         return {"filed": result.number}
     return {"filed": None, "reason": result.reason, "unknown": result.unknown}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentos.coordinator.filing import Filed, Filer, NotFiled
+from agentos.coordinator.filing import FiledIssue, Filer, NotFiled
 from agentos.events import filing as events
 from agentos.events.catalogue import Event
 from agentos.github.client import GitHub
@@ -111,7 +111,7 @@ def test_an_issue_is_filed_and_recorded(desk: Desk) -> None:
 
     result = desk.filer().file(ITEM, DOCUMENT)
 
-    assert result == Filed(number=1, url="https://github.test/acme/widgets/issues/1")
+    assert result == FiledIssue(number=1, url="https://github.test/acme/widgets/issues/1")
     (issue,) = desk.fake.issues.values()
     assert issue["title"] == "Dark mode"
     assert issue["body"].startswith("## User Story\n\nAs a reader")
@@ -120,7 +120,7 @@ def test_an_issue_is_filed_and_recorded(desk: Desk) -> None:
     assert (row.state, row.number, row.tries, row.error) == (FilingState.FILED, 1, 1, None)
     assert issue["body"].endswith(f"\n\n{row.marker}\n")
     assert desk.events == [
-        events.Filing(item="dark-mode", repository=f"acme/widgets at {desk.fake.url}"),
+        events.FilingStarted(item="dark-mode", repository=f"acme/widgets at {desk.fake.url}"),
         events.Filed(item="dark-mode", number=1, url=row.url),
     ]
     assert desk.said == [f"ISSUE-dark-mode: filed as #1: {row.url}"]
@@ -187,7 +187,7 @@ def test_a_text_that_changed_has_a_row_of_its_own(desk: Desk) -> None:
     changed = replace(ITEM, text="Another brief")
     desk.filer().file(ITEM, DOCUMENT)
 
-    assert desk.filer().file(changed, DOCUMENT) == Filed(
+    assert desk.filer().file(changed, DOCUMENT) == FiledIssue(
         number=2, url="https://github.test/acme/widgets/issues/2"
     )
     assert desk.row().number == 1
@@ -208,7 +208,7 @@ def test_an_issue_made_without_an_answer_is_found_and_not_made_again(desk: Desk,
 
     result = desk.filer().file(ITEM, DOCUMENT)
 
-    assert isinstance(result, Filed)
+    assert isinstance(result, FiledIssue)
     assert desk.fake.holding(desk.row().marker) == [1]
     assert desk.fake.count("POST") == 1
     assert desk.row().state is FilingState.FILED
@@ -219,7 +219,7 @@ def test_it_is_made_again_only_when_it_had_time_to_appear(desk: Desk) -> None:
 
     result = desk.filer().file(ITEM, DOCUMENT)
 
-    assert isinstance(result, Filed)
+    assert isinstance(result, FiledIssue)
     assert desk.time.slept == [2.0] * 5
     assert desk.fake.count("GET") == 6
     assert desk.fake.holding(desk.row().marker) == [1]
@@ -236,7 +236,7 @@ def test_an_issue_that_appears_late_is_found(desk: Desk) -> None:
 
     result = desk.filer(sleep=sleep).file(ITEM, DOCUMENT)
 
-    assert isinstance(result, Filed)
+    assert isinstance(result, FiledIssue)
     assert desk.fake.count("POST") == 1
 
 
@@ -253,7 +253,7 @@ def test_after_three_uncertain_tries_it_stays_unknown_and_the_next_run_looks_aga
     assert (row.state, row.tries, row.error) == (FilingState.INTENDED, 3, result.reason)
     assert desk.events[-1] == events.FilingUnknown(item="dark-mode", reason=result.reason)
 
-    assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
+    assert isinstance(desk.filer().file(ITEM, DOCUMENT), FiledIssue)
     assert desk.row().marker == row.marker
     assert desk.row().attempted_at == row.attempted_at
     assert desk.fake.holding(row.marker) == [1]
@@ -274,7 +274,7 @@ def test_what_cannot_be_looked_up_stays_unknown_and_is_not_made_again(desk: Desk
     assert desk.fake.count("POST") == 1
 
     desk.fake.fail_lists(None)
-    assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
+    assert isinstance(desk.filer().file(ITEM, DOCUMENT), FiledIssue)
     assert desk.fake.count("POST") == 1
 
 
@@ -292,7 +292,7 @@ def test_an_attempt_of_an_earlier_process_is_given_its_time(desk: Desk, age: int
 
     result = desk.filer().file(ITEM, DOCUMENT)
 
-    assert isinstance(result, Filed)
+    assert isinstance(result, FiledIssue)
     assert len(desk.time.slept) == polls
     assert desk.fake.holding("0" * 32) == [1]
 
@@ -383,7 +383,7 @@ def test_a_rate_limit_is_waited_for_and_the_issue_filed(desk: Desk) -> None:
 
     result = desk.filer().file(ITEM, DOCUMENT)
 
-    assert isinstance(result, Filed)
+    assert isinstance(result, FiledIssue)
     assert desk.time.slept == [30.0, 60.0]
     assert desk.fake.count("POST") == 3
     assert any("not filed yet" in line and "rate limit" in line for line in desk.said)
@@ -429,7 +429,7 @@ def test_a_refusal_leaves_it_wanted_with_the_reason(desk: Desk) -> None:
     assert (row.state, row.error) == (FilingState.WANTED, result.reason)
     assert desk.fake.count("POST") == 1
     assert desk.events[-1] == events.FilingRefused(item="dark-mode", reason=result.reason)
-    assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
+    assert isinstance(desk.filer().file(ITEM, DOCUMENT), FiledIssue)
     assert desk.row().error is None
 
 
@@ -440,7 +440,7 @@ def test_what_was_refused_there_may_be_filed_here(desk: Desk) -> None:
     assert there.state is FilingState.WANTED
     desk.repository = fakegithub.REPOSITORY
 
-    assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
+    assert isinstance(desk.filer().file(ITEM, DOCUMENT), FiledIssue)
     assert desk.row().marker != there.marker
     assert desk.row().repository.endswith("acme/widgets")
 
@@ -451,7 +451,7 @@ def test_an_issue_that_comes_up_after_a_refusal_is_still_found(desk: Desk) -> No
     assert desk.row().state is FilingState.WANTED
     desk.fake.add(body=desk.row().marker)
 
-    assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
+    assert isinstance(desk.filer().file(ITEM, DOCUMENT), FiledIssue)
     assert desk.fake.count("POST") == 2
 
 
@@ -479,7 +479,7 @@ def test_a_stop_while_waiting_leaves_what_is_true(desk: Desk, fault: Fault, stat
         desk.filer(sleep=stop).file(ITEM, DOCUMENT)
 
     assert desk.row().state is state
-    assert isinstance(desk.filer().file(ITEM, DOCUMENT), Filed)
+    assert isinstance(desk.filer().file(ITEM, DOCUMENT), FiledIssue)
     assert len(desk.fake.issues) == 1
 
 
@@ -560,7 +560,7 @@ def test_a_run_that_lost_the_item_records_nothing_and_the_other_finds_the_issue(
     assert desk.said[-1] == f"ISSUE-dark-mode: {result.reason}; this run recorded nothing for it"
     assert (desk.fake.count("POST"), [desk.row()]) == (sent, before)
     later = desk.filer(fence=lambda _one: hold(desk.records, ITEM)).file(ITEM, DOCUMENT)
-    assert later == Filed(number=1, url="https://github.test/acme/widgets/issues/1")
+    assert later == FiledIssue(number=1, url="https://github.test/acme/widgets/issues/1")
     assert desk.fake.count("POST") == 1
 
 

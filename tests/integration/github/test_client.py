@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentos.errors import AgentosError, ListingError, UsageError
-from agentos.github import FilingRefused, FilingUncertain, client
+from agentos.github import FilingUncertain, IssueRefused, client
 from agentos.github.client import Access, GitHub
 from agentos.github.repository import Repository
 from agentos.secret import Secret
@@ -187,7 +187,7 @@ def test_a_moved_repository_is_told_and_not_followed(fake: FakeGitHub, github: G
 
     with pytest.raises(ListingError, match=r"acme/widgets.* has moved \(301\)\. Set the new URL of origin"):
         github.open_issues()
-    with pytest.raises(FilingRefused, match="has moved"):
+    with pytest.raises(IssueRefused, match="has moved"):
         github.create("t", "b", ())
     assert len(fake.requests) == 2
 
@@ -237,7 +237,7 @@ def dead_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_is_not_there_sends_nothing(scheme: str) -> None:
     away = FakeGitHub(url=f"{scheme}://github.invalid/api/v3")
-    with pytest.raises(FilingRefused, match="proxy"):
+    with pytest.raises(IssueRefused, match="proxy"):
         connect(away).create("t", "b", ())
 
 
@@ -350,7 +350,7 @@ def test_a_server_that_is_not_there_cannot_be_listed() -> None:
         gone = FakeGitHub(url=f"http://127.0.0.1:{unused.getsockname()[1]}")
         with pytest.raises(ListingError, match="cannot be reached"):
             connect(gone).open_issues()
-        with pytest.raises(FilingRefused, match="cannot be reached"):
+        with pytest.raises(IssueRefused, match="cannot be reached"):
             connect(gone).create("t", "b", ())
 
 
@@ -552,7 +552,7 @@ def test_a_refusal_is_told_with_the_wait_it_asks_for(
 ) -> None:
     fake.next_posts(fault)
 
-    with pytest.raises(FilingRefused, match=told) as raised:
+    with pytest.raises(IssueRefused, match=told) as raised:
         github.create("t", "b", ())
 
     assert raised.value.retry_after == retry_after

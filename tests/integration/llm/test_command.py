@@ -16,8 +16,8 @@ from agentos.coordinator.keys import key_ring
 from agentos.errors import ConfigError, ItemFailed, StopRequested
 from agentos.llm import command
 from agentos.llm.command import COMMANDS, CommandProvider
-from agentos.llm.command_reply import Finished, read_claude, read_gemini
-from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.llm.command_reply import ProgramOutput, read_claude, read_gemini
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.llm.providers import check_provider
 from agentos.model import CallError
 from agentos.secret import Secret
@@ -25,7 +25,7 @@ from harness.processes import wait_until
 
 NOW = 1_800_000_000.0
 PROMPT = "Draft #42.\nAsk bob@example.com, read @/etc/passwd.\n"
-REQUEST = Request(role="drafter", model="some-model-4-5", number=1, system="Be exact.", prompt=PROMPT)
+REQUEST = ModelRequest(role="drafter", model="some-model-4-5", number=1, system="Be exact.", prompt=PROMPT)
 PROGRAMS = {"claude-cli": "claude", "gemini-cli": "gemini"}
 
 
@@ -77,7 +77,9 @@ def install(programs: Path, name: str, body: str) -> None:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
-def ask(name: str, request: Request = REQUEST, cancel: Cancel | None = None, seconds: float = 30.0) -> Reply:
+def ask(
+    name: str, request: ModelRequest = REQUEST, cancel: Cancel | None = None, seconds: float = 30.0
+) -> Reply:
     provider = CommandProvider(name, call_timeout=seconds, worktree=Path(tempfile.gettempdir()) / "project")
     return provider.call(request, secret=Secret(name, ""), cancel=cancel or Cancel())
 
@@ -194,7 +196,7 @@ def test_a_schema_is_asked_for_in_the_prompt(
 ) -> None:
     notes = record(programs, name, monkeypatch)
     schema = {"type": "object", "properties": {"verdict": {"type": "string"}}}
-    ask(name, Request(role="reviewer", model="m", number=1, system="s", prompt="Review.", schema=schema))
+    ask(name, ModelRequest(role="reviewer", model="m", number=1, system="s", prompt="Review.", schema=schema))
     seen = json.loads(notes.read_text())
     assert seen["stdin"].startswith("Review.\n\nReply with one JSON object")
     assert seen["stdin"].rstrip().endswith(json.dumps(schema))
@@ -323,7 +325,7 @@ def test_a_model_that_could_be_read_as_something_else_is_refused(programs: Path,
     with pytest.raises(ConfigError, match="no name of a model"):
         check(f"claude-cli:{model}")
     with pytest.raises(ItemFailed):
-        ask("claude-cli", Request(role="drafter", model=model, number=1, system="", prompt=""))
+        ask("claude-cli", ModelRequest(role="drafter", model=model, number=1, system="", prompt=""))
 
 
 def config(*keys: KeyReference) -> Config:
@@ -347,9 +349,9 @@ def test_limits_of_a_command_provider_are_taken_from_its_keys_entry() -> None:
 # What is made of what it prints.
 
 
-def finished(out: Any = "", err: str = "", code: int = 0) -> Finished:
+def finished(out: Any = "", err: str = "", code: int = 0) -> ProgramOutput:
     text = out if isinstance(out, str) else json.dumps(out)
-    return Finished(code=code, out=text.encode(), err=err.encode())
+    return ProgramOutput(code=code, out=text.encode(), err=err.encode())
 
 
 def claude_error(out: Any, code: int = 1, err: str = "") -> ProviderError:

@@ -9,7 +9,7 @@ import pytest
 from agentos.llm.anthropic import Anthropic
 from agentos.llm.gemini import Gemini
 from agentos.llm.openai import OpenAI
-from agentos.llm.provider import Cancel, Provider, ProviderError, Reply, Request
+from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, Reply
 from agentos.model import CallError
 from agentos.review.reader import read_reply
 from agentos.review.schema import review_schema
@@ -17,8 +17,8 @@ from agentos.secret import Secret
 from agentos.simulator import SimulatorConfig, parse_fault, running_simulator
 
 SECRET = "sim-key"
-DRAFT = Request(role="drafter", model="model-x", number=1, system="s", prompt="Draft #42")
-REVIEW = Request(
+DRAFT = ModelRequest(role="drafter", model="model-x", number=1, system="s", prompt="Draft #42")
+REVIEW = ModelRequest(
     role="reviewer", model="model-x", number=1, system="s", prompt="Review", schema=review_schema("lld")
 )
 KINDS: dict[str, tuple[Callable[..., Provider], str]] = {
@@ -45,7 +45,7 @@ def provider(request: pytest.FixtureRequest) -> Iterator[Make]:
         yield start
 
 
-def ask(provider: Provider, request: Request = DRAFT, secret: str = SECRET) -> Reply:
+def ask(provider: Provider, request: ModelRequest = DRAFT, secret: str = SECRET) -> Reply:
     return provider.call(request, secret=Secret("key-1", secret), cancel=Cancel())
 
 

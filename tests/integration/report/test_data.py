@@ -13,7 +13,7 @@ import pytest
 
 from agentos.report.data import history_of, run_data
 from agentos.report.page import calm
-from agentos.store.runfolder import LOCK
+from agentos.store.run_folder import LOCK
 
 START = datetime(2026, 11, 16, 10, 0, tzinfo=UTC)
 

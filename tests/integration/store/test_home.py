@@ -8,7 +8,7 @@ import pytest
 
 from agentos.errors import ProjectError, StorageError
 from agentos.store.home import Home, check_home, checkpoint_files, locate_home
-from agentos.store.known import Register, Standing
+from agentos.store.known_homes import Register, Standing
 from harness.places import mode, snapshot, without_privileges
 
 WITH_GIT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

@@ -9,7 +9,7 @@ import pytest
 from agentos.errors import StorageError
 from agentos.stamp import Stamp
 from agentos.store.lineage import Lineage, receipts
-from agentos.store.tree import Refused
+from agentos.store.tree import PathRefused
 
 
 def trail(worktree: Path, name: str = "42-lld") -> Lineage:
@@ -256,7 +256,7 @@ def test_a_trail_that_is_a_link_is_neither_written_through_nor_moved(
     active = worktree / "docs" / "lineage" / "active"
     active.mkdir(parents=True)
     (active / "42-lld").symlink_to(outside)
-    with pytest.raises(Refused, match="it is a symbolic link, and links are not followed"):
+    with pytest.raises(PathRefused, match="it is a symbolic link, and links are not followed"):
         trail(worktree).begin("issue", "the issue", "run-1")
     assert (active / "42-lld").is_symlink()
     assert not (worktree / "docs/lineage/done").exists()

@@ -234,7 +234,12 @@ MODELS = {"drafter": "openai:big", "reviewer": "openai:small"}
 
 
 def pay(records: AllRecords, one: Item, role: str, number: int = 1, **more: Any) -> None:
-    told: dict[str, Any] = {"life": f"life-{one.id}", "run_id": "run-1", "model": MODELS[role], "usd": 0.1}
+    told: dict[str, Any] = {
+        "journal_id": f"life-{one.id}",
+        "run_id": "run-1",
+        "model": MODELS[role],
+        "usd": 0.1,
+    }
     told |= {"tokens_in": 100, "tokens_out": 10}
     records.pay(Paid(role=role, number=number, workflow=one.workflow, item=one.id, **told | more))
 
@@ -267,11 +272,11 @@ def test_an_item_with_a_call_of_another_or_an_unknown_model_is_not_measured(
 
 
 def test_an_item_is_measured_by_its_latest_start_and_what_failed_in_it(records: AllRecords) -> None:
-    pay(records, item(), "drafter", life="set aside", run_id="run-0", tokens_in=9_000)
-    pay(records, item(), "drafter", 0, life="run-0-1", run_id="run-0", tokens_in=5_000)
+    pay(records, item(), "drafter", journal_id="set aside", run_id="run-0", tokens_in=9_000)
+    pay(records, item(), "drafter", 0, journal_id="run-0-1", run_id="run-0", tokens_in=5_000)
     records.forget(item(), hold(records, item()))
     pay(records, item(), "drafter")
-    pay(records, item(), "drafter", 0, life="run-1-1", tokens_in=7, tokens_out=0)
+    pay(records, item(), "drafter", 0, journal_id="run-1-1", tokens_in=7, tokens_out=0)
     pay(records, item(), "reviewer")
     approve(records, item())
     [found] = records.tokens_of_items("lld", **MODELS)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import StorageError
-from agentos.store.tree import Refused, TooLarge, Tree, read_named, unfinished, worktree_tree, write_all
+from agentos.store.tree import PathRefused, TooLarge, Tree, read_named, unfinished, worktree_tree, write_all
 from harness.places import ODD, make_socket, mode, room_for, snapshot, umask, without_privileges
 
 STEADY = settings(
@@ -185,7 +185,7 @@ def test_no_link_is_followed_on_the_way_wherever_it_leads(
     (root / "spare").write_text("spare")
     before = snapshot(root)
     for place in map(Path, ("link/a.md", "deep/link/docs/a.md", "up/outside/a.md", "inner/a.md")):
-        with pytest.raises((Refused, StorageError), match=f"(link|up|inner) {LINK}"):
+        with pytest.raises((PathRefused, StorageError), match=f"(link|up|inner) {LINK}"):
             attempts(tree)[way](place)
         assert snapshot(root) == before, place
         assert not tree.exists(place)
@@ -203,13 +203,13 @@ def test_a_link_at_the_end_is_not_followed_either(
     before = snapshot(root)
     actions = attempts(tree)
     for way in ("read", "text", "open", "open to write", "entries"):
-        with pytest.raises(Refused, match=f"it {LINK}") as caught:
+        with pytest.raises(PathRefused, match=f"it {LINK}") as caught:
             actions[way](place)
         assert caught.value.filename == "a.md"
     for way in ("make_folder", "make_private", "new_folder", "remove_tree"):
-        with pytest.raises(Refused, match=LINK):
+        with pytest.raises(PathRefused, match=LINK):
             actions[way](place)
-    with pytest.raises(Refused, match="not a regular file"):
+    with pytest.raises(PathRefused, match="not a regular file"):
         tree.check_database(place)
     with pytest.raises(FileExistsError):
         tree.create(place, "changed")
@@ -251,9 +251,9 @@ def test_what_is_no_regular_file_is_refused_and_holds_nobody(tree: Tree, root: P
     for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT | os.O_APPEND):
         with pytest.raises(OSError) as caught:
             tree.open(Path("a"), flags)
-        refused = isinstance(caught.value, Refused) and "it is not a regular file" in str(caught.value)
+        refused = isinstance(caught.value, PathRefused) and "it is not a regular file" in str(caught.value)
         assert refused or caught.value.errno == errno.EISDIR
-    with pytest.raises(Refused, match="it is not a regular file"):
+    with pytest.raises(PathRefused, match="it is not a regular file"):
         tree.read(Path("a"), 100)
     with pytest.raises(FileExistsError):
         tree.create(Path("a"), "text")
@@ -284,7 +284,7 @@ def test_a_path_that_is_not_below_the_root_is_refused(
     (root / "spare").write_text("spare")
     before = snapshot(root)
     for path in map(Path, (*OUTSIDE, f"{root}-neighbour/a", "a\0b")):
-        with pytest.raises((Refused, StorageError), match=r"not below|leads outside"):
+        with pytest.raises((PathRefused, StorageError), match=r"not below|leads outside"):
             attempts(tree)[way](path)
         assert not tree.exists(path)
         assert snapshot(root) == before, path
@@ -297,7 +297,7 @@ def test_the_root_itself_is_not_opened_replaced_or_removed(tree: Tree, root: Pat
     if way in {"make_folder", "make_private", "new_folder"}:
         return  # those make something below it
     for path in (Path(), root):
-        with pytest.raises((Refused, StorageError), match="it is the root itself"):
+        with pytest.raises((PathRefused, StorageError), match="it is the root itself"):
             attempts(tree)[way](path)
     assert (root / "docs" / "a.md").read_text() == "text"
 
@@ -322,7 +322,7 @@ def test_a_worktree_has_no_way_into_git_or_a_home(root: Path, way: str) -> None:
     before = snapshot(root)
     for path in (*map(Path, CLOSED), root / ".git" / "config"):
         with pytest.raises(
-            (Refused, StorageError), match=r"(?i)nothing in .(git|agentos) is read or written"
+            (PathRefused, StorageError), match=r"(?i)nothing in .(git|agentos) is read or written"
         ):
             attempts(worktree_tree(root))[way](path)
         assert snapshot(root) == before, path
@@ -659,7 +659,7 @@ def test_a_folder_goes_with_all_that_is_in_it_and_what_links_lead_to_stays(
 @pytest.mark.parametrize("target", ["../outside", "docs"])
 def test_a_link_is_no_folder_to_remove(tree: Tree, root: Path, untouched: Path, target: str) -> None:
     (root / "old").symlink_to(target)
-    with pytest.raises(Refused, match=f"it {LINK}"):
+    with pytest.raises(PathRefused, match=f"it {LINK}"):
         tree.remove_tree(Path("old"))
     with pytest.raises(NotADirectoryError):
         tree.remove_folder(Path("old"))
@@ -742,7 +742,7 @@ def test_a_database_and_its_side_files_are_regular_files(
         path.symlink_to("a.md")
     else:
         ODD[kind](path)
-    with pytest.raises(Refused, match="it is not a regular file") as caught:
+    with pytest.raises(PathRefused, match="it is not a regular file") as caught:
         tree.check_database(Path("docs/x.db"))
     assert caught.value.filename == f"docs/x.db{ending}"
 

@@ -13,10 +13,10 @@ from agentos.model import Item, Status
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
-from agentos.view.guard import Door, Guard
+from agentos.view.access import Door, Guard
 from agentos.view.inbox import Inbox
-from agentos.view.server import View, make_view
-from agentos.view.shelf import Shelf
+from agentos.view.run_index import RunIndex
+from agentos.view.server import PageRoutes, make_view
 from harness.records import begin, end
 
 PORT = 8765
@@ -113,7 +113,7 @@ def failures() -> list[tuple[str, Exception]]:
     return []
 
 
-def client_of(view: View) -> TestClient:
+def client_of(view: PageRoutes) -> TestClient:
     return TestClient(
         Guard(view.app(), Door(port=PORT, token=TOKEN)),
         base_url=OURS,
@@ -459,11 +459,11 @@ def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree:
     def broken(_run: Path) -> dict[str, Any]:
         raise KeyError("inner detail")
 
-    view = View(
+    view = PageRoutes(
         worktree=Path("project"),
         home=home,
         folders=Settings().folders,
-        shelf=Shelf(home.runs, broken),
+        run_index=RunIndex(home.runs, broken),
         inbox=Inbox(home=home, worktree=worktree, lineage_folder="docs/lineage"),
         failed=lambda path, exc: failures.append((path, exc)),
     )

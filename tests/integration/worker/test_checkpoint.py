@@ -102,12 +102,12 @@ def test_a_journal_keeps_its_name_for_life_and_the_next_one_has_another(database
     lives = []
     for _ in range(2):
         with open_checkpoint(database) as saved:
-            lives.append(saved.life)
+            lives.append(saved.journal_id)
     assert lives[0] == lives[1]
     for path in checkpoint_files(database):
         path.unlink(missing_ok=True)
     with open_checkpoint(database) as saved:
-        assert saved.life != lives[0]
+        assert saved.journal_id != lives[0]
 
 
 RECORDER = """

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from agentos.app.keys import Rest, rest_of
+from agentos.app.keys import KeyPause, rest_of
 
 
 def test_a_rest_is_told_with_its_kind_until_it_is_over() -> None:
     entry = {"resting": {"state": "rate_limited", "until": 130.0}}
-    assert rest_of(entry, 100.0) == Rest(state="rate_limited", seconds=30.0)
+    assert rest_of(entry, 100.0) == KeyPause(state="rate_limited", seconds=30.0)
     assert rest_of(entry, 130.0).seconds == 0
 
 

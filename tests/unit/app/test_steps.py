@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from agentos.app.command import Command
+from agentos.app.command import WorkflowCommand
 from agentos.app.execution import output_mode, unencrypted
 from agentos.app.invocation import Invocation
 from agentos.app.plan import keep_claimed
 from agentos.app.preparation import check_keys, check_prices, checked_models, refuse_every
 from agentos.app.project import Project
-from agentos.app.request import Request, source_change
+from agentos.app.request import RunRequest, source_change
 from agentos.app.session import preloaded
 from agentos.config import load_config
 from agentos.coordinator.keys import KeyRing
-from agentos.coordinator.plan import Entry, Step
+from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.credentials.pool import KeySpec
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import MODULES
@@ -25,7 +25,7 @@ from agentos.model import Item
 from agentos.money import Price, PriceTable
 from agentos.store.home import Home
 from agentos.store.records import Claim, FilingState
-from agentos.workflows.registry import Source, Workflow
+from agentos.workflows.registry import ItemSource, Workflow
 
 GITHUB: Any = object()
 
@@ -34,12 +34,12 @@ def command(
     workflow: str = "lld",
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Command:
+) -> WorkflowCommand:
     place = Invocation(folder=Path("/repo"), environment=environment or {})
-    return Command(invocation=place, workflow=workflow, ids=(), flags=flags or {})
+    return WorkflowCommand(invocation=place, workflow=workflow, ids=(), flags=flags or {})
 
 
-def request(*, filed: bool = True, flags: Mapping[str, Any] | None = None, **more: Any) -> Request:
+def request(*, filed: bool = True, flags: Mapping[str, Any] | None = None, **more: Any) -> RunRequest:
     config = load_config(flags=flags or {}, worktree=None, environment={})
     told: dict[str, Any] = {
         "project": Project(worktree=Path("/repo"), config=config, home=Home(path=Path("/repo/.agentos"))),
@@ -49,14 +49,14 @@ def request(*, filed: bool = True, flags: Mapping[str, Any] | None = None, **mor
         "items": (),
         "context": {},
         "github": None,
-        "source": Source(what="briefs", place="ideas/active"),
+        "source": ItemSource(what="briefs", place="ideas/active"),
     }
-    return Request(**told | more)
+    return RunRequest(**told | more)
 
 
-def entry(number: int, step: Step = Step.START) -> Entry:
+def entry(number: int, step: PlanAction = PlanAction.START) -> PlannedItem:
     item = Item(workflow="lld", id=str(number), label=f"LLD-{number}", title="", text="", source="")
-    return Entry(item=item, step=step)
+    return PlannedItem(item=item, step=step)
 
 
 # The command.
@@ -108,12 +108,14 @@ def test_suggested_commands_find_the_same_home_and_settings() -> None:
         (request(untokened="acme/widgets"), FilingState.WANTED, False),
     ],
 )
-def test_what_becomes_of_approved_documents(made: Request, filing: FilingState | None, files: bool) -> None:
+def test_what_becomes_of_approved_documents(
+    made: RunRequest, filing: FilingState | None, files: bool
+) -> None:
     assert (made.filing, made.files) == (filing, files)
 
 
 def test_a_source_that_changed_is_told_with_the_flag_that_goes_back() -> None:
-    remote = Source(what="issues", place="acme/widgets on GitHub", remote=True)
+    remote = ItemSource(what="issues", place="acme/widgets on GitHub", remote=True)
     assert source_change(request(), None) is None
     assert source_change(request(), "ideas/active") is None
     assert "--source github" in (source_change(request(), remote.place) or "")
@@ -168,12 +170,12 @@ def test_how_often_must_be_a_whole_number(text: str) -> None:
 
 def test_what_another_run_holds_is_skipped_and_what_came_after_the_claim_is_left_out() -> None:
     held = Claim(workflow="lld", item="2", run_id="other", pid=7, since="today")
-    plan = [entry(1), entry(2), entry(3), entry(4, Step.SKIP)]
+    plan = [entry(1), entry(2), entry(3), entry(4, PlanAction.SKIP)]
     kept = keep_claimed(plan, claimed={"1"}, held={"2": held})
     assert [(one.item.id, one.step) for one in kept] == [
-        ("1", Step.START),
-        ("2", Step.SKIP),
-        ("4", Step.SKIP),
+        ("1", PlanAction.START),
+        ("2", PlanAction.SKIP),
+        ("4", PlanAction.SKIP),
     ]
     assert kept[1].reason == "held by run other (process 7, since today)"
 

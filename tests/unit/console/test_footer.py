@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console as RichConsole
 
-from agentos.console.console import Doing, View, colour_wanted
+from agentos.console.console import Doing, RunProgress, colour_wanted
 from agentos.console.fitting import columns, cut, cut_middle, cut_start, label_room, listed
 from agentos.console.footer import draw
 
@@ -13,7 +13,7 @@ LONG = "ISSUE-retry-failed-webhooks-with-exponential-backoff"
 REASON = "waits: the key rests; 12 s"
 
 
-def drawn(view: View, width: int, *, colour: bool = False) -> list[str]:
+def drawn(view: RunProgress, width: int, *, colour: bool = False) -> list[str]:
     out = io.StringIO()
     console = RichConsole(
         file=out, width=width, force_terminal=True, color_system="truecolor" if colour else None
@@ -22,9 +22,9 @@ def drawn(view: View, width: int, *, colour: bool = False) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def view(*labels: str, done: int = 1) -> View:
+def view(*labels: str, done: int = 1) -> RunProgress:
     running = [Doing(label=one, node="review", round=2, seconds=65.0, detail=REASON) for one in labels]
-    return View(done=done, total=9, counts={"approved": done}, seconds=70.0, running=running)
+    return RunProgress(done=done, total=9, counts={"approved": done}, seconds=70.0, running=running)
 
 
 @pytest.mark.parametrize("width", [60, 70, 80, 100])

@@ -128,7 +128,7 @@ def test_json_is_ascii_that_a_screen_leaves_alone(data: dict[str, object]) -> No
 
 SOURCES = Path(agentos.__file__).parent
 PRINTS = {"worker/runner.py"}  # to a pipe that the coordinator reads
-WRITES = {"console/outlet.py", "store/tree.py", "llm/mock.py"}
+WRITES = {"console/safe_stream.py", "store/tree.py", "llm/mock.py"}
 
 
 def offences(path: Path) -> list[str]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentos import wire
 from agentos.console.console import Console
-from agentos.coordinator.book import RunBook
 from agentos.coordinator.coordinator import ParallelCoordinator
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, KeyService
-from agentos.coordinator.plan import Entry, Step
+from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.coordinator.recorder import RunRecorder
 from agentos.credentials.pool import KeySpec
-from agentos.engine.fake import FakeEngine, Receive, Say, Script, Wait
+from agentos.engine.fake import FakeEngine, Receive, Say, Script, WaitFor
 from agentos.engine.fake import Step as Act
 from agentos.events.catalogue import Event
 from agentos.events.record import as_record
@@ -22,14 +22,23 @@ from agentos.report.summary import ItemRow
 from agentos.secret import Secret
 from agentos.spending.spending import Spending
 from agentos.tracing.run import RunTrace
-from agentos.wire import Drain, Ended, Hello, Leased, LeaseRefused, LeaseWanted, NodeStarted, Settled
+from agentos.wire import (
+    CallSettled,
+    Drain,
+    Ended,
+    Hello,
+    LeaseGranted,
+    LeaseRefused,
+    LeaseWanted,
+    NodeStarted,
+)
 
 if TYPE_CHECKING:
     from agentos.coordinator.scheduler import Stop
     from agentos.store.home import Home
-    from agentos.store.keyhealth import HealthFile
+    from agentos.store.key_health import HealthFile
     from agentos.store.records import Records
-    from agentos.store.runfolder import RunFolder
+    from agentos.store.run_folder import RunFolder
 
 Worker = Callable[[wire.Job], Script]
 MODEL = "open:m"
@@ -64,15 +73,15 @@ def call(  # a part of a script
         )
     )
     told = yield Receive()
-    if not isinstance(told, Leased):
+    if not isinstance(told, LeaseGranted):
         raise Interrupted(told.reason if isinstance(told, LeaseRefused) else "")
-    stopped = yield Wait(seconds)
+    stopped = yield WaitFor(seconds)
     if isinstance(stopped, Drain):
-        yield Say(Settled(lease=told.lease, seconds=seconds, error=CallError.GIVEN_UP))
+        yield Say(CallSettled(lease=told.lease, seconds=seconds, error=CallError.GIVEN_UP))
         raise Interrupted
-    kept = None if error else wire.Kept(life="life", number=number)
+    kept = None if error else wire.Kept(journal_id="life", number=number)
     yield Say(
-        Settled(
+        CallSettled(
             lease=told.lease,
             seconds=seconds,
             tokens_in=0 if error else tokens,
@@ -147,7 +156,7 @@ class MemoryRecords:
         self.paid: set[tuple[str, str, int, str]] = set()
 
     def pay(self, paid: Any) -> bool:
-        key = (paid.life, paid.role, paid.number, paid.item)
+        key = (paid.journal_id, paid.role, paid.number, paid.item)
         new = key not in self.paid
         self.paid.add(key)
         return new
@@ -220,7 +229,7 @@ class LoopRun:
         run = ParallelRunConfig(
             base_dir=Path("/nowhere"), worktree=Path("/nowhere/repo"), workflow="lld", **given
         )
-        self.book = RunBook(
+        self.recorder = RunRecorder(
             cast("Home", NoHome()),
             "lld",
             run.parallel,
@@ -237,10 +246,10 @@ class LoopRun:
         )
         self.coordinator = ParallelCoordinator(
             run,
-            [Entry(item=_item(one), step=Step.START) for one in scripts],
+            [PlannedItem(item=_item(one), step=PlanAction.START) for one in scripts],
             engine=self.engine,
             keys=service,
-            book=self.book,
+            recorder=self.recorder,
             console=console,
             signals=self.engine.signals,
             spending=self.spending,
@@ -263,10 +272,10 @@ class LoopRun:
         return self
 
     def row(self, item: str = "1") -> ItemRow:
-        return self.book.rows[f"LLD-{item}"]
+        return self.recorder.rows[f"LLD-{item}"]
 
     def statuses(self) -> dict[str, str]:
-        return {row.id: row.status.value for row in self.book.rows.values()}
+        return {row.id: row.status.value for row in self.recorder.rows.values()}
 
     def waits(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.told("waiting") if event["kind"] == kind]

@@ -9,15 +9,15 @@ import pytest
 from agentos import record, wire
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
-from agentos.engine.fake import Die, Freeze, Lie, Print, Receive, Say, Script, Wait
+from agentos.engine.fake import Die, Freeze, Lie, Print, Receive, Say, Script, WaitFor
 from agentos.engine.protocol import Ending
 from agentos.errors import StorageError
 from agentos.model import CallError
-from agentos.wire import Drain, Ended, Hello, LeaseWanted, NodeStarted, PaidBefore, Settled, Vet
+from agentos.wire import CallSettled, Drain, Ended, Hello, LeaseWanted, NodeStarted, PaidBefore, Vet
 from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
 
 CALL = partial(call)
-LONG = step(Wait(1000.0))
+LONG = step(WaitFor(1000.0))
 
 
 def times(run: LoopRun, ending: Ending) -> list[float]:
@@ -101,8 +101,8 @@ def test_a_start_that_fails_counts_as_a_crash() -> None:
 
 
 def test_a_call_from_before_a_crash_is_counted_once_however_often_it_is_told() -> None:
-    journal = record.Call(
-        kind="call", role="drafter", number=1, model="open:m", tokens_in=7, tokens_out=0, life="life"
+    journal = record.CallRecord(
+        kind="call", role="drafter", number=1, model="open:m", tokens_in=7, tokens_out=0, journal_id="life"
     )
     replay = step(Say(PaidBefore(record=journal)))
     heard_before = worker(partial(call, tokens=7), step(Die()))
@@ -143,12 +143,12 @@ def test_a_worker_that_falls_silent_is_killed_and_started_again() -> None:
 
 
 def test_a_worker_that_beats_is_not_taken_for_frozen() -> None:
-    assert LoopRun({"1": [worker(step(Wait(100.0)))]}).go().engine.ended == []
+    assert LoopRun({"1": [worker(step(WaitFor(100.0)))]}).go().engine.ended == []
 
 
 def test_a_worker_that_never_says_hello_has_a_minute() -> None:
     def silent(_job: wire.Job) -> Script:
-        yield Wait(500.0)
+        yield WaitFor(500.0)
 
     run = LoopRun({"1": [silent]}, timeout=5.0).go()
     assert run.statuses() == {"1": "timed_out"}
@@ -185,7 +185,7 @@ def test_a_signal_drains_every_worker_and_starts_nothing_more(number: int, reaso
 def deaf(_job: wire.Job) -> Script:
     yield Say(Hello(pid=1, resumed=False))
     while True:
-        yield Wait(10.0)
+        yield WaitFor(10.0)
 
 
 def test_a_worker_that_does_not_hear_is_terminated_then_killed() -> None:
@@ -245,7 +245,7 @@ def test_what_a_dead_worker_had_set_aside_lets_the_next_call_out() -> None:
             LeaseWanted(number=1, provider="open", model="m", tokens=60, prompt_tokens=60, role="drafter")
         )
         yield Receive()
-        yield Wait(5.0)
+        yield WaitFor(5.0)
         yield Die()
 
     cheap = worker(status="failed", error="given up")
@@ -339,7 +339,7 @@ def test_a_lease_that_never_comes_back_ends_its_worker() -> None:
         yield Say(Hello(pid=1, resumed=False))
         yield Say(LeaseWanted(number=1, provider="open", model="m", tokens=5, role="drafter"))
         yield Receive()
-        yield Wait(2000.0)
+        yield WaitFor(2000.0)
 
     run = LoopRun({"1": [holds, worker(CALL)]}).go()
     assert times(run, Ending.KILL) == [660.0]
@@ -374,8 +374,8 @@ def test_nothing_is_heard_of_a_worker_after_it_lied() -> None:
 def test_another_items_lease_changes_nothing() -> None:
     def thief(_job: wire.Job) -> Script:
         yield Say(Hello(pid=1, resumed=False))
-        yield Wait(1.0)
-        yield Say(Settled(lease=1, seconds=0.0, tokens_in=999, error=CallError.KEY_REJECTED))
+        yield WaitFor(1.0)
+        yield Say(CallSettled(lease=1, seconds=0.0, tokens_in=999, error=CallError.KEY_REJECTED))
         yield Say(Ended(status="approved", verdict="APPROVED", reviews=1))
 
     run = LoopRun({"1": [worker(partial(call, seconds=5.0))], "2": [thief]}).go()
@@ -387,14 +387,14 @@ def test_another_items_lease_changes_nothing() -> None:
 
 def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> None:
     run = LoopRun({"1": [worker(step(Say(NodeStarted(node="boom"))), LONG)], "2": [worker(CALL)]})
-    at_node = run.book.at_node
+    at_node = run.recorder.at_node
 
     def broken(entry: Any, node: str, reviews: int, attempt: int) -> None:
         if node == "boom":
             raise KeyError(node)
         at_node(entry, node, reviews, attempt)
 
-    run.book.at_node = broken  # type: ignore[method-assign]
+    run.recorder.at_node = broken  # type: ignore[method-assign]
     run.go()
     assert run.statuses() == {"1": "failed", "2": "approved"}
     assert run.row("1").error == "unexpected KeyError while its worker was heard; details are in its log"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentos.coordinator.plan import Choice, Entry, Known, Step, make_plan
+from agentos.coordinator.plan import Choice, Known, PlanAction, PlannedItem, make_plan
 from agentos.model import Item, Status
 from agentos.stamp import Stamp
 from agentos.store.documents import Author, Found
@@ -74,38 +74,43 @@ def changed(status: str) -> Known:
 @pytest.mark.parametrize(
     ("known", "choice", "step", "reason"),
     [
-        (Known(), ALL, Step.START, ""),
-        (Known(), FRESH, Step.START, ""),
-        (APPROVED, ALL, Step.SKIP, "approved in run run-7, unchanged since"),
-        (APPROVED, FRESH, Step.ANEW, "--fresh"),
-        (stopped("running"), ALL, Step.RESUME, "cut off before"),
-        (stopped("interrupted"), ALL, Step.RESUME, "interrupted before"),
-        (stopped("paused"), ALL, Step.RESUME, "paused before"),
-        (stopped("failed"), ALL, Step.RESUME, "failed before"),
-        (stopped("timed_out"), ALL, Step.RESUME, "timed out before"),
-        (stopped("needs_revision"), ALL, Step.RESUME, "needs revision before"),
-        (stopped("interrupted"), FRESH, Step.ANEW, "--fresh"),
-        (changed("interrupted"), ALL, Step.ANEW, "its text changed since"),
-        (changed("discuss"), ALL, Step.ANEW, "its text changed since"),
-        (changed("running"), ALL, Step.ANEW, "its text changed since"),
-        (APPROVED_BEFORE, ALL, Step.ANEW, "its text changed since"),
-        (APPROVED_BEFORE, FRESH, Step.ANEW, "--fresh"),
-        (replace(APPROVED_BEFORE, progress=progress("failed")), ALL, Step.RESUME, "failed before"),
-        (replace(APPROVED_BEFORE, progress=progress("discuss")), ALL, Step.WAIT, "a person must decide"),
+        (Known(), ALL, PlanAction.START, ""),
+        (Known(), FRESH, PlanAction.START, ""),
+        (APPROVED, ALL, PlanAction.SKIP, "approved in run run-7, unchanged since"),
+        (APPROVED, FRESH, PlanAction.START_OVER, "--fresh"),
+        (stopped("running"), ALL, PlanAction.RESUME, "cut off before"),
+        (stopped("interrupted"), ALL, PlanAction.RESUME, "interrupted before"),
+        (stopped("paused"), ALL, PlanAction.RESUME, "paused before"),
+        (stopped("failed"), ALL, PlanAction.RESUME, "failed before"),
+        (stopped("timed_out"), ALL, PlanAction.RESUME, "timed out before"),
+        (stopped("needs_revision"), ALL, PlanAction.RESUME, "needs revision before"),
+        (stopped("interrupted"), FRESH, PlanAction.START_OVER, "--fresh"),
+        (changed("interrupted"), ALL, PlanAction.START_OVER, "its text changed since"),
+        (changed("discuss"), ALL, PlanAction.START_OVER, "its text changed since"),
+        (changed("running"), ALL, PlanAction.START_OVER, "its text changed since"),
+        (APPROVED_BEFORE, ALL, PlanAction.START_OVER, "its text changed since"),
+        (APPROVED_BEFORE, FRESH, PlanAction.START_OVER, "--fresh"),
+        (replace(APPROVED_BEFORE, progress=progress("failed")), ALL, PlanAction.RESUME, "failed before"),
+        (
+            replace(APPROVED_BEFORE, progress=progress("discuss")),
+            ALL,
+            PlanAction.WAIT,
+            "a person must decide",
+        ),
         (
             replace(APPROVED, progress=progress("failed", text="x")),
             ALL,
-            Step.SKIP,
+            PlanAction.SKIP,
             "approved in run run-7, unchanged since",
         ),
-        (UNDECIDED, ALL, Step.WAIT, "Which one?"),
-        (stopped("discuss"), ALL, Step.WAIT, "a person must decide"),
-        (UNDECIDED, FRESH, Step.ANEW, "--fresh"),
-        (ANSWERED, ALL, Step.RESUME, "decided"),
+        (UNDECIDED, ALL, PlanAction.WAIT, "Which one?"),
+        (stopped("discuss"), ALL, PlanAction.WAIT, "a person must decide"),
+        (UNDECIDED, FRESH, PlanAction.START_OVER, "--fresh"),
+        (ANSWERED, ALL, PlanAction.RESUME, "decided"),
     ],
 )
 def test_each_item_gets_the_step_its_records_call_for(
-    known: Known, choice: Choice, step: Step, reason: str
+    known: Known, choice: Choice, step: PlanAction, reason: str
 ) -> None:
     (entry,) = make_plan([item()], {"42": known}, choice)
     assert (entry.step, entry.reason) == (step, reason)
@@ -115,7 +120,7 @@ def test_each_item_gets_the_step_its_records_call_for(
 @pytest.mark.parametrize("known", [Known(), APPROVED, stopped("failed")])
 def test_an_item_with_a_problem_is_refused_with_it(known: Known, choice: Choice) -> None:
     (entry,) = make_plan([item(problem="42.md is empty")], {"42": known}, choice)
-    assert (entry.step, entry.reason) == (Step.REFUSE, "42.md is empty")
+    assert (entry.step, entry.reason) == (PlanAction.REFUSE, "42.md is empty")
 
 
 def test_an_item_that_goes_on_knows_from_where() -> None:
@@ -136,18 +141,18 @@ def test_an_answered_item_carries_the_answer() -> None:
 @pytest.mark.parametrize(
     ("step", "runs"),
     [
-        (Step.START, True),
-        (Step.RESUME, True),
-        (Step.ANEW, True),
-        (Step.REVISE, True),
-        (Step.FILE, False),
-        (Step.SKIP, False),
-        (Step.WAIT, False),
-        (Step.REFUSE, False),
+        (PlanAction.START, True),
+        (PlanAction.RESUME, True),
+        (PlanAction.START_OVER, True),
+        (PlanAction.REVISE, True),
+        (PlanAction.FILE, False),
+        (PlanAction.SKIP, False),
+        (PlanAction.WAIT, False),
+        (PlanAction.REFUSE, False),
     ],
 )
-def test_four_of_the_steps_run(step: Step, runs: bool) -> None:
-    assert Entry(item=item(), step=step).runs is runs
+def test_four_of_the_steps_run(step: PlanAction, runs: bool) -> None:
+    assert PlannedItem(item=item(), step=step).runs is runs
 
 
 # Filing.
@@ -180,19 +185,19 @@ NOT_FILED = "approved in run run-7, not filed"
 @pytest.mark.parametrize(
     ("state", "choice", "step", "reason", "unfinished"),
     [
-        (FilingState.WANTED, ALL, Step.SKIP, NOT_FILED, "wanted"),
-        (FilingState.WANTED, OFF, Step.SKIP, NOT_FILED, None),
-        (FilingState.WANTED, FILES, Step.FILE, NOT_FILED, None),
-        (FilingState.INTENDED, ALL, Step.SKIP, NOT_KNOWN, "unknown"),
-        (FilingState.INTENDED, OFF, Step.SKIP, NOT_KNOWN, "unknown"),
-        (FilingState.INTENDED, FILES, Step.FILE, NOT_FILED, None),
-        (FilingState.KEPT, ALL, Step.SKIP, NOT_FILED, None),
-        (FilingState.KEPT, FILES, Step.SKIP, NOT_FILED, None),
-        (FilingState.KEPT, Choice(filing=True, named=True), Step.FILE, NOT_FILED, None),
+        (FilingState.WANTED, ALL, PlanAction.SKIP, NOT_FILED, "wanted"),
+        (FilingState.WANTED, OFF, PlanAction.SKIP, NOT_FILED, None),
+        (FilingState.WANTED, FILES, PlanAction.FILE, NOT_FILED, None),
+        (FilingState.INTENDED, ALL, PlanAction.SKIP, NOT_KNOWN, "unknown"),
+        (FilingState.INTENDED, OFF, PlanAction.SKIP, NOT_KNOWN, "unknown"),
+        (FilingState.INTENDED, FILES, PlanAction.FILE, NOT_FILED, None),
+        (FilingState.KEPT, ALL, PlanAction.SKIP, NOT_FILED, None),
+        (FilingState.KEPT, FILES, PlanAction.SKIP, NOT_FILED, None),
+        (FilingState.KEPT, Choice(filing=True, named=True), PlanAction.FILE, NOT_FILED, None),
     ],
 )
 def test_what_waits_to_be_filed_is_filed_or_shown_as_unfinished(
-    state: FilingState, choice: Choice, step: Step, reason: str, unfinished: str | None
+    state: FilingState, choice: Choice, step: PlanAction, reason: str, unfinished: str | None
 ) -> None:
     (entry,) = make_plan([item()], {"42": filing(state)}, choice)
     assert (entry.step, entry.reason, entry.filing) == (step, reason, unfinished)
@@ -205,7 +210,7 @@ def test_what_waits_to_be_filed_is_filed_or_shown_as_unfinished(
 def test_retry_failed_takes_what_failed_timed_out_or_needs_revision_and_nothing_else(status: Status) -> None:
     entries = make_plan([item()], {"42": stopped(status)}, RETRY)
     taken = status in {Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION}
-    assert [entry.step for entry in entries] == ([Step.RESUME] if taken else [])
+    assert [entry.step for entry in entries] == ([PlanAction.RESUME] if taken else [])
 
 
 @pytest.mark.parametrize("known", [Known(), APPROVED, UNDECIDED, stopped("running")])
@@ -215,7 +220,7 @@ def test_retry_failed_passes_over_items_that_did_not_fail(known: Known) -> None:
 
 def test_retry_failed_starts_a_failed_item_anew_where_its_text_changed() -> None:
     (entry,) = make_plan([item()], {"42": changed("failed")}, RETRY)
-    assert entry.step is Step.ANEW
+    assert entry.step is PlanAction.START_OVER
 
 
 # Order and limit.
@@ -224,9 +229,9 @@ def test_retry_failed_starts_a_failed_item_anew_where_its_text_changed() -> None
 def test_items_keep_their_order_and_items_without_records_start() -> None:
     entries = make_plan([item("2"), item("10"), item("a")], {}, ALL)
     assert [(entry.item.id, entry.step) for entry in entries] == [
-        ("2", Step.START),
-        ("10", Step.START),
-        ("a", Step.START),
+        ("2", PlanAction.START),
+        ("10", PlanAction.START),
+        ("a", PlanAction.START),
     ]
 
 
@@ -275,7 +280,7 @@ def wished(state: FilingState, url: str | None = None) -> Filing:
     return replace(row, url=url)
 
 
-def plan_one(known: Known, choice: Choice = ALL, one: Item | None = None) -> Entry:
+def plan_one(known: Known, choice: Choice = ALL, one: Item | None = None) -> PlannedItem:
     one = one or item()
     (entry,) = make_plan([one], {one.id: known}, choice)
     return entry
@@ -294,72 +299,84 @@ STAMPED = f"stamped: {PATH}"
     ("known", "choice", "step", "reason"),
     [
         # Foreign documents.
-        (having(FOREIGN), ALL, Step.SKIP, STRANGER),
-        (having(FOREIGN), NAMED, Step.REFUSE, STRANGER),
-        (having(FOREIGN), FRESH, Step.SKIP, STRANGER),
-        (having(FOREIGN), Choice(fresh=True, named=True), Step.REFUSE, STRANGER),
-        (having(FOREIGN, outcome=OUTCOME), NAMED, Step.REFUSE, STRANGER),
-        (having(FOREIGN, progress=progress("failed")), NAMED, Step.RESUME, "failed before"),
-        (having(FOREIGN, progress=progress("failed", text="old")), NAMED, Step.REFUSE, STRANGER),
-        (having(FOREIGN, notes=(note(),)), ALL, Step.REVISE, "1 note"),
-        (having(FOREIGN, notes=(note(""),)), NAMED, Step.REVISE, "1 note"),
-        (having(FOREIGN, notes=(note(),)), FRESH, Step.ANEW, "--fresh"),
+        (having(FOREIGN), ALL, PlanAction.SKIP, STRANGER),
+        (having(FOREIGN), NAMED, PlanAction.REFUSE, STRANGER),
+        (having(FOREIGN), FRESH, PlanAction.SKIP, STRANGER),
+        (having(FOREIGN), Choice(fresh=True, named=True), PlanAction.REFUSE, STRANGER),
+        (having(FOREIGN, outcome=OUTCOME), NAMED, PlanAction.REFUSE, STRANGER),
+        (having(FOREIGN, progress=progress("failed")), NAMED, PlanAction.RESUME, "failed before"),
+        (having(FOREIGN, progress=progress("failed", text="old")), NAMED, PlanAction.REFUSE, STRANGER),
+        (having(FOREIGN, notes=(note(),)), ALL, PlanAction.REVISE, "1 note"),
+        (having(FOREIGN, notes=(note(""),)), NAMED, PlanAction.REVISE, "1 note"),
+        (having(FOREIGN, notes=(note(),)), FRESH, PlanAction.START_OVER, "--fresh"),
         # A document of ours, for this text: done, whatever the records say.
-        (having(OURS), ALL, Step.SKIP, STAMPED),
-        (having(OURS), NAMED, Step.SKIP, STAMPED),
-        (having(OURS, outcome=OUTCOME), ALL, Step.SKIP, STAMPED),
-        (having(OURS, outcome=APPROVED_BEFORE.outcome), ALL, Step.SKIP, STAMPED),
-        (having(OURS, progress=progress("failed", text="old")), ALL, Step.SKIP, STAMPED),
-        (having(EDITED), ALL, Step.SKIP, f"{STAMPED}, edited"),
-        (having(EDITED, outcome=OUTCOME), ALL, Step.SKIP, f"{STAMPED}, edited"),
-        (having(OURS), FRESH, Step.ANEW, "--fresh"),
-        (having(EDITED), FRESH, Step.ANEW, "--fresh"),
+        (having(OURS), ALL, PlanAction.SKIP, STAMPED),
+        (having(OURS), NAMED, PlanAction.SKIP, STAMPED),
+        (having(OURS, outcome=OUTCOME), ALL, PlanAction.SKIP, STAMPED),
+        (having(OURS, outcome=APPROVED_BEFORE.outcome), ALL, PlanAction.SKIP, STAMPED),
+        (having(OURS, progress=progress("failed", text="old")), ALL, PlanAction.SKIP, STAMPED),
+        (having(EDITED), ALL, PlanAction.SKIP, f"{STAMPED}, edited"),
+        (having(EDITED, outcome=OUTCOME), ALL, PlanAction.SKIP, f"{STAMPED}, edited"),
+        (having(OURS), FRESH, PlanAction.START_OVER, "--fresh"),
+        (having(EDITED), FRESH, PlanAction.START_OVER, "--fresh"),
         # Unless this home has begun it, or a person has said something.
-        (having(OURS, progress=progress("failed")), ALL, Step.RESUME, "failed before"),
-        (having(EDITED, progress=progress("running")), ALL, Step.RESUME, "cut off before"),
-        (having(OURS, progress=progress("discuss")), ALL, Step.WAIT, "a person must decide"),
-        (having(OURS, notes=(note(), note(number=2))), ALL, Step.REVISE, "2 notes"),
-        (having(EDITED, notes=(note(""),)), ALL, Step.REVISE, "1 note"),
-        (having(OURS, notes=(note(),), outcome=OUTCOME), ALL, Step.REVISE, "1 note"),
+        (having(OURS, progress=progress("failed")), ALL, PlanAction.RESUME, "failed before"),
+        (having(EDITED, progress=progress("running")), ALL, PlanAction.RESUME, "cut off before"),
+        (having(OURS, progress=progress("discuss")), ALL, PlanAction.WAIT, "a person must decide"),
+        (having(OURS, notes=(note(), note(number=2))), ALL, PlanAction.REVISE, "2 notes"),
+        (having(EDITED, notes=(note(""),)), ALL, PlanAction.REVISE, "1 note"),
+        (having(OURS, notes=(note(),), outcome=OUTCOME), ALL, PlanAction.REVISE, "1 note"),
         # For another text: it is revised.
-        (having(there(stamp=EARLIER)), ALL, Step.REVISE, "its text changed since"),
-        (having(there(Author.EDITED, EARLIER)), ALL, Step.REVISE, "its text changed since"),
-        (having(there(stamp=EARLIER), outcome=OUTCOME), ALL, Step.REVISE, "its text changed since"),
+        (having(there(stamp=EARLIER)), ALL, PlanAction.REVISE, "its text changed since"),
+        (having(there(Author.EDITED, EARLIER)), ALL, PlanAction.REVISE, "its text changed since"),
+        (having(there(stamp=EARLIER), outcome=OUTCOME), ALL, PlanAction.REVISE, "its text changed since"),
         (
             having(there(stamp=EARLIER), outcome=APPROVED_BEFORE.outcome),
             ALL,
-            Step.REVISE,
+            PlanAction.REVISE,
             "its text changed since",
         ),
-        (having(there(stamp=EARLIER)), FRESH, Step.ANEW, "--fresh"),
+        (having(there(stamp=EARLIER)), FRESH, PlanAction.START_OVER, "--fresh"),
         # None is there, though one was to be.
-        (having(None), ALL, Step.START, ""),
-        (having(None, outcome=OUTCOME), ALL, Step.ANEW, "its document is gone"),
-        (having(None, outcome=APPROVED_BEFORE.outcome), ALL, Step.ANEW, "its text changed since"),
-        (having(None, progress=progress("failed", text="old")), ALL, Step.ANEW, "its text changed since"),
+        (having(None), ALL, PlanAction.START, ""),
+        (having(None, outcome=OUTCOME), ALL, PlanAction.START_OVER, "its document is gone"),
+        (having(None, outcome=APPROVED_BEFORE.outcome), ALL, PlanAction.START_OVER, "its text changed since"),
+        (
+            having(None, progress=progress("failed", text="old")),
+            ALL,
+            PlanAction.START_OVER,
+            "its text changed since",
+        ),
         # The mock's.
-        (having(MOCKS), ALL, Step.START, "the mock's document is replaced"),
-        (having(MOCKS, outcome=OUTCOME), ALL, Step.START, "the mock's document is replaced"),
-        (having(MOCKS_EDITED), ALL, Step.REVISE, f"{PATH} was edited by a person"),
-        (having(MOCKS, notes=(note(),)), ALL, Step.REVISE, "1 note"),
-        (having(MOCKS), FRESH, Step.ANEW, "--fresh"),
+        (having(MOCKS), ALL, PlanAction.START, "the mock's document is replaced"),
+        (having(MOCKS, outcome=OUTCOME), ALL, PlanAction.START, "the mock's document is replaced"),
+        (having(MOCKS_EDITED), ALL, PlanAction.REVISE, f"{PATH} was edited by a person"),
+        (having(MOCKS, notes=(note(),)), ALL, PlanAction.REVISE, "1 note"),
+        (having(MOCKS), FRESH, PlanAction.START_OVER, "--fresh"),
         # Runs of the mock.
-        (having(None), MOCKED, Step.START, ""),
-        (having(MOCKS), MOCKED, Step.SKIP, STAMPED),
-        (having(there(stamp=replace(EARLIER, by="mock"))), MOCKED, Step.REVISE, "its text changed since"),
-        (having(MOCKS, notes=(note(),)), MOCKED, Step.REVISE, "1 note"),
-        (having(MOCKS), Choice(mock=True, fresh=True), Step.ANEW, "--fresh"),
-        (having(MOCKS_EDITED), MOCKED, Step.SKIP, f"{PATH} was edited by a person"),
-        (having(OURS), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
-        (having(EDITED), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
-        (having(FOREIGN), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
-        (having(FOREIGN), Choice(mock=True, named=True), Step.SKIP, f"{PATH} is not the mock's"),
-        (having(OURS), Choice(mock=True, fresh=True), Step.SKIP, f"{PATH} is not the mock's"),
-        (having(OURS, progress=progress("failed")), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
-        (having(FOREIGN, notes=(note(),)), MOCKED, Step.SKIP, f"{PATH} is not the mock's"),
+        (having(None), MOCKED, PlanAction.START, ""),
+        (having(MOCKS), MOCKED, PlanAction.SKIP, STAMPED),
+        (
+            having(there(stamp=replace(EARLIER, by="mock"))),
+            MOCKED,
+            PlanAction.REVISE,
+            "its text changed since",
+        ),
+        (having(MOCKS, notes=(note(),)), MOCKED, PlanAction.REVISE, "1 note"),
+        (having(MOCKS), Choice(mock=True, fresh=True), PlanAction.START_OVER, "--fresh"),
+        (having(MOCKS_EDITED), MOCKED, PlanAction.SKIP, f"{PATH} was edited by a person"),
+        (having(OURS), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(EDITED), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(FOREIGN), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(FOREIGN), Choice(mock=True, named=True), PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(OURS), Choice(mock=True, fresh=True), PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(OURS, progress=progress("failed")), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(FOREIGN, notes=(note(),)), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
     ],
 )
-def test_the_document_that_is_there_decides(known: Known, choice: Choice, step: Step, reason: str) -> None:
+def test_the_document_that_is_there_decides(
+    known: Known, choice: Choice, step: PlanAction, reason: str
+) -> None:
     entry = plan_one(known, choice)
     assert (entry.step, entry.reason) == (step, reason)
 
@@ -373,21 +390,24 @@ def test_how_to_take_a_foreign_document_is_told_for_workflows_of_others() -> Non
 def test_what_the_mock_wrote_is_no_input_of_a_real_run(known: Known) -> None:
     one = replace(item(), by_mock=True, source="issues/active/42.md")
     entry = plan_one(known, one=one)
-    assert (entry.step, entry.reason) == (Step.SKIP, "the mock wrote issues/active/42.md; edit it to use it")
+    assert (entry.step, entry.reason) == (
+        PlanAction.SKIP,
+        "the mock wrote issues/active/42.md; edit it to use it",
+    )
 
 
 def test_what_the_mock_wrote_is_input_of_the_mock() -> None:
-    assert plan_one(having(None), MOCKED, replace(item(), by_mock=True)).step is Step.START
+    assert plan_one(having(None), MOCKED, replace(item(), by_mock=True)).step is PlanAction.START
 
 
 def test_a_problem_comes_before_everything() -> None:
     entry = plan_one(having(FOREIGN, notes=(note(),)), MOCKED, replace(item(problem="empty"), by_mock=True))
-    assert (entry.step, entry.reason) == (Step.REFUSE, "empty")
+    assert (entry.step, entry.reason) == (PlanAction.REFUSE, "empty")
 
 
 def test_where_a_workflow_writes_no_document_its_records_decide() -> None:
-    assert plan_one(replace(APPROVED, written=False)).step is Step.SKIP
-    assert plan_one(replace(APPROVED, written=True)).step is Step.ANEW
+    assert plan_one(replace(APPROVED, written=False)).step is PlanAction.SKIP
+    assert plan_one(replace(APPROVED, written=True)).step is PlanAction.START_OVER
 
 
 # Notes.
@@ -404,7 +424,7 @@ def test_where_a_workflow_writes_no_document_its_records_decide() -> None:
 )
 def test_a_note_lets_an_item_go_on(known: Known, reason: str) -> None:
     entry = plan_one(replace(known, notes=(note(),)))
-    assert (entry.step, entry.reason, entry.notes) == (Step.RESUME, reason, (note(),))
+    assert (entry.step, entry.reason, entry.notes) == (PlanAction.RESUME, reason, (note(),))
     assert entry.decided == known.decided
 
 
@@ -433,17 +453,19 @@ FILED = "filed as acme/widgets#7, unchanged since"
 @pytest.mark.parametrize(
     ("known", "choice", "step", "reason"),
     [
-        (having(None, receipt=RECEIPT), ALL, Step.SKIP, FILED),
-        (having(None, receipt=RECEIPT), NAMED, Step.SKIP, FILED),
-        (having(OURS, receipt=RECEIPT), ALL, Step.SKIP, FILED),
-        (having(None, receipt=RECEIPT, outcome=OUTCOME), ALL, Step.SKIP, FILED),
-        (having(None, receipt=RECEIPT, outcome=APPROVED_BEFORE.outcome), ALL, Step.SKIP, FILED),
-        (having(None, receipt=RECEIPT, progress=progress("failed")), ALL, Step.RESUME, "failed before"),
-        (having(None, receipt=RECEIPT, outcome=OUTCOME), FRESH, Step.ANEW, "--fresh"),
-        (having(FOREIGN, receipt=RECEIPT), ALL, Step.SKIP, STRANGER),
+        (having(None, receipt=RECEIPT), ALL, PlanAction.SKIP, FILED),
+        (having(None, receipt=RECEIPT), NAMED, PlanAction.SKIP, FILED),
+        (having(OURS, receipt=RECEIPT), ALL, PlanAction.SKIP, FILED),
+        (having(None, receipt=RECEIPT, outcome=OUTCOME), ALL, PlanAction.SKIP, FILED),
+        (having(None, receipt=RECEIPT, outcome=APPROVED_BEFORE.outcome), ALL, PlanAction.SKIP, FILED),
+        (having(None, receipt=RECEIPT, progress=progress("failed")), ALL, PlanAction.RESUME, "failed before"),
+        (having(None, receipt=RECEIPT, outcome=OUTCOME), FRESH, PlanAction.START_OVER, "--fresh"),
+        (having(FOREIGN, receipt=RECEIPT), ALL, PlanAction.SKIP, STRANGER),
     ],
 )
-def test_a_receipt_means_done_in_every_clone(known: Known, choice: Choice, step: Step, reason: str) -> None:
+def test_a_receipt_means_done_in_every_clone(
+    known: Known, choice: Choice, step: PlanAction, reason: str
+) -> None:
     entry = plan_one(known, choice)
     assert (entry.step, entry.reason) == (step, reason)
 
@@ -456,29 +478,50 @@ WAITS = f"{PATH} was edited since its approval; 'agentos revise 42' has it revie
     ("document", "row", "choice", "step", "reason", "unfinished"),
     [
         # As it was approved.
-        (OURS, wished(FilingState.WANTED), ALL, Step.SKIP, NOT_FILED, "wanted"),
-        (OURS, wished(FilingState.WANTED), FILES, Step.FILE, NOT_FILED, None),
-        (OURS, wished(FilingState.WANTED), OFF, Step.SKIP, NOT_FILED, None),
-        (OURS, wished(FilingState.KEPT), FILES, Step.SKIP, NOT_FILED, None),
-        (OURS, wished(FilingState.KEPT), Choice(filing=True, named=True), Step.FILE, NOT_FILED, None),
+        (OURS, wished(FilingState.WANTED), ALL, PlanAction.SKIP, NOT_FILED, "wanted"),
+        (OURS, wished(FilingState.WANTED), FILES, PlanAction.FILE, NOT_FILED, None),
+        (OURS, wished(FilingState.WANTED), OFF, PlanAction.SKIP, NOT_FILED, None),
+        (OURS, wished(FilingState.KEPT), FILES, PlanAction.SKIP, NOT_FILED, None),
+        (OURS, wished(FilingState.KEPT), Choice(filing=True, named=True), PlanAction.FILE, NOT_FILED, None),
         # Edited since: it waits for a review, and that is unfinished.
-        (EDITED, wished(FilingState.WANTED), ALL, Step.SKIP, WAITS, "wanted"),
-        (EDITED, wished(FilingState.WANTED), FILES, Step.SKIP, WAITS, "wanted"),
-        (EDITED, wished(FilingState.WANTED), OFF, Step.SKIP, f"{STAMPED}, edited", None),
-        (EDITED, wished(FilingState.KEPT), FILES, Step.SKIP, f"{STAMPED}, edited", None),
+        (EDITED, wished(FilingState.WANTED), ALL, PlanAction.SKIP, WAITS, "wanted"),
+        (EDITED, wished(FilingState.WANTED), FILES, PlanAction.SKIP, WAITS, "wanted"),
+        (EDITED, wished(FilingState.WANTED), OFF, PlanAction.SKIP, f"{STAMPED}, edited", None),
+        (EDITED, wished(FilingState.KEPT), FILES, PlanAction.SKIP, f"{STAMPED}, edited", None),
         # Sent: GitHub has it, or may have it, whatever is there.
-        (None, wished(FilingState.FILED, URL), ALL, Step.SKIP, f"filed as {URL}, unchanged since", None),
-        (EDITED, wished(FilingState.FILED, URL), ALL, Step.SKIP, f"filed as {URL}, unchanged since", None),
-        (OURS, wished(FilingState.FILED, URL), FILES, Step.FILE, f"filed as {URL}, unchanged since", None),
-        (None, wished(FilingState.INTENDED), ALL, Step.SKIP, NOT_KNOWN, "unknown"),
-        (None, wished(FilingState.INTENDED), FILES, Step.FILE, NOT_FILED, None),
+        (
+            None,
+            wished(FilingState.FILED, URL),
+            ALL,
+            PlanAction.SKIP,
+            f"filed as {URL}, unchanged since",
+            None,
+        ),
+        (
+            EDITED,
+            wished(FilingState.FILED, URL),
+            ALL,
+            PlanAction.SKIP,
+            f"filed as {URL}, unchanged since",
+            None,
+        ),
+        (
+            OURS,
+            wished(FilingState.FILED, URL),
+            FILES,
+            PlanAction.FILE,
+            f"filed as {URL}, unchanged since",
+            None,
+        ),
+        (None, wished(FilingState.INTENDED), ALL, PlanAction.SKIP, NOT_KNOWN, "unknown"),
+        (None, wished(FilingState.INTENDED), FILES, PlanAction.FILE, NOT_FILED, None),
         # Gone before it was sent.
-        (None, wished(FilingState.WANTED), FILES, Step.ANEW, "its document is gone", None),
-        (None, wished(FilingState.KEPT), ALL, Step.ANEW, "its document is gone", None),
+        (None, wished(FilingState.WANTED), FILES, PlanAction.START_OVER, "its document is gone", None),
+        (None, wished(FilingState.KEPT), ALL, PlanAction.START_OVER, "its document is gone", None),
     ],
 )
 def test_an_approved_issue_is_filed_only_as_it_was_approved(  # noqa: PLR0917 - a table of cases
-    document: Found | None, row: Filing, choice: Choice, step: Step, reason: str, unfinished: str | None
+    document: Found | None, row: Filing, choice: Choice, step: PlanAction, reason: str, unfinished: str | None
 ) -> None:
     entry = plan_one(having(document, outcome=OUTCOME, filing=row), choice)
     assert (entry.step, entry.reason, entry.filing) == (step, reason, unfinished)
@@ -487,7 +530,7 @@ def test_an_approved_issue_is_filed_only_as_it_was_approved(  # noqa: PLR0917 - 
 def test_what_was_filed_and_taken_away_is_not_filed_again() -> None:
     outcome = replace(OUTCOME, output=URL)
     entry = plan_one(having(None, outcome=outcome, filing=wished(FilingState.FILED, URL)), FILES)
-    assert (entry.step, entry.reason) == (Step.SKIP, f"filed as {URL}, unchanged since")
+    assert (entry.step, entry.reason) == (PlanAction.SKIP, f"filed as {URL}, unchanged since")
 
 
 # Hashes of the first version, which counted an issue's stamp as its text.
@@ -499,27 +542,27 @@ OLD = replace(item(), old_hash="f" * 64)
 @pytest.mark.parametrize(
     ("known", "step"),
     [
-        (Known(outcome=replace(OUTCOME, input_hash="f" * 64)), Step.SKIP),
-        (Known(progress=replace(progress("failed"), input_hash="f" * 64)), Step.RESUME),
-        (Known(progress=replace(progress("discuss"), input_hash="f" * 64)), Step.WAIT),
-        (having(there(stamp=replace(STAMP, input="f" * 64))), Step.SKIP),
-        (having(there(stamp=STAMP)), Step.SKIP),
-        (having(None, outcome=replace(OUTCOME, input_hash="f" * 64)), Step.ANEW),
+        (Known(outcome=replace(OUTCOME, input_hash="f" * 64)), PlanAction.SKIP),
+        (Known(progress=replace(progress("failed"), input_hash="f" * 64)), PlanAction.RESUME),
+        (Known(progress=replace(progress("discuss"), input_hash="f" * 64)), PlanAction.WAIT),
+        (having(there(stamp=replace(STAMP, input="f" * 64))), PlanAction.SKIP),
+        (having(there(stamp=STAMP)), PlanAction.SKIP),
+        (having(None, outcome=replace(OUTCOME, input_hash="f" * 64)), PlanAction.START_OVER),
     ],
 )
-def test_an_old_hash_of_the_same_text_counts_as_its_own(known: Known, step: Step) -> None:
+def test_an_old_hash_of_the_same_text_counts_as_its_own(known: Known, step: PlanAction) -> None:
     assert plan_one(known, one=OLD).step is step
 
 
 @pytest.mark.parametrize(
     ("known", "step"),
     [
-        (Known(outcome=replace(OUTCOME, input_hash="e" * 64)), Step.ANEW),
-        (Known(progress=replace(progress("failed"), input_hash="e" * 64)), Step.ANEW),
-        (having(there(stamp=replace(STAMP, input="e" * 64))), Step.REVISE),
-        (having(there(stamp=replace(STAMP, input=""))), Step.REVISE),
+        (Known(outcome=replace(OUTCOME, input_hash="e" * 64)), PlanAction.START_OVER),
+        (Known(progress=replace(progress("failed"), input_hash="e" * 64)), PlanAction.START_OVER),
+        (having(there(stamp=replace(STAMP, input="e" * 64))), PlanAction.REVISE),
+        (having(there(stamp=replace(STAMP, input=""))), PlanAction.REVISE),
     ],
 )
-def test_any_other_hash_is_of_another_text(known: Known, step: Step) -> None:
+def test_any_other_hash_is_of_another_text(known: Known, step: PlanAction) -> None:
     assert plan_one(known, one=OLD).step is step
     assert plan_one(known).step is step

@@ -16,13 +16,13 @@ from agentos.coordinator.scheduler import (
     START_SECONDS,
     TERMINATE_SECONDS,
     Action,
-    Again,
-    Drain,
+    AskToStop,
     Finish,
     Kill,
     PrintStacks,
     Scheduler,
     Start,
+    StartAgain,
     Stop,
     Terminate,
 )
@@ -40,7 +40,7 @@ def told(actions: Sequence[Action]) -> str:
         match action:
             case Finish(status=status):
                 words.append(f"{action.item}={status.value}")
-            case Again():
+            case StartAgain():
                 words.append(f"{action.item} again")
             case _:
                 words.append(f"{type(action).__name__.lower()} {action.item}")
@@ -183,7 +183,7 @@ HISTORIES: dict[str, History] = {
     ],
     "the first ctrl+c asks, then terminates, then kills": [
         FIRST,
-        (10, "stop interrupted", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop interrupted", "c=pending, d=pending, asktostop a, asktostop b"),
         (10.5, "a interrupted", "a=interrupted"),
         (11.9, "tick", ""),
         (10 + DRAIN_SECONDS, "tick", "terminate b"),
@@ -192,7 +192,7 @@ HISTORIES: dict[str, History] = {
     ],
     "the second ctrl+c kills at once": [
         FIRST,
-        (10, "stop interrupted", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop interrupted", "c=pending, d=pending, asktostop a, asktostop b"),
         (10.1, "stop interrupted", "kill a, kill b"),
         (10.2, "stop interrupted", ""),
         (10.3, "tick", ""),
@@ -201,12 +201,12 @@ HISTORIES: dict[str, History] = {
     ],
     "sigterm after ctrl+c is a second stop too": [
         FIRST,
-        (10, "stop interrupted", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop interrupted", "c=pending, d=pending, asktostop a, asktostop b"),
         (10.1, "stop terminated", "kill a, kill b"),
     ],
     "a ctrl+c after another kind of stop is the first by a person": [
         FIRST,
-        (10, "stop quota", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop quota", "c=pending, d=pending, asktostop a, asktostop b"),
         (10.1, "stop interrupted", ""),
         (10.2, "stop interrupted", "kill a, kill b"),
     ],
@@ -219,7 +219,7 @@ HISTORIES: dict[str, History] = {
     ],
     "after a stop nothing starts, whatever becomes of those that run": [
         FIRST,
-        (10, "stop run_timeout", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop run_timeout", "c=pending, d=pending, asktostop a, asktostop b"),
         (11, "a dies", "a=interrupted"),
         (11, "fill", ""),
         (12, "b approved", "b=approved"),
@@ -227,19 +227,19 @@ HISTORIES: dict[str, History] = {
     ],
     "what a worker said before the stop reached it stands": [
         FIRST,
-        (10, "stop interrupted", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop interrupted", "c=pending, d=pending, asktostop a, asktostop b"),
         (10.1, "a approved", "a=approved"),
         (10.2, "b failed", "b=failed"),
     ],
     "items stopped for quota are paused": [
         FIRST,
-        (10, "stop quota", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop quota", "c=pending, d=pending, asktostop a, asktostop b"),
         (11, "a interrupted", "a=paused"),
         (11, "b dies", "b=paused"),
     ],
     "a later stop that nobody asked for changes nothing": [
         FIRST,
-        (10, "stop interrupted", "c=pending, d=pending, drain a, drain b"),
+        (10, "stop interrupted", "c=pending, d=pending, asktostop a, asktostop b"),
         (11, "stop quota", ""),
         (11, "a interrupted", "a=interrupted"),
     ],
@@ -256,7 +256,7 @@ def test_fail_fast_stops_at_the_first_failure() -> None:
         [
             FIRST,
             (1, "a needs_revision", "a=needs_revision, start c"),
-            (2, "b failed", "b=failed, d=pending, drain c"),
+            (2, "b failed", "b=failed, d=pending, asktostop c"),
             (3, "c interrupted", "c=interrupted"),
         ],
         scheduler(fail_fast=True),
@@ -282,7 +282,12 @@ def test_fail_fast_counts_a_hang_and_a_third_crash_as_failures() -> None:
 def test_the_run_timeout_stops_the_run() -> None:
     run = scheduler(run_ends=50.0)
     replay(
-        [FIRST, (49.9, "tick", ""), (50, "tick", "c=pending, d=pending, drain a, drain b"), (50, "tick", "")],
+        [
+            FIRST,
+            (49.9, "tick", ""),
+            (50, "tick", "c=pending, d=pending, asktostop a, asktostop b"),
+            (50, "tick", ""),
+        ],
         run,
     )
     assert run.stopping is Stop.RUN_TIMEOUT
@@ -310,7 +315,7 @@ def test_one_that_died_and_waits_for_a_slot_was_under_way_when_the_run_stops() -
     run = scheduler("a b", parallel=2)
     replay([(0, "fill", "start a, start b")], run)
     run.allowed = 1
-    replay([(1, "a dies", "a again"), (2, "stop interrupted", "a=interrupted, drain b")], run)
+    replay([(1, "a dies", "a again"), (2, "stop interrupted", "a=interrupted, asktostop b")], run)
 
 
 def test_an_item_that_ends_says_why() -> None:
@@ -372,7 +377,7 @@ def test_the_next_deadline_is_the_nearest() -> None:
 
 ITEMS = tuple("abcdefgh")
 LAST_WORDS = [Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS, Status.FAILED, Status.INTERRUPTED]
-HARDNESS = {Drain: 1, PrintStacks: 1, Terminate: 2, Kill: 3}
+HARDNESS = {AskToStop: 1, PrintStacks: 1, Terminate: 2, Kill: 3}
 INSTANT = 1e-6  # beyond the rounding of times
 
 
@@ -418,7 +423,7 @@ class AnyHistory(RuleBasedStateMachine):
                     self.waits.discard(item)
                     self.heard.pop(item, None)
                     assert len(self.alive) <= self.slots
-                case Again(attempt=attempt):
+                case StartAgain(attempt=attempt):
                     assert item not in self.alive
                     assert attempt == self.starts[item] < MAX_ATTEMPTS
                 case Finish(status=status):

@@ -1,7 +1,7 @@
 """Who asks the key pool: runs, items and attempts apart, and machines that have some of the keys."""
 
-from agentos.credentials.book import ATTEMPTS_REMEMBERED
 from agentos.credentials.pool import KeyState, Settlement
+from agentos.credentials.pool_state import ATTEMPTS_REMEMBERED
 from agentos.events.asker import Asker
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import AskRefused, Leased, Refused, Returned, SettleRefused
@@ -83,7 +83,7 @@ def test_ended_attempts_are_remembered_up_to_a_number() -> None:
     desk = Desk(key())
     for n in range(ATTEMPTS_REMEMBERED + 1):
         desk.pool.drop(Asker("run", f"i{n}", 1), desk.now)
-    assert len(desk.pool.book.over) == ATTEMPTS_REMEMBERED
+    assert len(desk.pool.pool_state.over) == ATTEMPTS_REMEMBERED
     last = Asker("run", f"i{ATTEMPTS_REMEMBERED}", 1)
     assert [type(one) for one in ask(desk, last)] == [AskRefused]
 

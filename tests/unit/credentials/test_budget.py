@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.budget import Budget, Cost, Plan
-from agentos.credentials.headers import Limit, Reading, read_headers, seconds
+from agentos.credentials.headers import Limit, LimitHeaders, read_headers, seconds
 from agentos.credentials.pool import KeyState, Settlement
 from agentos.events.keys import Leased, LimitLearnt
 from agentos.model import CallError
@@ -220,8 +220,8 @@ ANTHROPIC = {
 
 def test_openai_headers_are_read() -> None:
     assert read_headers(OPENAI) == {
-        Limit.RPM: Reading(limit=240, remaining=3, reset=0.25),
-        Limit.TPM: Reading(limit=150_000, remaining=149_984, reset=360),
+        Limit.RPM: LimitHeaders(limit=240, remaining=3, reset=0.25),
+        Limit.TPM: LimitHeaders(limit=150_000, remaining=149_984, reset=360),
     }
 
 
@@ -233,7 +233,7 @@ def test_anthropic_headers_are_read() -> None:
         Limit.ITPM: 30_000,
         Limit.OTPM: 8_000,
     }
-    assert found[Limit.RPM] == Reading(limit=50, remaining=49, reset=None)
+    assert found[Limit.RPM] == LimitHeaders(limit=50, remaining=49, reset=None)
 
 
 def test_a_days_limit_under_the_minutes_name_is_known_by_its_reset() -> None:

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
+from agentos.credentials.key_state import Backoff, Cooldown
 from agentos.credentials.outcome import InFlightChanged
 from agentos.credentials.pool import KeyState, Settlement
-from agentos.credentials.states import Backoff, Rest
 from agentos.events.keys import Capacity, CapacityRecovered, KeyRecovered, Leased, QuotaExhausted, RateLimited
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
@@ -202,7 +202,7 @@ def test_after_a_rest_calls_start_gently() -> None:
 
 
 def test_the_gentle_start_opens_with_time_alone() -> None:
-    rest = Rest()
+    rest = Cooldown()
     rest.begin(10.0, 5)
     rest.wake(10.0)
     for n in range(1, 8):

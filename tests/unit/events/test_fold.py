@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentos.events.catalogue import WaitKind
 from agentos.events.fold import feed, fold
-from agentos.events.state import Call, Filing, Life, Node, RunState, Wait
+from agentos.events.state import CallSpan, FilingSpan, NodeSpan, RunState, WaitSpan, WorkerSpan
 from unit.events.histories import RECORDS, record
 
 STARTED = record(1, "started", item="1", label="LLD-1", attempt=1, pid=5)
@@ -18,7 +18,7 @@ FAILED = {"item": "1", "label": "LLD-1", "status": "failed"}
 
 
 def waits(*records: dict[str, Any], now: float = 99.0) -> list[tuple[str, float, float, str | None]]:
-    found = fold([STARTED, *records]).items["1"].of(Wait)
+    found = fold([STARTED, *records]).items["1"].of(WaitSpan)
     return [(wait.of.value, wait.start, wait.ends(now), wait.reason) for wait in found]
 
 
@@ -119,7 +119,7 @@ def test_a_clock_that_was_set_back_turns_no_span_inside_out() -> None:
             record(2, "failed", **FAILED),
         ]
     )
-    (life,) = state.items["1"].of(Life)
+    (life,) = state.items["1"].of(WorkerSpan)
     assert (life.start, life.end) == (4, 4)
 
 
@@ -142,9 +142,9 @@ def test_the_second_attempt_starts_from_nothing() -> None:
     )
     item = state.items["1"]
     assert (item.status, item.attempts, item.node, item.wait) == ("running", 2, None, None)
-    assert [(one.end, one.ended) for one in item.of(Life)] == [(3, "crashed"), (None, None)]
-    assert [(one.end, one.error) for one in item.of(Call)] == [(3, "worker gone")]
-    assert [one.end for one in item.of(Node)] == [3]
+    assert [(one.end, one.ended) for one in item.of(WorkerSpan)] == [(3, "crashed"), (None, None)]
+    assert [(one.end, one.error) for one in item.of(CallSpan)] == [(3, "worker gone")]
+    assert [one.end for one in item.of(NodeSpan)] == [3]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_second_attempt_starts_from_nothing() -> None:
 )
 def test_a_node_knows_its_round(node: str, reviews: int, number: int) -> None:
     state = fold([record(2, "node", item="1", node=node, reviews=reviews)])
-    assert state.items["1"].of(Node)[0].round == number
+    assert state.items["1"].of(NodeSpan)[0].round == number
 
 
 def test_a_repaired_end_does_not_move_the_clock() -> None:
@@ -169,7 +169,7 @@ def test_a_filing_ends_with_its_result_or_with_the_run(end: str) -> None:
     state = fold(
         [STARTED, record(3, "completed", item="1", status="approved"), record(4, "filing", item="1"), last]
     )
-    (filing,) = state.items["1"].of(Filing)
+    (filing,) = state.items["1"].of(FilingSpan)
     assert (filing.start, filing.end) == (3, 5)
 
 

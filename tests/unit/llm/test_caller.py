@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agentos.errors import ItemFailed, NoUsableKey, StopRequested
-from agentos.llm.caller import SAFETY_TOKENS, Ask, Caller, Made, estimate_tokens
-from agentos.llm.provider import Cancel, ProviderError, Reply, Request
+from agentos.llm.caller import SAFETY_TOKENS, Caller, LeaseRequest, Made, estimate_tokens
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.model import CallError
 from agentos.secret import Secret
-from agentos.wire import Kept, Leased, Settled
+from agentos.wire import CallSettled, Kept, LeaseGranted
 
-REQUEST = Request(role="drafter", model="gpt-5", number=1, system="s" * 40, prompt="p" * 360)
+REQUEST = ModelRequest(role="drafter", model="gpt-5", number=1, system="s" * 40, prompt="p" * 360)
 REPLY = Reply(text="hello", model="gpt-5-1", tokens_in=10, tokens_out=20, headers={"x-remaining": "9"})
-KEPT = Kept(life="life-1", number=1)
+KEPT = Kept(journal_id="life-1", number=1)
 Answer = Reply | BaseException
 LONG = 3600.0
 
@@ -30,9 +30,9 @@ class Desk:
 
     answers: list[Answer]
     seen: list[str] = field(default_factory=list)
-    settled: list[Settled] = field(default_factory=list)
+    settled: list[CallSettled] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
-    wanted: list[Ask] = field(default_factory=list)
+    wanted: list[LeaseRequest] = field(default_factory=list)
     kept: list[Made] = field(default_factory=list)
     keys: int | None = None
     stop_at: int | None = None  # the ask during which the stop comes
@@ -41,7 +41,7 @@ class Desk:
     def vet(self, texts: Sequence[str]) -> str | None:
         return next((self.others[text] for text in texts if text in self.others), None)
 
-    def lease(self, ask: Ask) -> Leased:
+    def lease(self, ask: LeaseRequest) -> LeaseGranted:
         self.seen.append("lease")
         self.wanted.append(ask)
         number = len(self.wanted)
@@ -49,18 +49,18 @@ class Desk:
             raise StopRequested
         if self.keys is not None and number > self.keys:
             raise NoUsableKey("no key is left")
-        return Leased(
+        return LeaseGranted(
             number=number,
             lease=100 + number,
             key=f"key-{number}",
             secret=Secret(f"key-{number}", f"secret-{number}"),
         )
 
-    def settle(self, settled: Settled) -> None:
+    def settle(self, settled: CallSettled) -> None:
         self.seen.append("settle")
         self.settled.append(settled)
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:
         assert request == REQUEST
         self.seen.append("call")
         self.secrets.append(secret.reveal())
@@ -112,13 +112,13 @@ def test_the_lease_is_asked_for_with_provider_model_and_estimated_tokens() -> No
     call(desk)
     tokens = 100 + 4_000 + SAFETY_TOKENS
     assert desk.wanted == [
-        Ask(provider="openai", model="gpt-5", role="drafter", tokens=tokens, prompt_tokens=100)
+        LeaseRequest(provider="openai", model="gpt-5", role="drafter", tokens=tokens, prompt_tokens=100)
     ]
     assert desk.secrets == ["secret-1"]
 
 
 def test_the_estimate_grows_with_the_prompt_and_takes_no_more_output_than_is_asked_for() -> None:
-    small = Request(role="drafter", model="m", number=1, system="", prompt="", max_output_tokens=10)
+    small = ModelRequest(role="drafter", model="m", number=1, system="", prompt="", max_output_tokens=10)
     assert estimate_tokens(small) == 10 + SAFETY_TOKENS
     assert estimate_tokens(REQUEST) > estimate_tokens(small)
 
@@ -220,7 +220,7 @@ class Hanging:
         self.began = threading.Event()
         self.calls = 0
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:
         self.calls += 1
         self.began.set()
         self.let.wait(60)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentos.errors import ItemFailed, StopRequested
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, Script, parse_script
-from agentos.llm.provider import Cancel, ProviderError, Request, Role
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Role
 from agentos.model import CallError
 from agentos.review import read_reply
 from agentos.secret import Secret
@@ -366,7 +366,7 @@ def test_refusals() -> None:
 
 
 def test_the_refused_key_is_refused_and_no_other() -> None:
-    request = Request(role="reviewer", model="any", number=1, system="", prompt="")
+    request = ModelRequest(role="reviewer", model="any", number=1, system="", prompt="")
     provider = mock()
     with pytest.raises(ProviderError):
         provider.call(request, secret=Secret("mock-1", REFUSED_SECRET), cancel=Cancel())

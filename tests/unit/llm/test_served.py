@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from agentos.errors import ItemFailed
-from agentos.llm.caller import Ask, Caller, Made
-from agentos.llm.provider import Cancel, Reply, Request, Role
+from agentos.llm.caller import Caller, LeaseRequest, Made
+from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.served import same_model
 from agentos.secret import Secret
-from agentos.wire import Kept, Leased, Settled
+from agentos.wire import CallSettled, Kept, LeaseGranted
 
 
 @pytest.mark.parametrize(
@@ -75,30 +75,30 @@ class Desk:
     def __init__(self, served: str) -> None:
         self.reply = Reply(text="a review", model=served, tokens_in=10, tokens_out=20)
         self.calls = 0
-        self.settled: list[Settled] = []
+        self.settled: list[CallSettled] = []
         self.kept: list[Made] = []
 
-    def lease(self, ask: Ask) -> Leased:
-        return Leased(number=1, lease=7, key="key-1", secret=Secret("key-1", "s"))
+    def lease(self, ask: LeaseRequest) -> LeaseGranted:
+        return LeaseGranted(number=1, lease=7, key="key-1", secret=Secret("key-1", "s"))
 
     def vet(self, texts: Sequence[str]) -> str | None:
         return None
 
-    def settle(self, settled: Settled) -> None:
+    def settle(self, settled: CallSettled) -> None:
         self.settled.append(settled)
 
-    def call(self, request: Request, *, secret: Secret, cancel: Cancel) -> Reply:
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:
         self.calls += 1
         return self.reply
 
     def ask(self, role: Role) -> Made:
-        request = Request(role=role, model="gpt-5", number=1, system="", prompt="p")
+        request = ModelRequest(role=role, model="gpt-5", number=1, system="", prompt="p")
         caller = Caller("openai", self, self, cancel=Cancel(), max_retries=5, call_timeout=60.0)
         return caller.call(request, keep=self.keep)
 
     def keep(self, made: Made) -> Kept:
         self.kept.append(made)
-        return Kept(life="life-1", number=1)
+        return Kept(journal_id="life-1", number=1)
 
 
 def test_a_review_by_another_model_is_paid_not_kept_and_not_asked_for_again() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentos.finding import identity
-from agentos.review import Finding, Reading, Verdict, read_document, read_reply
+from agentos.review import Finding, ParsedReview, Verdict, read_document, read_reply
+from agentos.same_finding import identity
 
 REVIEWS = Path(__file__).parent / "documents"
 SEEDS = ["seed-000", "seed-001", "seed-002", "seed-003", "seed-004"]
@@ -15,7 +15,7 @@ def seed(name: str) -> str:
     return (REVIEWS / f"{name}.md").read_text(encoding="utf-8")
 
 
-def counted(reading: Reading) -> list[tuple[int, str]]:
+def counted(reading: ParsedReview) -> list[tuple[int, str]]:
     return [(finding.tier, finding.category) for finding in reading.findings if finding.tier < 3]
 
 

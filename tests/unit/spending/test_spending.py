@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from agentos import record
 from agentos.model import CallError
 from agentos.spending.call import Call
-from agentos.spending.spending import FIRST_GUESS, Answer, Spending
-from agentos.wire import Kept, LeaseWanted, Settled
+from agentos.spending.spending import FIRST_GUESS, BudgetAnswer, Spending
+from agentos.wire import CallSettled, Kept, LeaseWanted
 
 
 @dataclass
@@ -39,9 +39,9 @@ def grant(spending: Spending, item: str = "LLD-1", number: int = 1, lease: int =
     assert spending.granted(item, number, lease=lease or number, key="key-1", waited=0.5) is not None
 
 
-def result(lease: int = 1, *, usd: int = 0, kept: bool = True, **more: Any) -> Settled:
-    place = Kept(life="life-1", number=1) if kept else None
-    return Settled.model_validate(
+def result(lease: int = 1, *, usd: int = 0, kept: bool = True, **more: Any) -> CallSettled:
+    place = Kept(journal_id="life-1", number=1) if kept else None
+    return CallSettled.model_validate(
         {"lease": lease, "seconds": 1.0, "tokens_in": usd, "kept": place, "served": "m"} | more
     )
 
@@ -53,16 +53,16 @@ def limited(**how: Any) -> Spending:
 
 def test_without_a_budget_every_call_goes_out() -> None:
     spending = Spending(prices=Prices())
-    assert all(spending.ask(call(number=number, usd=10**9)) is Answer.YES for number in range(5))
+    assert all(spending.ask(call(number=number, usd=10**9)) is BudgetAnswer.YES for number in range(5))
 
 
 def test_a_call_that_does_not_fit_waits_for_those_under_way() -> None:
     spending = limited(budget=10.0)
-    assert spending.ask(call("LLD-1", usd=6)) is Answer.YES
+    assert spending.ask(call("LLD-1", usd=6)) is BudgetAnswer.YES
     grant(spending, "LLD-1")
-    assert spending.ask(call("LLD-2", usd=6)) is Answer.LATER
+    assert spending.ask(call("LLD-2", usd=6)) is BudgetAnswer.LATER
     spending.settle("LLD-1", result(usd=3))
-    assert spending.ask(call("LLD-2", usd=6)) is Answer.YES
+    assert spending.ask(call("LLD-2", usd=6)) is BudgetAnswer.YES
 
 
 def test_with_nothing_under_way_the_budget_is_reached() -> None:
@@ -71,41 +71,41 @@ def test_with_nothing_under_way_the_budget_is_reached() -> None:
     grant(spending)
     spending.settle("LLD-1", result(usd=3))
     assert not spending.needed
-    assert spending.ask(call(number=2, usd=3)) is Answer.RUN_OVER
+    assert spending.ask(call(number=2, usd=3)) is BudgetAnswer.RUN_OVER
     assert "8.0000 of 10 USD spent (5.0000 before this run), the next call may cost 3.0000" in spending.told()
     assert spending.needed == 11.0
-    assert spending.ask(call(number=2, usd=2)) is Answer.YES
+    assert spending.ask(call(number=2, usd=2)) is BudgetAnswer.YES
 
 
 def test_an_item_has_its_own_budget_and_keeps_what_it_spent_before() -> None:
     spending = limited(item_budget=10.0, items={"LLD-1": 9.0})
-    assert spending.ask(call("LLD-1", usd=2)) is Answer.ITEM_OVER
+    assert spending.ask(call("LLD-1", usd=2)) is BudgetAnswer.ITEM_OVER
     assert "9.0000 of 10 USD spent" in spending.told_of("LLD-1")
     assert spending.needed_for_an_item == 11.0
-    assert spending.ask(call("LLD-2", usd=2)) is Answer.YES
+    assert spending.ask(call("LLD-2", usd=2)) is BudgetAnswer.YES
 
 
 def test_what_a_dead_worker_had_set_aside_is_free_again_and_its_calls_are_given_back() -> None:
     spending = limited(budget=10.0)
-    assert spending.ask(call("LLD-1", usd=10)) is Answer.YES
+    assert spending.ask(call("LLD-1", usd=10)) is BudgetAnswer.YES
     assert spending.drop("LLD-1") == (), "it never had a key"
-    assert spending.ask(call("LLD-1", usd=10)) is Answer.YES
+    assert spending.ask(call("LLD-1", usd=10)) is BudgetAnswer.YES
     grant(spending)
     (lost,) = spending.drop("LLD-1")
     assert (lost.error, lost.usd, lost.key) == (CallError.WORKER_GONE, None, "key-1")
     assert not spending.under_way
-    assert spending.ask(call("LLD-2", usd=10)) is Answer.YES
+    assert spending.ask(call("LLD-2", usd=10)) is BudgetAnswer.YES
 
 
 def test_the_first_call_of_a_role_goes_alone_because_nobody_knows_what_it_writes() -> None:
     spending = Spending(prices=Prices(output=1.0), budget=100_000.0)
-    assert spending.ask(call("LLD-1")) is Answer.YES
-    assert spending.ask(call("LLD-2")) is Answer.LATER
-    assert spending.ask(call("LLD-3", role="reviewer")) is Answer.YES
+    assert spending.ask(call("LLD-1")) is BudgetAnswer.YES
+    assert spending.ask(call("LLD-2")) is BudgetAnswer.LATER
+    assert spending.ask(call("LLD-3", role="reviewer")) is BudgetAnswer.YES
     grant(spending, "LLD-1")
     spending.settle("LLD-1", result(tokens_out=8_000))
-    assert spending.ask(call("LLD-2")) is Answer.YES
-    assert spending.ask(call("LLD-4")) is Answer.YES
+    assert spending.ask(call("LLD-2")) is BudgetAnswer.YES
+    assert spending.ask(call("LLD-4")) is BudgetAnswer.YES
 
 
 def test_the_estimate_is_made_of_the_longest_answer_seen() -> None:
@@ -212,14 +212,14 @@ def test_another_items_lease_settles_nothing() -> None:
 
 def test_a_call_of_an_earlier_process_counts_when_nobody_has_counted_it() -> None:
     spending = Spending(prices=Prices())
-    journal = record.Call(
+    journal = record.CallRecord(
         kind="call",
         role="drafter",
         number=3,
         model="p:m",
         tokens_in=4,
         tokens_out=1,
-        life="life-9",
+        journal_id="life-9",
         node="draft",
     )
     found = spending.priced(Call.from_journal("LLD-1", 2, journal))
@@ -227,7 +227,7 @@ def test_a_call_of_an_earlier_process_counts_when_nobody_has_counted_it() -> Non
     spending.add(found)
     assert spending.spent == spending.of("LLD-1").usd == 4.0
     assert found.as_record()["life"] == "life-9"
-    assert (found.kept, found.attempt) == (Kept(life="life-9", number=3, node="draft"), 2)
+    assert (found.kept, found.attempt) == (Kept(journal_id="life-9", number=3, node="draft"), 2)
 
 
 @given(
@@ -240,7 +240,7 @@ def test_calls_that_cost_what_was_estimated_never_exceed_the_budget(
     spending = limited(budget=float(budget))
     under_way: list[tuple[str, int, int]] = []
     for number, (item, cost, settle) in enumerate(steps, start=1):
-        if spending.ask(call(item, number, usd=cost)) is Answer.YES:
+        if spending.ask(call(item, number, usd=cost)) is BudgetAnswer.YES:
             grant(spending, item, number)
             under_way.append((item, number, cost))
         if settle and under_way:

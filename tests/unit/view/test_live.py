@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from agentos.view import live
-from agentos.view.live import Hub, Seen
+from agentos.view.live import HomeSnapshot, Hub
 
 
-def seen(each: dict[str, Any] | None = None, runs: tuple[Any, ...] = (), inbox: tuple[Any, ...] = ()) -> Seen:
-    return Seen(runs=runs, each=each or {}, inbox=inbox)
+def seen(
+    each: dict[str, Any] | None = None, runs: tuple[Any, ...] = (), inbox: tuple[Any, ...] = ()
+) -> HomeSnapshot:
+    return HomeSnapshot(runs=runs, each=each or {}, inbox=inbox)
 
 
 class Files:
@@ -24,7 +26,7 @@ class Files:
         self.looks = 0
         self.moment = 0.0
 
-    async def look(self) -> Seen:
+    async def look(self) -> HomeSnapshot:
         self.looks += 1
         return self.now
 
@@ -172,7 +174,7 @@ def test_a_watcher_that_fails_ends_the_streams_and_the_next_page_starts_it_again
     failures: list[Exception] = []
 
     async def test(files: Files) -> None:
-        def broken() -> Awaitable[Seen]:
+        def broken() -> Awaitable[HomeSnapshot]:
             raise ValueError("odd")
 
         hub = Hub(broken, failed=failures.append, clock=files.clock)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentos.model import Item
-from agentos.review import Finding, Reading, Verdict
+from agentos.review import Finding, ParsedReview, Verdict
 from agentos.wire import Decision, NoteData
 from agentos.workflows.registry import ItemContext
 from agentos.workflows.routing import (
@@ -31,8 +31,8 @@ def at(**changes: Any) -> LoopState:
     return state | {"drafts": 1, "reviews": 1, **changes}  # type: ignore[return-value]
 
 
-def revise(*findings: Finding) -> Reading:
-    return Reading(verdict=Verdict.REVISE, findings=findings)
+def revise(*findings: Finding) -> ParsedReview:
+    return ParsedReview(verdict=Verdict.REVISE, findings=findings)
 
 
 def note(number: int, text: str = "Be brief.") -> NoteData:
@@ -63,13 +63,13 @@ def test_a_draft_goes_back_a_few_times_then_the_item_fails() -> None:
 
 
 def test_an_approval_ends_the_loop() -> None:
-    step = after_review(at(unreadable=2, note="said"), CONTEXT, Reading(verdict=Verdict.APPROVED))
+    step = after_review(at(unreadable=2, note="said"), CONTEXT, ParsedReview(verdict=Verdict.APPROVED))
     assert step.goto == "finalize"
     assert step.update == {"verdict": "APPROVED", "unreadable": 0, "note": "", "findings": []}
 
 
 def test_an_approval_of_a_draft_without_the_latest_note_does_not() -> None:
-    approved = Reading(verdict=Verdict.APPROVED)
+    approved = ParsedReview(verdict=Verdict.APPROVED)
     noted = replace(CONTEXT, notes=(note(1), note(2)))
     assert after_review(at(noted=1), noted, approved).goto == "draft"
     assert after_review(at(noted=2), noted, approved).goto == "finalize"
@@ -77,7 +77,9 @@ def test_an_approval_of_a_draft_without_the_latest_note_does_not() -> None:
 
 
 def test_a_question_waits_for_a_person() -> None:
-    step = after_review(at(), CONTEXT, Reading(verdict=Verdict.DISCUSS, questions=("Who pays?", "When?")))
+    step = after_review(
+        at(), CONTEXT, ParsedReview(verdict=Verdict.DISCUSS, questions=("Who pays?", "When?"))
+    )
     assert step.goto == "hold"
     assert step.update["held"] == {
         "status": "discuss",
@@ -116,7 +118,7 @@ def test_an_unreadable_review_is_asked_for_again_then_the_item_fails() -> None:
     state, goes = at(findings=[LOOP.as_dict()], note="said"), []
     for number in range(UNREADABLE_REVIEWS):
         state |= {"reviews": number + 1}
-        step = after_review(state, CONTEXT, Reading.unreadable("No verdict."))
+        step = after_review(state, CONTEXT, ParsedReview.unreadable("No verdict."))
         goes.append(step.goto)
         state |= step.update
     assert goes == ["review"] * (UNREADABLE_REVIEWS - 1) + ["hold"]
@@ -125,7 +127,7 @@ def test_an_unreadable_review_is_asked_for_again_then_the_item_fails() -> None:
 
 
 def test_an_unreadable_review_counts_towards_the_limit() -> None:
-    step = after_review(at(reviews=5), CONTEXT, Reading.unreadable("No verdict."))
+    step = after_review(at(reviews=5), CONTEXT, ParsedReview.unreadable("No verdict."))
     assert (step.goto, step.update["held"]["status"]) == ("hold", "needs_revision")
 
 

@@ -270,7 +270,7 @@ class MemoryRecords:
 
     def pay(self, paid: Paid) -> bool:
         row = (self._mock, paid)
-        return self._tables.calls.setdefault((paid.life, paid.role, paid.number), row) is row
+        return self._tables.calls.setdefault((paid.journal_id, paid.role, paid.number), row) is row
 
     def spent_before(self, workflow: str, run_id: str) -> dict[str, float]:
         earlier: set[str] = set()

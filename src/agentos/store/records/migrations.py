@@ -6,7 +6,7 @@ from typing import Any
 
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records.statements import read_queries, read_script
-from agentos.store.runfolder import was_mock
+from agentos.store.run_folder import was_mock
 
 MIGRATIONS = (
     "001-records.sql",

@@ -55,9 +55,9 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Paid:
-    """A call that was answered and so is paid for; a life is one journal of an item's calls."""
+    """A call that was answered and so is paid for."""
 
-    life: str
+    journal_id: str
     role: str
     number: int
     run_id: str
@@ -125,7 +125,7 @@ class Claim:
     workflow: str
     item: str
     run_id: str
-    pid: int  # shown to people; whether the run lives, only `runfolder.is_live` says
+    pid: int  # shown to people; whether the run journals, only `runfolder.is_live` says
     since: str
     attempt: int = 0  # the latest that the run has begun; 0: none
 
@@ -172,7 +172,7 @@ def tokens_by_role(
     for call in calls:
         by_item.setdefault(call.item, []).append(call)
     found: list[dict[str, Taken]] = []
-    for mine in map(_last_life, by_item.values()):
+    for mine in map(_last_journal, by_item.values()):
         # A call from before models were recorded has none, and so matches nothing.
         asked = {call.model or "" for call in mine if call.role != "drafter"}
         drafted = {call.model or "" for call in mine if call.role == "drafter"}
@@ -181,11 +181,13 @@ def tokens_by_role(
     return found
 
 
-def _last_life(calls: list[Paid]) -> list[Paid]:
+def _last_journal(calls: list[Paid]) -> list[Paid]:
     """The calls of an item's latest start, in order; with those that were paid for and failed (number 0)."""
-    lives = [call.life for call in calls if call.number]
-    runs = {call.run_id for call in calls if lives and call.life == lives[-1]}
-    return [call for call in calls if call.run_id in runs and (call.life == lives[-1] or not call.number)]
+    journals = [call.journal_id for call in calls if call.number]
+    runs = {call.run_id for call in calls if journals and call.journal_id == journals[-1]}
+    return [
+        call for call in calls if call.run_id in runs and (call.journal_id == journals[-1] or not call.number)
+    ]
 
 
 def _taken(calls: list[Paid], role: str) -> Taken:

@@ -26,7 +26,7 @@ from agentos.store.records.rows import (
     timestamp,
     tokens_by_role,
 )
-from agentos.store.runfolder import is_live
+from agentos.store.run_folder import is_live
 
 
 class Records:

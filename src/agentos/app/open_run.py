@@ -1,0 +1,57 @@
+"""A run that is open: its folder, its records and its claims, until the command is done with it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from agentos.app.dialog import Dialog
+from agentos.app.preparation import Prepared
+from agentos.app.project import Project
+from agentos.app.request import RunRequest
+from agentos.app.session import Session
+from agentos.store.home import Home
+from agentos.store.notices import first_time
+from agentos.store.records import Records
+from agentos.store.run_folder import RunFolder, create_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRun:
+    """What the steps of a run work on."""
+
+    request: RunRequest
+    prepared: Prepared
+    session: Session
+    dialog: Dialog
+    home: Home
+    records: Records
+    folder: RunFolder
+
+
+@contextmanager
+def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: Dialog) -> Iterator[OpenRun]:
+    """Make the run's folder and open its records; at the end, release what it claimed."""
+    home = _create_home(request.project, dialog)
+    with ExitStack() as stack:
+        records = stack.enter_context(Records(home.records, mock=request.mock))
+        folder = create_run(home)
+        stack.callback(folder.close)
+        stack.callback(records.release, folder.run_id)
+        yield OpenRun(
+            request=request,
+            prepared=prepared,
+            session=session,
+            dialog=dialog,
+            home=home,
+            records=records,
+            folder=folder,
+        )
+
+
+def _create_home(project: Project, dialog: Dialog) -> Home:
+    """Make the home, and say what the repo's own files set, once for each content of theirs."""
+    home, files = project.home.create(), project.config.repo
+    if files and first_time(home, (file.digest for file in files)):
+        for file in files:
+            dialog.tell(f"{file}; 'agentos config' shows the values.")
+    return home

@@ -1,0 +1,95 @@
+"""`--dry-run`: shows what a run would do."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from agentos.console.screen import json_text
+from agentos.console.visible import one_line
+from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.errors import Exit
+from agentos.model import counted
+from agentos.money import amount, shown
+
+if TYPE_CHECKING:
+    from agentos.app.preview import Preview
+    from agentos.coordinator.estimate import CostEstimate
+
+WORDS = {
+    PlanAction.START: "would start",
+    PlanAction.RESUME: "would resume",
+    PlanAction.START_OVER: "would start over",
+    PlanAction.REVISE: "would be revised",
+    PlanAction.SKIP: "skipped",
+    PlanAction.FILE: "would be filed",
+    PlanAction.WAIT: "waits for a decision",
+    PlanAction.REFUSE: "cannot be processed",
+}
+
+
+def show_preview(preview: "Preview") -> int:
+    """Print the plan, for people or as JSON."""
+    settings, entries = preview.request.settings, preview.entries
+    if settings.json:
+        click.echo(json_text(_as_data(preview)))
+        return Exit.OK
+    click.echo(one_line(str(preview.request.source)))
+    if preview.moved is not None:
+        click.echo(one_line(preview.moved))
+    if not entries:
+        click.echo("Nothing pending.")
+        return Exit.OK
+    width = max(len(entry.item.label) for entry in entries)
+    for entry in entries:
+        told = f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}"
+        click.echo(one_line(told))
+    counts = Counter(entry.step for entry in entries)
+    told = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
+    click.echo(f"\n{counted(len(entries), 'item')}: {told}; {settings.parallel} at once.")
+    cost = _told(preview.cost, mock=settings.mock)
+    click.echo(f"{preview.calls_low} to {preview.calls_high} calls, {cost}.")
+    click.echo("Dry run: nothing was called or written.")
+    if preview.live:
+        click.echo(f"A run is at work now: {', '.join(preview.live)}.")
+    return Exit.OK
+
+
+def _where(entry: PlannedItem) -> str:
+    if entry.step is PlanAction.RESUME:
+        reviews = f", {counted(entry.reviews, 'review')} done" if entry.reviews else ""
+        return f" from {entry.node or 'the start'}{reviews} ({entry.reason})"
+    return f" ({entry.reason})" if entry.reason else ""
+
+
+def _told(cost: "CostEstimate", *, mock: bool) -> str:
+    if cost.low is None or cost.high is None:
+        return "cost unknown: no price is known for the models"
+    pretend = " at the mock's pretend prices" if mock else ""
+    return f"{amount(cost.low)} to {shown(cost.high)}{pretend} ({cost.why})"
+
+
+def _as_data(preview: "Preview") -> dict[str, object]:
+    cost = preview.cost
+    return {
+        "workflow": preview.request.flow.name,
+        "dry_run": True,
+        "source": str(preview.request.source),
+        "parallel": preview.request.settings.parallel,
+        "items": [
+            {
+                "id": entry.item.id,
+                "label": entry.item.label,
+                "title": entry.item.title,
+                "action": entry.step.value,
+                "reason": entry.reason or None,
+                "from": entry.node or None,
+                "reviews": entry.reviews,
+            }
+            for entry in preview.entries
+        ],
+        "calls": {"low": preview.calls_low, "high": preview.calls_high},
+        "cost_usd": None if cost.low is None else {"low": cost.low, "high": cost.high},
+        "cost_basis": cost.basis,
+        "cost_based_on": cost.based_on,
+    }

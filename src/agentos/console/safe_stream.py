@@ -1,0 +1,93 @@
+"""A stream that can neither fail a run nor hold it up for good. Coordinator process.
+
+Whoever reads our output may be slow, stopped, or gone. Slow is waited for. When a stop is asked for while
+nobody reads, what cannot be written now is dropped from the terminal; the logs have it all.
+"""
+
+import os
+import select
+import stat
+from typing import TextIO
+
+from agentos.console.screen import Line, painted
+from agentos.console.visible import LineGuard, one_line
+from agentos.redact import redact
+
+PATIENCE_MS = 500  # for a reader, once a stop is asked for
+_PART = 4096  # what a pipe that is ready takes without blocking
+
+
+class SafeStream:
+    """Looks like a text stream, as far as rich and print need one."""
+
+    encoding = "utf-8"
+
+    def __init__(self, stream: TextIO, interrupt: int | None = None, *, commands: bool = False) -> None:
+        self._stream = stream
+        self._guard = LineGuard(commands=commands)
+        self._descriptor = stream.fileno()
+        self._interrupt = interrupt  # readable when a stop is asked for
+        self._plain_file = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._stuck = False
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def flush(self) -> None:
+        """Everything is written at once."""
+
+    def write(self, text: str) -> int:
+        """Write a text whose control characters are shown, as on a screen."""
+        self._send(self._guard(text))
+        return len(text)
+
+    def paint(self, line: Line, *, colour: bool) -> None:
+        self._send(painted((*line, "\n"), self._guard, colour=colour))
+
+    def command(self, name: str, value: str = "") -> None:
+        """Give GitHub Actions a command of ours."""
+        self._send(f"::{name}::{one_line(value).replace('%', '%25')}\n")
+
+    def _send(self, text: str) -> None:
+        view = memoryview(redact(text).encode("utf-8", errors="backslashreplace"))
+        while view and self._ready():
+            try:
+                view = view[os.write(self._descriptor, view if self._plain_file else view[:_PART]) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                self._give_up()
+                break
+
+    def _ready(self) -> bool:
+        if self._plain_file:
+            return True
+        waiting = select.poll()
+        waiting.register(self._descriptor, select.POLLOUT)
+        if self._stuck:
+            self._stuck = not waiting.poll(0)
+            return not self._stuck
+        if self._interrupt is not None:
+            waiting.register(self._interrupt, select.POLLIN)
+        ready = {descriptor for descriptor, _ in waiting.poll()}
+        if self._descriptor not in ready:
+            waiting.unregister(self._interrupt or 0)
+            self._stuck = not waiting.poll(PATIENCE_MS)
+        return not self._stuck
+
+    def _give_up(self) -> None:
+        """Write to nowhere from now on; the interpreter's own last flush, too."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._descriptor)
+        os.close(null)
+
+
+class FooterStream(SafeStream):
+    """The same for what draws: its control sequences are its own, and its texts are visible already."""
+
+    def write(self, text: str) -> int:
+        self._send(text)
+        return len(text)

@@ -1,0 +1,87 @@
+"""The audit trail of a run's items, and the record of every call they paid for. Coordinator process."""
+
+from typing import TYPE_CHECKING, Any
+
+from agentos.coordinator.plan import PlannedItem
+from agentos.model import Status
+from agentos.spending.call import Call
+from agentos.store.home import Home
+from agentos.store.records import Paid
+from agentos.store.run_folder import RunFolder, last_findings, open_findings, read_audits
+
+if TYPE_CHECKING:
+    from agentos.coordinator.disk_guard import DiskGuard
+    from agentos.store.records.protocols import SpendingRecords
+
+
+class AuditTrail:
+    """Writes what happened to each item, every call once."""
+
+    def __init__(self, home: Home, folder: RunFolder, records: "SpendingRecords", guard: "DiskGuard") -> None:
+        self._home = home
+        self._folder = folder
+        self._records = records
+        self._guard = guard
+        self.trace_id = ""  # known once the run is traced
+        self._run_id = folder.run_id
+        self._audited: dict[str, set[tuple[Any, ...]]] = {}  # calls, by item
+        self._findings: dict[str, tuple[dict[str, Any], ...]] = {}  # open after the last review, by item
+
+    def audit(self, entry: PlannedItem, attempt: int, record: dict[str, Any]) -> None:
+        item = entry.item.id
+        if item in self._audited:
+            self._audited[item].add(_call(record))
+        if (findings := open_findings(record)) is not None:
+            self._findings[item] = findings
+        named = {
+            "run_id": self._run_id,
+            "trace_id": self.trace_id,
+            "workflow": entry.item.workflow,
+            "item": item,
+            "attempt": attempt,
+            **record,
+        }
+        self._guard(self._folder.audit, item, named)
+
+    def record_call(self, entry: PlannedItem, call: Call, *, again: bool = False) -> bool:
+        """Record a call that is over; False where an earlier process had recorded that it was paid for."""
+        new = self._pay(entry, call) if call.kept is not None or call.counted else True
+        told = call.as_record()
+        if not again or not self._known(entry.item.id, told):
+            self.audit(entry, call.attempt, told)
+        return new
+
+    def _known(self, item: str, told: dict[str, Any]) -> bool:
+        """Whether a call of an earlier process got into a trail before that process died."""
+        if item not in self._audited:
+            self._audited[item] = {_call(one) for one in read_audits(self._home, item)}
+        return _call(told) in self._audited[item]
+
+    def _pay(self, entry: PlannedItem, call: Call) -> bool:
+        """Note a paid call where budgets and later estimates find it; False if it was known."""
+        kept = call.kept
+        paid = Paid(
+            journal_id=f"{self._run_id}-{call.lease}" if kept is None else kept.journal_id,
+            role=call.role,
+            number=0 if kept is None else kept.number,
+            run_id=self._run_id,
+            workflow=entry.item.workflow,
+            item=entry.item.id,
+            tokens_in=call.tokens_in,
+            tokens_out=call.tokens_out,
+            usd=call.usd,
+            model=f"{call.provider}:{call.model}",
+        )
+        return self._guard(self._records.pay, paid) is not False
+
+    def open_findings(self, entry: PlannedItem, status: Status) -> tuple[dict[str, Any], ...]:
+        """What the last review of the item left open; one that resumes may have had it in an earlier run."""
+        if status in {Status.APPROVED, Status.SKIPPED}:
+            return ()
+        if entry.item.id not in self._findings and entry.reviews:
+            return last_findings(self._home, entry.item.workflow, entry.item.id)
+        return self._findings.get(entry.item.id, ())
+
+
+def _call(record: dict[str, Any]) -> tuple[Any, ...]:
+    return record.get("life"), record.get("role"), record.get("number")

@@ -1,0 +1,123 @@
+"""Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentos.console.console import Doing, RunProgress
+from agentos.coordinator.recorder import RunRecorder
+from agentos.coordinator.scheduler import Stop
+from agentos.credentials.pool import PoolSnapshot
+from agentos.duration import words
+from agentos.events import catalogue as events
+from agentos.events import keys
+from agentos.events.record import CATALOGUE
+from agentos.model import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agentos.coordinator.item import RunningItem
+
+
+class PoolWatch:
+    """Keeps the state of a pause, and how many items the pool can serve."""
+
+    def __init__(self, recorder: RunRecorder, *, max_wait: float) -> None:
+        self._recorder = recorder
+        self._max_wait = max_wait
+        self._paused_since: float | None = None
+        self._until: float | None = None
+        self.reason = ""  # of the latest pause
+        self._allowed: int | None = None
+
+    def announce(self, event: events.PoolEvent, item_id: str | None) -> None:
+        """Log the event, and say those that a person wants to know of.
+
+        The pool knows an item by its label, the log by its id.
+        """
+        if isinstance(event, events.AskerEvent) and item_id is not None:
+            event = replace(event, item=item_id)
+        if event.name in CATALOGUE:
+            self._recorder.tell(event)
+        match event:
+            case keys.RateLimited(keys=resting, seconds=seconds):
+                self._recorder.say(f"{', '.join(resting)}: rate limited, resting {seconds:.1f} s")
+            case keys.QuotaExhausted(keys=resting, seconds=seconds):
+                self._recorder.say(f"{', '.join(resting)}: quota exhausted, resting {words(seconds)}")
+            case keys.KeyDisabled(key=key, reason=reason):
+                self._recorder.say(
+                    f"{key}: disabled ({reason}); 'agentos keys enable {key}' when it is fixed"
+                )
+            case keys.Capacity(provider=provider, model=model, seconds=seconds):
+                self._recorder.say(f"{provider}:{model} is overloaded; slowing down for {seconds:.1f} s")
+            case _:
+                pass
+
+    def look(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
+        """Note when a pause begins or ends; say when the user's patience is over."""
+        exhausted = snapshot.exhausted if snapshot.waiting and not snapshot.in_flight else None
+        if exhausted is None or exhausted.until is None:
+            if self._paused_since is not None:
+                self._recorder.tell(events.Resumed(seconds=round(now - self._paused_since, 3)))
+                self._recorder.say(f"going on after a pause of {words(now - self._paused_since)}")
+                self._paused_since = None
+            return None
+        self._until, self.reason = exhausted.until, exhausted.reason
+        if self._paused_since is None:
+            self._paused_since = now
+            left = round(exhausted.until - now, 3)
+            self._recorder.tell(events.Paused(reason=exhausted.reason, seconds=left))
+            self._recorder.say(f"paused: {exhausted.reason}; goes on in {words(exhausted.until - now)}")
+        if now - self._paused_since >= self._max_wait:
+            return Stop.QUOTA
+        return None
+
+    def allowed(self, snapshot: PoolSnapshot, parallel: int) -> int | None:
+        """How many items may run: fewer than asked for while the pool cannot serve them."""
+        low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
+        allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
+        if allowed != self._allowed:
+            self._recorder.tell(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
+            if allowed is not None and allowed < (self._allowed or parallel):
+                most = counted(allowed, "item")
+                self._recorder.say(
+                    f"low on keys ({snapshot.usable_keys} usable): starting at most {most} at once"
+                )
+            self._allowed = allowed
+        return allowed
+
+    def deadline(self) -> float | None:
+        return None if self._paused_since is None else self._paused_since + self._max_wait
+
+    def notice(self, now: float) -> str:
+        if self._paused_since is None or self._until is None:
+            return ""
+        return f"paused: {self.reason}; goes on in {words(self._until - now)}"
+
+
+def view(
+    recorder: RunRecorder, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float
+) -> RunProgress:
+    """Gather what the footer shows."""
+    rows = recorder.rows.values()
+    running = [
+        Doing(
+            label=one.label,
+            node=one.node,
+            round=one.reviews + (one.node in {"load", "draft", "gate", "review"}),
+            seconds=now - (one.tally.began or now),
+            detail=one.detail if one.until is None else f"{one.detail}; {words(one.until - now)}",
+        )
+        for one in items
+        if one.alive
+    ]
+    counts = Counter(row.status.value for row in rows)
+    return RunProgress(
+        done=len(rows),
+        total=total,
+        counts={status: counts[status] for status in sorted(counts)},
+        seconds=now - recorder.started,
+        running=running,
+        notice=notice,
+    )

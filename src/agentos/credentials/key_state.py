@@ -1,0 +1,284 @@
+"""What the key pool knows of keys, quota groups and calls, and what stands in the way of a call. Pure."""
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from agentos.credentials.budget import Budget, Cost, Plan
+from agentos.model import CallError
+
+SLOTS_FIRST = 10.0  # calls at once a key is trusted with before anything is known
+SLOTS_MOST = 64.0  # also the first trust in a key whose limits are configured: its budget does the pacing
+RAMP_SECONDS = 1.0  # after a rest one more call at once is let go each such time, besides one a success
+WEIGHT = 0.05  # of the latest call in a running mean, once there are enough
+TOKENS_MOST = 10**9  # of one call
+SPREAD_FIRST = 0.5  # share of its estimate by which a call may be larger, before any was seen
+SPREAD_MOST = 1.0
+RATIO_LEAST, RATIO_MOST = 0.01, 100.0
+CAPACITY = "capacity"  # hurdles that are no state of a key
+WAKING = "waking"
+
+
+class KeyState(StrEnum):
+    """How a key stands."""
+
+    AVAILABLE = "available"  # takes a call now, if its budget has room
+    RESERVED = "reserved"  # all its places are taken by calls in flight
+    RATE_LIMITED = "rate_limited"  # the API refused; rests until a time
+    QUOTA_EXHAUSTED = "quota_exhausted"  # its quota is used up; rests until the reset
+    DISABLED = "disabled"  # rejected; not tried again until a person enables it
+
+
+UNUSABLE = frozenset({KeyState.RATE_LIMITED, KeyState.QUOTA_EXHAUSTED, KeyState.DISABLED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeySpec:
+    """One key as configured; limits are those of its quota group."""
+
+    id: str
+    provider: str
+    quota_group: str | None = None  # None: a group of its own
+    rpm: float | None = None
+    tpm: float | None = None
+    rpd: float | None = None
+    burst: int | None = None
+    max_in_flight: int | None = None  # None: adaptive
+
+    def __post_init__(self) -> None:
+        for name in ("rpm", "tpm", "rpd", "burst", "max_in_flight"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ValueError(f"key {self.id}: {name} must be a positive number, not {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """What came of one leased call; where there was an error, tokens of 0 mean that nobody knows."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    error: CallError | None = None
+    retry_after: float | None = None  # seconds, by the server's word
+    quota_reset: float | None = None  # seconds until the quota comes back
+    headers: Mapping[str, str] = field(default_factory=dict)  # lower case
+
+
+def token_count(value: int) -> int:
+    """Return a count of tokens that can be reckoned with, whatever a worker sent."""
+    return min(max(0, value), TOKENS_MOST)
+
+
+def usable_delay(value: float | None, longest: float) -> float | None:
+    """Return a delay that makes sense, cut to the longest, or nothing."""
+    if value is None or not math.isfinite(value) or value <= 0:
+        return None
+    return min(float(value), longest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backoff:
+    """Doubling delays with a jitter that depends on who waits, so that two never wake in step."""
+
+    first: float
+    last: float
+    jitter: float = 0.2  # share of the delay, on top of it
+
+    def delay(self, strikes: int, who: str) -> float:
+        base = min(self.last / (1.0 + self.jitter), self.first * 2.0 ** min(strikes - 1, 32))
+        share = (zlib.crc32(f"{who}#{strikes}".encode()) % 1000) / 1000.0
+        return base * (1.0 + self.jitter * share)
+
+
+@dataclass(slots=True)
+class Cooldown:
+    """A stop until a time and the gentle start after it: of a group after a 429, of an overloaded model."""
+
+    until: float | None = None
+    state: KeyState = KeyState.RATE_LIMITED
+    strikes: int = 0  # stops in a row without a success between
+    fence: int = 0  # leases up to this number were given before the stop, and know nothing of it
+    woke: float | None = None
+    opened: int = 0  # successes since it woke
+    out: int = 0  # calls in flight that were given after the fence
+
+    def is_news(self, lease: int) -> bool:
+        return lease > self.fence
+
+    def begin(self, until: float, last_lease: int) -> None:
+        self.until = until
+        self.fence = last_lease
+        self.out = 0
+        self.woke = None
+
+    def wake(self, now: float) -> None:
+        self.until = None
+        self.woke = now
+        self.opened = 0
+
+    def clear(self) -> None:
+        self.until = self.woke = None
+        self.strikes = 0
+
+    def given(self, lease: int) -> None:
+        if lease > self.fence:
+            self.out += 1
+
+    def returned(self, lease: int) -> None:
+        if lease > self.fence:
+            self.out -= 1
+
+    def succeeded(self, lease: int) -> bool:
+        """Take in a success; says whether it ends a row of stops."""
+        if not self.is_news(lease):
+            return False
+        ends = self.strikes > 0
+        self.strikes = 0
+        self.opened += 1
+        return ends
+
+    def blocked_until(self, now: float, places: int) -> float | None:
+        """Return when one more call may go, or nothing where it may now; `places` ends the gentle start."""
+        if self.until is not None:
+            return self.until if self.until > now else None
+        if self.woke is None:
+            return None
+        steps = int((now - self.woke) / RAMP_SECONDS + 1e-6)
+        allowed = 1 + self.opened + steps
+        if allowed >= places or self.out < allowed:
+            return None
+        return self.woke + (self.out - self.opened) * RAMP_SECONDS
+
+
+@dataclass(slots=True)
+class Group:
+    """Keys that share their provider's limits."""
+
+    provider: str
+    name: str
+    plan: Plan
+    keys: list["Key"] = field(default_factory=list)
+    rest: Cooldown = field(default_factory=Cooldown)
+    budgets: dict[str, Budget] = field(default_factory=dict)  # by model
+    halved_at: float = -math.inf
+
+    def budget(self, model: str, now: float) -> Budget:
+        found = self.budgets.get(model)
+        if found is None:
+            found = self.budgets[model] = Budget(self.plan, now)
+        return found
+
+    def renew(self, now: float) -> None:
+        """Start the day's counts again."""
+        for budget in self.budgets.values():
+            budget.renew(now)
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        return tuple(key.spec.id for key in self.keys)
+
+    def places(self) -> int:
+        return sum(key.places for key in self.keys if key.disabled is None)
+
+
+@dataclass(slots=True, eq=False)
+class Key:
+    """One key at work."""
+
+    spec: KeySpec
+    group: Group
+    slots: float = SLOTS_FIRST  # adaptive; whole places count
+    fast: bool = (
+        True  # grows by one a success, until a refusal that no known limit explains; then one a round
+    )
+    in_flight: int = 0
+    disabled: str | None = None
+    calls: int = 0
+    rate_limited: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    last_lease: int = 0
+
+    @property
+    def places(self) -> int:
+        return self.spec.max_in_flight or int(self.slots)
+
+    def grow(self) -> None:
+        """Allow more at once, if what is allowed is made use of."""
+        if self.spec.max_in_flight is None and self.in_flight * 2 >= int(self.slots):
+            self.slots = min(SLOTS_MOST, self.slots + (1.0 if self.fast else 1.0 / self.slots))
+
+    def halve(self, *, explained: bool) -> None:
+        self.fast = explained
+        if self.spec.max_in_flight is None:
+            self.slots = max(1.0, self.slots / 2.0)
+
+    def state(self, now: float) -> KeyState:
+        if self.disabled is not None:
+            return KeyState.DISABLED
+        if self.group.rest.until is not None and self.group.rest.until > now:
+            return self.group.rest.state
+        return KeyState.AVAILABLE if self.in_flight < self.places else KeyState.RESERVED
+
+
+@dataclass(slots=True)
+class TokenEstimate:
+    """How many tokens calls really take beside what was asked for, as running means."""
+
+    total: float = 1.0
+    share_in: float = 1.0
+    share_out: float = 1.0
+    spread: float = SPREAD_FIRST
+    tokens: float = 0.0  # mean of a call
+    calls: int = 0
+
+    def cost(self, tokens: int) -> Cost:
+        return Cost(1.0, tokens * self.total, tokens * self.share_in, tokens * self.share_out, self.spread)
+
+    def mean(self) -> Cost:
+        whole = self.total or 1.0
+        return Cost(
+            1.0, self.tokens, self.tokens * self.share_in / whole, self.tokens * self.share_out / whole
+        )
+
+    def learn(self, asked: int, tokens_in: int, tokens_out: int) -> None:
+        if asked <= 0 or tokens_in + tokens_out <= 0:
+            return
+        # The estimate that came with the call counts as the first of the calls seen.
+        weight = max(WEIGHT, 1.0 / (self.calls + 2))
+        off = abs(tokens_in + tokens_out - asked * self.total) / (asked * self.total)
+        self.spread += weight * (min(SPREAD_MOST, 2.0 * off) - self.spread)
+        self.total = _mean(self.total, (tokens_in + tokens_out) / asked, weight)
+        self.share_in = _mean(self.share_in, tokens_in / asked, weight)
+        self.share_out = _mean(self.share_out, tokens_out / asked, weight)
+        self.tokens += (weight if self.calls else 1.0) * (tokens_in + tokens_out - self.tokens)
+        self.calls += 1
+
+
+def _mean(before: float, ratio: float, weight: float) -> float:
+    return before + weight * (min(RATIO_MOST, max(RATIO_LEAST, ratio)) - before)
+
+
+class Hurdle(NamedTuple):
+    """What keeps a call from going out with a key, and until when if time alone clears it."""
+
+    kind: str
+    until: float | None
+
+
+def key_hurdle(key: Key, model: str, cost: Cost, now: float) -> Hurdle | None:
+    """Return what keeps a call from this key; a hurdle that time alone does not clear goes first."""
+    rest = key.group.rest
+    if key.disabled is not None:
+        return Hurdle(KeyState.DISABLED, None)
+    if rest.until is not None and rest.until > now:
+        return Hurdle(rest.state, rest.until)
+    if key.in_flight >= key.places:
+        return Hurdle(KeyState.RESERVED, None)
+    if rest.woke is not None and (step := rest.blocked_until(now, key.group.places())) is not None:
+        return Hurdle(WAKING, step)
+    room = key.group.budget(model, now).room_at(cost, now)
+    return Hurdle(f"{room.limit} budget", room.at) if room.at > now else None

@@ -1,0 +1,257 @@
+"""The whole state of the key pool: keys, who waits, who holds a lease, whose turn it is. Pure."""
+
+import heapq
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agentos.credentials.budget import Budget, Cost, Plan
+from agentos.credentials.key_state import (
+    CAPACITY,
+    SLOTS_MOST,
+    WEIGHT,
+    Cooldown,
+    Group,
+    Hurdle,
+    Key,
+    KeySpec,
+    TokenEstimate,
+)
+from agentos.events.asker import Asker
+from agentos.events.keys import Leased
+
+ATTEMPTS_REMEMBERED = 2_000  # of ended attempts; the oldest are forgotten first
+
+KeySet = frozenset[str] | None  # ids of the keys that may serve a request; None: every key of the provider
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """An item's waiting request."""
+
+    asker: Asker
+    number: int
+    tokens: int
+    queue: "Queue"
+    order: int
+    since: float
+    lease_seconds: float
+
+    @property
+    def lane(self) -> "Lane":
+        return self.queue.lane
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """Requests for one model that the same keys may serve, first come first."""
+
+    lane: "Lane"
+    key_ids: KeySet
+    keys: list[Key]
+    asks: OrderedDict[int, Ask] = field(default_factory=OrderedDict)  # by order
+
+    def head(self) -> Ask:
+        return next(iter(self.asks.values()))
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """All calls of one model of one provider: its queues, its overload, its usual size and length."""
+
+    provider: str
+    model: str
+    keys: list[Key]
+    queues: dict[KeySet, Queue] = field(default_factory=dict)  # those that somebody waits in
+    rest: Cooldown = field(default_factory=Cooldown)
+    estimate: TokenEstimate = field(default_factory=TokenEstimate)
+    seconds: float | None = None  # mean of a call
+
+    def queue(self, key_ids: KeySet) -> Queue:
+        found = self.queues.get(key_ids)
+        if found is None:
+            keys = self.keys if key_ids is None else [key for key in self.keys if key.spec.id in key_ids]
+            found = self.queues[key_ids] = Queue(self, key_ids, keys)
+        return found
+
+    def took(self, seconds: float) -> None:
+        self.seconds = seconds if self.seconds is None else self.seconds + WEIGHT * (seconds - self.seconds)
+
+    def turns(self) -> "list[Turn]":
+        """Return the queues, the longest waiting first, each with the keys that no older request wants.
+
+        What an older request waits for must not go to a younger one, or large calls would never be served.
+        """
+        if len(self.queues) == 1:
+            return [Turn(queue, queue.keys) for queue in self.queues.values()]
+        turns: list[Turn] = []
+        wanted: set[Key] = set()
+        for queue in sorted(self.queues.values(), key=order):
+            turns.append(Turn(queue, [key for key in queue.keys if key not in wanted]))
+            wanted.update(queue.keys)
+        return turns
+
+
+class Turn(NamedTuple):
+    """A queue, and the keys that its first request may have."""
+
+    queue: Queue
+    keys: list[Key]
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """The right to make one call."""
+
+    number: int
+    asker: Asker
+    call: int
+    key: Key
+    lane: Lane
+    asked: int
+    budget: Budget
+    cost: Cost
+    grant: int  # its number in the budget
+    since: float
+    waited: float  # seconds, before it was given
+    expires: float
+
+    def leased(self) -> Leased:
+        """Return the event that gave it; the same again for a request that is repeated."""
+        return Leased(
+            at=self.since,
+            item=self.asker.item,
+            asker=self.asker,
+            number=self.call,
+            lease=self.number,
+            key=self.key.spec.id,
+            provider=self.lane.provider,
+            model=self.lane.model,
+            tokens=round(self.cost.tokens),
+            waited=self.waited,
+            expires=self.expires,
+        )
+
+
+def order(queue: Queue) -> int:
+    """Return the place of a queue's first request among all requests."""
+    return queue.head().order
+
+
+def lane_hurdle(lane: Lane, now: float) -> Hurdle | None:
+    """Return what keeps every call of a model back."""
+    blocked = lane.rest.blocked_until(now, int(SLOTS_MOST))
+    return None if blocked is None else Hurdle(CAPACITY, blocked)
+
+
+class PoolState:
+    """The pool's whole state."""
+
+    def __init__(self, keys: Sequence[KeySpec]) -> None:
+        self.now = -math.inf  # the latest time that anybody told
+        self.last_lease = 0
+        self.last_ask = 0
+        self.keys: dict[str, Key] = {}
+        self.groups: dict[tuple[str, str], Group] = {}
+        self.by_provider: dict[str, list[Key]] = {}
+        self.lanes: dict[tuple[str, str], Lane] = {}
+        self.asks: dict[tuple[str, str], Ask] = {}  # by run and item
+        self.leases: dict[int, Lease] = {}  # alive
+        self.expired: dict[int, Lease] = {}  # their places stay taken until the attempt is dropped
+        self.held: dict[Asker, dict[int, Lease]] = {}  # alive and expired
+        self.over: dict[tuple[str, str], int] = {}  # the last attempt that is over, by run and item
+        self._expiries: list[tuple[float, int]] = []  # a heap; may name leases that have ended
+        for spec in keys:
+            self._add(spec)
+        for group in self.groups.values():
+            group.plan = _plan([key.spec for key in group.keys])
+            if group.plan.rpm or group.plan.tpm:
+                for key in group.keys:
+                    key.slots = SLOTS_MOST
+
+    def lane(self, provider: str, model: str) -> Lane:
+        found = self.lanes.get((provider, model))
+        if found is None:
+            found = Lane(provider, model, self.by_provider[provider])
+            self.lanes[provider, model] = found
+        return found
+
+    def add_ask(self, ask: Ask) -> None:
+        self.asks[ask.asker.work] = ask
+        ask.queue.asks[ask.order] = ask
+
+    def remove_ask(self, ask: Ask) -> None:
+        del self.asks[ask.asker.work]
+        del ask.queue.asks[ask.order]
+        if not ask.queue.asks:
+            del ask.lane.queues[ask.queue.key_ids]
+
+    def add_lease(self, lease: Lease, *, expired: bool = False) -> None:
+        """Note a lease and that its call takes a place."""
+        lease.key.in_flight += 1
+        lease.key.group.rest.given(lease.number)
+        lease.lane.rest.given(lease.number)
+        self.held.setdefault(lease.asker, {})[lease.number] = lease
+        if expired:
+            self.expired[lease.number] = lease
+        else:
+            self.leases[lease.number] = lease
+            heapq.heappush(self._expiries, (lease.expires, lease.number))
+
+    def remove_lease(self, lease: Lease) -> None:
+        self.leases.pop(lease.number, None)
+        self.expired.pop(lease.number, None)
+        held = self.held[lease.asker]
+        del held[lease.number]
+        if not held:
+            del self.held[lease.asker]
+        lease.key.in_flight -= 1
+        lease.key.group.rest.returned(lease.number)
+        lease.lane.rest.returned(lease.number)
+
+    def next_expiry(self) -> Lease | None:
+        """Return the lease that is the first to expire."""
+        expiries, leases = self._expiries, self.leases
+        while expiries and expiries[0][1] not in leases:
+            heapq.heappop(expiries)
+        return leases[expiries[0][1]] if expiries else None
+
+    def expire(self, lease: Lease) -> None:
+        self.expired[lease.number] = self.leases.pop(lease.number)
+
+    def is_over(self, asker: Asker) -> bool:
+        """Tell whether a later attempt has begun, or this one is known to be gone."""
+        return asker.attempt <= self.over.get(asker.work, 0)
+
+    def end_attempts(self, work: tuple[str, str], last: int) -> None:
+        """Note that all attempts up to this one are over."""
+        if last > self.over.get(work, 0):
+            self.over.pop(work, None)  # so that what is noted last stands last
+            self.over[work] = last
+            if len(self.over) > ATTEMPTS_REMEMBERED:
+                del self.over[next(iter(self.over))]
+
+    def _add(self, spec: KeySpec) -> None:
+        if spec.id in self.keys:
+            raise ValueError(f"two keys have the id {spec.id}")
+        # A key without a group must not fall in with a group that happens to have its name.
+        named = (spec.provider, spec.quota_group) if spec.quota_group else (spec.provider, f"={spec.id}")
+        name = spec.quota_group or spec.id
+        group = self.groups.setdefault(named, Group(spec.provider, name, Plan()))
+        key = self.keys[spec.id] = Key(spec, group)
+        group.keys.append(key)
+        self.by_provider.setdefault(spec.provider, []).append(key)
+
+
+def _plan(specs: Sequence[KeySpec]) -> Plan:
+    """Return the limits of a group: the lowest that any of its keys gives, as they all mean the same one."""
+
+    def lowest(name: str) -> float | None:
+        return min((value for spec in specs if (value := getattr(spec, name)) is not None), default=None)
+
+    burst = lowest("burst")
+    return Plan(
+        rpm=lowest("rpm"), tpm=lowest("tpm"), rpd=lowest("rpd"), burst=None if burst is None else int(burst)
+    )

@@ -1,0 +1,185 @@
+"""One tiny call with each key, and one look at GitHub: all of the doctor that uses the network."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agentos.config import Config
+from agentos.doctor.access import GitHubAccess, KeyInUse, models_of
+from agentos.doctor.check import Check, State
+from agentos.errors import AgentosError, Exit, StopRequested
+from agentos.llm.http import incomplete
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
+from agentos.llm.providers import real_provider
+from agentos.model import CallError
+
+CALL_SECONDS = 20.0
+GRACE_SECONDS = 2.0  # for a call that was told to stop
+MAX_OUTPUT_TOKENS = 16
+PROMPT = "Answer with the word ok."
+
+_ADVICE: Mapping[CallError, str] = {
+    CallError.RATE_LIMITED: "wait a minute, then: agentos doctor --live",
+    CallError.QUOTA_EXHAUSTED: "wait for the quota's reset, or pay the provider's bill",
+    CallError.CAPACITY: "the provider is overloaded; try later: agentos doctor --live",
+    CallError.KEY_REJECTED: "make a new key at the provider, then:",
+    CallError.BAD_REQUEST: "name a model that this key may use, where 'agentos config' says it is set",
+    CallError.TRANSIENT: "look at the network and base_url, then: agentos doctor --live",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Called:
+    """What came of one key's call."""
+
+    key: KeyInUse
+    model: str
+    seconds: float
+    reply: Reply | None = None
+    error: AgentosError | None = None
+
+
+def check_calls(config: Config, keys: Sequence[KeyInUse]) -> list[Check]:
+    """Call once with each key, all at the same time; models of one provider take turns."""
+    models: dict[str, list[str]] = {}
+    for model in dict.fromkeys(models_of(config).values()):
+        models.setdefault(model.partition(":")[0], []).append(model)
+    turns = dict.fromkeys(models, 0)
+    calls: list[tuple[KeyInUse, str]] = []
+    for key in keys:
+        turn = turns[key.provider]
+        calls.append((key, models[key.provider][turn % len(models[key.provider])]))
+        turns[key.provider] = turn + 1
+    return judge(_call_all(config, calls))
+
+
+def _call_all(config: Config, calls: Sequence[tuple[KeyInUse, str]]) -> list[Called]:
+    cancel = Cancel()
+    done: dict[str, Called] = {}
+
+    def call(key: KeyInUse, model: str) -> None:
+        done[key.id] = _call(config, key, model, cancel)
+
+    # Threads that end with the process: a name server that does not answer cannot keep it.
+    threads = [threading.Thread(target=call, args=one, daemon=True) for one in calls]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, began + CALL_SECONDS - time.monotonic()))
+    cancel.set()
+    for thread in threads:
+        thread.join(max(0.0, began + CALL_SECONDS + GRACE_SECONDS - time.monotonic()))
+    late = ProviderError(CallError.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
+    return [
+        done.get(key.id) or Called(key=key, model=model, seconds=CALL_SECONDS, error=late)
+        for key, model in calls
+    ]
+
+
+def _call(config: Config, key: KeyInUse, model: str, cancel: Cancel) -> Called:
+    _, _, name = model.partition(":")
+    request = ModelRequest(
+        role="drafter",
+        model=name,
+        number=1,
+        system="You check a connection.",
+        prompt=PROMPT,
+        max_output_tokens=MAX_OUTPUT_TOKENS,
+    )
+    began = time.monotonic()
+    reply: Reply | None = None
+    error: AgentosError | None = None
+    try:
+        provider = real_provider(
+            key.provider,
+            base_url=config.base_urls.get(key.provider),
+            call_timeout=CALL_SECONDS,
+            worktree=config.worktree or Path(),
+        )
+        reply = provider.call(request, secret=key.secret, cancel=cancel)
+    except AgentosError as exc:
+        error = exc
+    except StopRequested:
+        error = ProviderError(CallError.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
+    except Exception as exc:  # noqa: BLE001 - in a thread of its own, where nobody would hear of it
+        # Its text may quote a header, and so the key.
+        error = ProviderError(CallError.TRANSIENT, f"the call failed: {type(exc).__name__}")
+    return Called(key=key, model=model, seconds=time.monotonic() - began, reply=reply, error=error)
+
+
+def judge(calls: Sequence[Called]) -> list[Check]:
+    """Tell each result; it is a problem where no key of the provider is left that works or may work soon."""
+    checks = [(call, _judged(call)) for call in calls]
+    working = {call.key.provider for call, check in checks if check.state is State.OK}
+    return [
+        replace(check, state=State.WARNING)
+        if check.state is State.PROBLEM and call.key.provider in working and _of_key(call)
+        else check
+        for call, check in checks
+    ]
+
+
+def _of_key(call: Called) -> bool:
+    return isinstance(call.error, ProviderError) and call.error.error_class is not CallError.BAD_REQUEST
+
+
+def _judged(call: Called) -> Check:
+    name, took = call.key.id, f"{call.seconds:.1f} s"
+    if call.reply is not None:
+        served = f", served by {call.reply.model}" if call.reply.model else ""
+        return Check(section="live", name=name, text=f"{call.model} answered in {took}{served}")
+    error = call.error
+    if not isinstance(error, ProviderError):
+        return Check(section="live", name=name, state=State.PROBLEM, text=str(error), fix="agentos config")
+    if str(error).startswith(str(incomplete(""))):
+        # So few words were allowed that a model which thinks first has none left; key and model work.
+        return Check(section="live", name=name, text=f"{call.model} answered in {took}, cut short as asked")
+    kind = error.error_class
+    passing = kind in {CallError.RATE_LIMITED, CallError.CAPACITY}
+    of_key = kind in {CallError.KEY_REJECTED, CallError.QUOTA_EXHAUSTED}
+    return Check(
+        section="live",
+        name=name,
+        state=State.WARNING if passing else State.PROBLEM,
+        text=f"{call.model}: {kind.value.replace('_', ' ')}: {error}",
+        fix=f"{_ADVICE[kind]}\n{call.key.renew}" if kind is CallError.KEY_REJECTED else _ADVICE[kind],
+        exit_code=Exit.NO_KEY if of_key else Exit.USAGE,
+    )
+
+
+def check_github_access(access: GitHubAccess) -> list[Check]:
+    """Ask GitHub what the token may do in the repository."""
+    if access.repository is None or access.token is None:
+        return []
+    from agentos.github.client import GitHub  # noqa: PLC0415 - an HTTP client
+
+    def check(state: State, text: str, fix: str = "") -> list[Check]:
+        return [Check(section="live", name="github", state=state, text=text, fix=fix)]
+
+    try:
+        found = GitHub(access.repository, access.token, limit=CALL_SECONDS / 2, sleep=_at_once).check()
+    except AgentosError as exc:
+        return check(State.PROBLEM, str(exc), "gh auth login")
+    if not found.readable:
+        return check(State.PROBLEM, found.problem or "GitHub cannot be read.", "gh auth login")
+    if found.has_issues is False:
+        return check(
+            State.WARNING,
+            f"Issues are turned off in {access.repository}.",
+            f"gh repo edit {access.repository.full_name} --enable-issues",
+        )
+    may = (
+        ", and may push"
+        if found.push
+        else "; labels are not set, since it may not push"
+        if found.push is False
+        else ""
+    )
+    return check(State.OK, f"the token reads {access.repository}{may}")
+
+
+def _at_once(_seconds: float) -> None:
+    """A person waits: a failed look is repeated at once or given up."""

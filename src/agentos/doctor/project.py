@@ -1,0 +1,187 @@
+"""Whether there is a project, and whether a run could read and write what it needs there."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
+
+from agentos import __version__, programs
+from agentos.config import Config
+from agentos.coordinator.plan import Choice, make_plan
+from agentos.coordinator.survey import survey
+from agentos.discovery.local import list_files
+from agentos.doctor.check import Check, State
+from agentos.errors import AgentosError
+from agentos.model import Item, counted
+from agentos.settings import Settings
+from agentos.store.home import Home
+from agentos.store.records import Records
+from agentos.workflows.context import read_context
+from agentos.workflows.issue import WORKFLOW as ISSUE
+from agentos.workflows.lld import WORKFLOW as LLD
+from agentos.workflows.reviewed import ReviewedWorkflow
+
+GIT_SECONDS = 5.0
+
+
+def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator[Check]:
+    """Look for git and for a repository; a project can do without, but then nothing is versioned."""
+    version = _git(["--version"], environment, worktree)
+    if version is None:
+        yield Check(
+            section="git",
+            name="installed",
+            state=State.WARNING,
+            text="git is not on your PATH; runs work, but GitHub cannot be found.",
+            fix="install git: https://git-scm.com/downloads",
+        )
+        return
+    yield Check(section="git", name="installed", text=version)
+    if worktree is None:
+        return
+    if not any((folder / ".git").exists() for folder in (worktree, *worktree.parents)):
+        yield Check(
+            section="git",
+            name="repository",
+            state=State.WARNING,
+            text=f"{worktree} is in no git repository; runs work, but nothing is versioned.",
+            fix="git init",
+        )
+    elif (top := _git(["rev-parse", "--show-toplevel"], environment, worktree)) is None:
+        yield Check(
+            section="git",
+            name="repository",
+            state=State.WARNING,
+            text=f"git does not accept the repository of {worktree}.",
+            fix=f"git -C {quote(str(worktree))} status",
+        )
+    else:
+        yield Check(section="git", name="repository", text=top)
+
+
+def _git(arguments: Sequence[str], environment: Mapping[str, str], worktree: Path | None) -> str | None:
+    told = programs.git(arguments, environment, worktree, seconds=GIT_SECONDS)
+    return None if told is None else told.decode("utf-8", errors="replace").strip()
+
+
+def check_program() -> Check:
+    told = f"agentos {__version__}, Python {platform.python_version()} on {sys.platform}"
+    return Check(section="project", name="program", text=told)
+
+
+def check_project(worktree: Path, home: Home | None, config: Config, home_from: str) -> Iterator[Check]:
+    """Look at the folders, the items that lie in them, the home and the files named by settings."""
+    yield Check(section="project", name="worktree", text=str(worktree))
+    settings = config.settings
+    if home is not None:
+        yield _check_home(home, worktree, home_from)
+    for flow in (LLD, ISSUE):
+        yield from _check_items(flow, worktree, home, settings)
+    for flow in (ISSUE, LLD):
+        if (template := getattr(settings, f"{flow.name}_template")) is not None:
+            yield _check_template(flow, worktree, settings, template)
+    if settings.context:
+        yield _check_context(worktree, settings)
+
+
+def _check_home(home: Home, worktree: Path, home_from: str) -> Check:
+    where = home.path
+    if where.exists() and not where.is_dir():
+        return Check(
+            section="project",
+            name="home",
+            state=State.PROBLEM,
+            text=f"{where} is a file, and runs are kept in a folder.",
+            fix=f"mv {quote(str(where))} {quote(str(where))}.old",
+        )
+    nearest = next(folder for folder in (where, *where.parents) if folder.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Check(
+            section="project",
+            name="home",
+            state=State.PROBLEM,
+            text=f"{nearest} cannot be written, and runs are kept in {where}.",
+            fix=f"chmod u+rwx {quote(str(nearest))}\nexport AGENTOS_HOME=DIR",
+        )
+    why = f" ({home_from})" if home_from else ""
+    apart = "" if where.is_relative_to(worktree) else ", outside the project, as you set it"
+    told = "" if where.exists() else ", made by the first run"
+    return Check(section="project", name="home", text=f"{where}{why}{apart}{told}")
+
+
+def _check_items(
+    flow: ReviewedWorkflow, worktree: Path, home: Home | None, settings: Settings
+) -> Iterator[Check]:
+    place = flow.folder(worktree, settings)
+    name, folder = f"{flow.source_name}s", place.path
+    try:
+        items = list_files(place)
+        pending, mocked = _pending(flow, items, home, worktree, settings)
+    except AgentosError as exc:
+        fix = f"ls -la {quote(str(worktree / folder))}"
+        yield Check(section="project", name=name, state=State.PROBLEM, text=str(exc), fix=fix)
+        return
+    if not items:
+        there = (worktree / folder).is_dir()
+        text = f"{folder} is empty" if there else f"there is no {folder}"
+        fix = "" if there else "agentos init"
+        yield Check(section="project", name=name, text=text, fix=fix)
+        return
+    told = f"{counted(len(items), flow.source_name)} in {folder}, {pending} to do"
+    told += f" ({mocked} so far by the mock alone)" if mocked else ""
+    yield Check(section="project", name=name, text=told)
+    bad = [item.problem for item in items if item.problem is not None]
+    if bad:
+        more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+        yield Check(
+            section="project",
+            name=name,
+            state=State.WARNING,
+            text=f"{bad[0]}{more}; a run over all fails on it.",
+            fix=f"agentos {flow.name} --all --dry-run",
+        )
+
+
+def _pending(
+    flow: ReviewedWorkflow, items: Sequence[Item], home: Home | None, worktree: Path, settings: Settings
+) -> tuple[int, int]:
+    """Count what a real run would take up, and which of it the mock has done, by documents and records."""
+    if home is None:
+        return sum(item.problem is None for item in items), 0
+    with Records(home.records, write=False) as records:
+        folders = settings.folders
+        known = survey(flow, items, records, worktree=worktree, folders=folders, filing=flow.filed)
+    plan = make_plan(items, known, Choice())
+    documents = [known[entry.item.id].document for entry in plan if entry.runs]
+    return len(documents), sum(one is not None and one.by_mock for one in documents)
+
+
+def _check_template(flow: ReviewedWorkflow, worktree: Path, settings: Settings, template: str) -> Check:
+    try:
+        flow.prepare(worktree, settings)
+    except AgentosError as exc:
+        return Check(
+            section="project",
+            name=f"{flow.name} template",
+            state=State.PROBLEM,
+            text=str(exc),
+            fix=f"mend {template}, or take {flow.name}_template out of the file 'agentos config' names",
+        )
+    return Check(section="project", name=f"{flow.name} template", text=template)
+
+
+def _check_context(worktree: Path, settings: Settings) -> Check:
+    try:
+        texts = read_context(worktree, settings.context)
+    except AgentosError as exc:
+        return Check(
+            section="project",
+            name="context",
+            state=State.PROBLEM,
+            text=str(exc),
+            fix="change context where 'agentos config' says it is set",
+        )
+    size = sum(len(text.encode()) for text in texts.values())
+    return Check(section="project", name="context", text=f"{counted(len(texts), 'file')}, {size:,} bytes")

@@ -1,0 +1,269 @@
+"""What the runs of a home left behind, read for the page: rows, data, logs. Server process, in its threads.
+
+Nothing is opened by a name that came in: runs and logs are looked up among those that are there, and a link
+is never followed.
+"""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentos.errors import AgentosError
+from agentos.events.fold import feed
+from agentos.events.state import RunState
+from agentos.store.home import Home
+from agentos.store.run_folder import (
+    has_summary,
+    is_live,
+    list_runs,
+    read_summary,
+    records_in,
+    run_tree,
+    runs_before,
+)
+
+LOG_BLOCK = 262_144  # bytes of a log in one answer
+LOG_TAIL = 65_536  # bytes shown of a log at first
+TICK_SECONDS = 5  # how often a live run is drawn anew though nothing happens: what goes on gets longer
+KEPT_DATA = 4  # runs whose data are kept in memory
+
+Mark = tuple[Any, ...]  # changes when what it stands for changes
+MakeData = Callable[[Path], dict[str, Any]]
+
+
+class NotThere(AgentosError):  # noqa: N818 - read as what it is
+    """No run, log or item of this name."""
+
+
+class RunIndex:
+    """Reads the run folders; everything that is read twice is kept until its files change."""
+
+    def __init__(self, runs: Path, make_data: MakeData) -> None:
+        self._home = Home(path=runs.parents[1])
+        self._make_data = make_data
+        self._rows_lock = threading.Lock()
+        self._data_lock = threading.Lock()
+        self._tallies: dict[str, _Tally] = {}
+        self._data: dict[str, tuple[Mark, bytes]] = {}
+        self._costs: dict[str, float] = {}
+        self._over: set[str] = set()
+
+    def folders(self) -> list[Path]:
+        """The folders of all runs, the newest first."""
+        return list_runs(self._home)[::-1]
+
+    def folder(self, run_id: str) -> Path:
+        for path in self.folders():
+            if path.name == run_id:
+                return path
+        raise NotThere(f"There is no run {run_id!r}.")
+
+    def folders_before(self, run: Path) -> list[Path]:
+        return runs_before(run)
+
+    def live(self, run: Path) -> bool:
+        """Tell whether the run goes on; one that is over never comes back, and is not asked again."""
+        if run.name in self._over:
+            return False
+        if is_live(run):
+            return True
+        if has_summary(run):
+            self._over.add(run.name)
+        return False
+
+    def mark(self, run: Path, *, live: bool) -> Mark:
+        """Something that changes when a file of the run does; of a run that is over, when one of few does."""
+        if not live:
+            return (live, _stat(run), _stat(run / "events.jsonl"), _stat(run / "summary.json"))
+        return (live, _clock_tick(), *_entries(run))
+
+    def rows(self, words: str = "") -> list[dict[str, Any]]:
+        """A row a run, the newest first; only those that have all the words in them, or in their items."""
+        folders = self.folders()
+        with self._rows_lock:
+            for gone in self._tallies.keys() - {path.name for path in folders}:
+                del self._tallies[gone]
+            tallies = [self._tally(path) for path in folders]
+            rows = [(tally, tally.row(live=self.live(tally.run))) for tally in tallies]
+            return [row for tally, row in rows if tally.has(words.casefold().split(), row)]
+
+    def _knows(self, run: Path, label: str) -> bool:
+        """Tell whether the item is at work in a live run, though it has not said anything yet."""
+        with self._rows_lock:
+            tally = self._tally(run)
+            tally.row(live=True)
+            return label in tally.labels
+
+    def _tally(self, run: Path) -> "_Tally":
+        if run.name not in self._tallies:
+            self._tallies[run.name] = _Tally(run)
+        return self._tallies[run.name]
+
+    def data(self, run_id: str) -> bytes:
+        """All data of a run's page, as JSON."""
+        run = self.folder(run_id)
+        with self._data_lock:
+            live = self.live(run)
+            mark = (live, _clock_tick() if live else 0, *_entries(run))
+            kept = self._data.pop(run_id, None)
+            if kept is None or kept[0] != mark:
+                began = time.perf_counter()
+                text = json.dumps(self._make_data(run), ensure_ascii=False, separators=(",", ":"))
+                kept = (mark, text.encode("utf-8", errors="replace"))
+                self._costs[run_id] = time.perf_counter() - began
+            self._data[run_id] = kept
+            while len(self._data) > KEPT_DATA:
+                del self._data[next(iter(self._data))]
+            return kept[1]
+
+    def cost(self, run_id: str) -> float:
+        """How many seconds it took to make the run's data."""
+        return self._costs.get(run_id, 0.0)
+
+    def log(self, run_id: str, label: str, after: int | None) -> dict[str, Any]:
+        """A part of an item's log: what comes after that many bytes, or the end of it."""
+        run = self.folder(run_id)
+        name = f"{label}.log"
+        live = self.live(run)  # asked first: what is written before the end is then read for certain
+        if name not in {entry[0] for entry in _entries(run)}:
+            if live and self._knows(run, label):
+                return {"text": "", "start": 0, "next": 0, "size": 0, "live": live}
+            raise NotThere(f"There is no log of {label!r} in run {run_id}.")
+        data, start, size = _part(run / name, after)
+        return {
+            "text": data.decode("utf-8", errors="backslashreplace"),
+            "start": start,
+            "next": start + len(data),
+            "size": size,
+            "live": live,
+        }
+
+
+class _Tally:
+    """How a run stands, from its summary or, before there is one, from the events read so far."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self._summary: tuple[Mark, dict[str, Any]] | None = None
+        self._cut_off: tuple[Mark, dict[str, Any]] | None = None
+        self._offset = 0
+        self._state = RunState()
+        self.labels: Collection[str] = ()
+
+    def has(self, words: Sequence[str], row: dict[str, Any]) -> bool:
+        if not words:
+            return True
+        state = "live" if row["live"] else "over"
+        facts = [row["run_id"], row["workflow"] or "", state, f"exit {row['exit_code']}"]
+        facts += ["not started"] if "pending" in row["totals"] else []
+        text = " ".join([*facts, *row["totals"], *self.labels]).replace("_", " ").casefold()
+        return all(word in text for word in words)
+
+    def row(self, *, live: bool) -> dict[str, Any]:
+        if live:
+            return self._events_row(live=True)
+        if (summary := self._read_summary()) is not None:
+            return summary
+        mark = _stat(self.run / "events.jsonl") or ()
+        if self._cut_off is None or self._cut_off[0] != mark:
+            self._cut_off = (mark, self._events_row(live=False))
+            self._state, self._offset = RunState(), 0  # a run that was killed hardly ever gets more events
+        return self._cut_off[1]
+
+    def _events_row(self, *, live: bool) -> dict[str, Any]:
+        self._read_events()
+        state = self._state
+        self.labels = [item.label for item in state.items.values()]
+        return {
+            "run_id": self.run.name,
+            "workflow": state.workflow,
+            "mock": state.mock,
+            "live": live,
+            "started_at": state.started_at,
+            "wall_seconds": None,
+            "items": state.expected,
+            "totals": dict(state.totals(live=live)),
+            "cost_usd": None,
+            "exit_code": None,
+        }
+
+    def _read_summary(self) -> dict[str, Any] | None:
+        path = self.run / "summary.json"
+        mark = _stat(path)
+        if mark is None:
+            return None
+        if self._summary is None or self._summary[0] != mark:
+            with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
+                summary = read_summary(self.run)
+                self._summary = (mark, _summary_row(self.run.name, summary))
+                self._state, self._offset = RunState(), 0  # not needed any more
+                self.labels = [str(row.get("label", "")) for row in summary["items"]]
+        return None if self._summary is None else self._summary[1]
+
+    def _read_events(self) -> None:
+        """Continue where the last look ended; a line that is not whole yet is left for the next."""
+        while True:
+            try:
+                data, start, _ = _part(self.run / "events.jsonl", self._offset)
+            except OSError:
+                return
+            whole = data[: data.rfind(b"\n") + 1]
+            if not whole:
+                return
+            self._offset = start + len(whole)
+            for record in records_in(whole):
+                feed(self._state, record)
+
+
+def _summary_row(run_id: str, summary: dict[str, Any]) -> dict[str, Any]:
+    costs = [row.get("cost_usd") for row in summary["items"]]
+    return {
+        "run_id": run_id,
+        "workflow": summary.get("workflow"),
+        "mock": summary.get("mock") is True,
+        "live": False,
+        "started_at": summary.get("started_at"),
+        "wall_seconds": summary.get("wall_seconds"),
+        "items": len(summary["items"]),
+        "totals": dict(summary.get("totals", {})),
+        "cost_usd": None if None in costs else round(sum(costs), 6),
+        "exit_code": summary.get("exit_code"),
+    }
+
+
+def _part(path: Path, after: int | None) -> tuple[bytes, int, int]:
+    """Whole lines of a file from an offset on, or of its end; with the offset taken and the file's size."""
+    with os.fdopen(run_tree(path.parent).open(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = max(0, size - LOG_TAIL) if after is None else min(max(0, after), size)
+        file.seek(start)
+        data = file.read(LOG_BLOCK)
+    if after is None and start:
+        cut = data.find(b"\n") + 1
+        data, start = data[cut:], start + cut
+    if (end := data.rfind(b"\n") + 1) and end < len(data):
+        data = data[:end]
+    return data, start, size
+
+
+def _entries(run: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of every regular file of a run; a link is passed over."""
+    try:
+        entries = run_tree(run).entries(run)
+    except OSError:
+        return ()
+    return tuple((one.name, one.size, one.modified) for one in entries if one.is_file)
+
+
+def _clock_tick() -> int:
+    return int(time.monotonic() // TICK_SECONDS)
+
+
+def _stat(path: Path) -> Mark | None:
+    info = run_tree(path).stat(path) if path.parent.name == "parallel" else run_tree(path.parent).stat(path)
+    return None if info is None else (info.st_size, info.st_mtime_ns)

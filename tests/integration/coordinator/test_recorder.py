@@ -1,0 +1,160 @@
+"""The book of a run: what it does when another run has an item of its."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.coordinator.recorder import RunRecorder, Tally
+from agentos.errors import ItemFailed
+from agentos.model import Status
+from agentos.spending.spending import Spent
+from agentos.store.home import Home
+from agentos.store.records import Outcome
+from agentos.store.records.memory import MemoryRecords
+from agentos.store.run_folder import RunFolder, create_run
+from harness.records import begin, item
+
+if TYPE_CHECKING:
+    from agentos.console.console import Console
+
+ITEM = item()
+
+
+class Quiet:
+    """A console that shows nothing and remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def complain(self, line: str) -> None:
+        self.said.append(line)
+
+    def item_done(self, *_about: Any) -> None:
+        pass
+
+
+class Shop:
+    """A book with memory for records, and a checkpoint for its one item."""
+
+    def __init__(self, home: Home, folder: RunFolder) -> None:
+        self.console = Quiet()
+        self.records = MemoryRecords()
+        self.recorder = RunRecorder(
+            home, "lld", 1, records=self.records, folder=folder, console=cast("Console", self.console)
+        )
+        self.checkpoint = home.checkpoint("lld", "42")
+        self.checkpoint.write_text("saved")
+        self.records.claim([ITEM], self.recorder.run_id)
+
+    def lose(self) -> None:
+        """Let another run take the item over, and begin it."""
+        self.records.release(self.recorder.run_id)
+        begin(self.records, ITEM, "run-2")
+
+    def finish(self, status: Status, *, attempts: int = 1) -> None:
+        entry = PlannedItem(item=ITEM, step=PlanAction.START)
+        told = {"verdict": "APPROVED", "reviews": 1, "output": "out.md", "error": None}
+        self.recorder.finish(entry, status, Tally(), Spent(), attempts=attempts, **told)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    home = Home(path=tmp_path / "home").create()
+    folder = create_run(home)
+    yield Shop(home, folder)
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    "step", [PlanAction.START, PlanAction.RESUME, PlanAction.START_OVER, PlanAction.REVISE]
+)
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_an_item_that_another_run_has_is_not_begun(shop: Shop, step: PlanAction, attempt: int) -> None:
+    shop.lose()
+    before = shop.records.progress()
+
+    with pytest.raises(ItemFailed, match="run run-2 has the item now"):
+        shop.recorder.begin(PlannedItem(item=ITEM, step=step), attempt)
+
+    assert shop.checkpoint.exists()
+    assert shop.records.progress() == before
+    assert shop.console.said == []
+
+
+@pytest.mark.parametrize(
+    ("step", "kept"), [(PlanAction.RESUME, True), (PlanAction.START, False), (PlanAction.START_OVER, False)]
+)
+def test_only_the_first_attempt_prepares_an_item(shop: Shop, step: PlanAction, kept: bool) -> None:
+    shop.recorder.begin(PlannedItem(item=ITEM, step=step), 1)
+    assert shop.checkpoint.exists() == kept
+    shop.checkpoint.write_text("saved")
+
+    shop.recorder.begin(PlannedItem(item=ITEM, step=step), 2)
+
+    assert shop.checkpoint.exists()
+    assert shop.records.progress()["lld", "42"].attempt == 2
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_a_worker_of_an_item_that_was_lost_is_ended_at_its_next_node(shop: Shop, attempt: int) -> None:
+    entry = PlannedItem(item=ITEM, step=PlanAction.START)
+    shop.recorder.begin(entry, 1)
+    shop.lose()
+    before = shop.records.progress()
+
+    with pytest.raises(ItemFailed, match="run run-2 has the item now"):
+        shop.recorder.at_node(entry, "review", 1, attempt)
+
+    assert shop.records.progress() == before
+
+
+@pytest.mark.parametrize("status", [Status.APPROVED, Status.DISCUSS, Status.FAILED, Status.INTERRUPTED])
+def test_the_end_of_an_item_that_was_lost_is_told_and_not_recorded(shop: Shop, status: Status) -> None:
+    shop.lose()
+    before = shop.records.progress()
+
+    shop.finish(status)
+
+    row = shop.recorder.rows["LLD-42"]
+    assert (row.status, row.verdict, row.output) == (Status.FAILED, None, None)
+    assert row.error == "run run-2 has the item now; this run recorded nothing for it"
+    assert shop.console.said == [f"LLD-42: failed: {row.error}"]
+    assert shop.checkpoint.exists()
+    assert (shop.records.progress(), shop.records.outcomes("lld")) == (before, {})
+
+
+def test_the_end_of_an_earlier_attempt_is_not_recorded(shop: Shop) -> None:
+    shop.recorder.begin(PlannedItem(item=ITEM, step=PlanAction.RESUME), 2)
+
+    shop.finish(Status.APPROVED, attempts=1)
+
+    assert "attempt 2 of this run" in str(shop.recorder.rows["LLD-42"].error)
+    assert shop.records.outcomes("lld") == {}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_checkpoint_of_an_item_that_is_passed_by_goes_unless_another_run_has_it(
+    shop: Shop, lost: bool
+) -> None:
+    if lost:
+        shop.lose()
+    done = Outcome(
+        workflow="lld",
+        item="42",
+        input_hash=ITEM.input_hash,
+        run_id="run-0",
+        verdict="APPROVED",
+        reviews=1,
+        output="out.md",
+        finished_at="2026-01-01",
+    )
+
+    shop.recorder.pass_by(PlannedItem(item=ITEM, step=PlanAction.SKIP, outcome=done))
+
+    assert shop.checkpoint.exists() == lost

@@ -1,0 +1,69 @@
+"""What the watch makes of what the key pool says: events of the run, and lines for people."""
+
+from typing import TYPE_CHECKING, cast
+
+from agentos.coordinator.pool_watch import PoolWatch
+from agentos.credentials.outcome import InFlightChanged
+from agentos.events.asker import Asker
+from agentos.events.catalogue import Event
+from agentos.events.keys import QuotaExhausted, RateLimited, Returned
+
+if TYPE_CHECKING:
+    from agentos.coordinator.recorder import RunRecorder
+
+RETURNED = Returned(at=9.0, item="LLD-42", asker=Asker("run", "LLD-42", 1), number=1, lease=3, key="k")
+
+
+class Book:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Event] = []
+        self.said: list[str] = []
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+def watch() -> tuple[PoolWatch, Book]:
+    recorder = Book()
+    return PoolWatch(cast("RunRecorder", recorder), max_wait=1.0), recorder
+
+
+def test_the_log_names_an_item_by_its_id() -> None:
+    pool, recorder = watch()
+    pool.announce(RETURNED, "42")
+    pool.announce(RETURNED, None)  # an item that is not of this run
+    assert [getattr(one, "item", None) for one in recorder.told] == ["42", "LLD-42"]
+
+
+def test_the_slots_of_a_key_are_not_logged() -> None:
+    pool, recorder = watch()
+    pool.announce(InFlightChanged(at=1.0, key="k", before=1, limit=2), None)
+    assert (recorder.told, recorder.said) == ([], [])
+
+
+def test_a_used_up_quota_is_not_called_a_rate_limit() -> None:
+    pool, recorder = watch()
+    for kind in (RateLimited, QuotaExhausted):
+        pool.announce(
+            kind(
+                at=1.0,
+                key="k1",
+                group="g",
+                keys=("k1", "k2"),
+                provider="p",
+                model="m",
+                until=3601.0,
+                seconds=3600.0,
+                told=True,
+            ),
+            None,
+        )
+    assert recorder.said == [
+        "k1, k2: rate limited, resting 3600.0 s",
+        "k1, k2: quota exhausted, resting 60 min",
+    ]

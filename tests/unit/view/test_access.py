@@ -1,0 +1,149 @@
+"""Who may ask the page's server: token, host, origin, and what every answer carries."""
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+
+from agentos.view.access import HEADERS, Door, Guard
+
+PORT = 8765
+TOKEN = "t" * 43
+OURS = f"http://127.0.0.1:{PORT}"
+
+
+@pytest.fixture
+def guard() -> Guard:
+    return Guard(PlainTextResponse("inside"), Door(port=PORT, token=TOKEN))
+
+
+@pytest.fixture
+def client(guard: Guard) -> TestClient:
+    return TestClient(guard, base_url=OURS, follow_redirects=False)
+
+
+def bearer(token: str = TOKEN, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"} | {
+        name.replace("_", "-"): text for name, text in more.items()
+    }
+
+
+def test_the_first_visit_takes_the_token_out_of_the_address(client: TestClient) -> None:
+    first = client.get("/", params={"token": TOKEN})
+    assert (first.status_code, first.headers["location"]) == (303, "/")
+    cookie = first.headers["set-cookie"]
+    assert cookie.startswith(f"agentos-{PORT}={TOKEN};")
+    for part in ("HttpOnly", "SameSite=strict", "Path=/"):
+        assert part in cookie
+    assert client.get("/").text == "inside"  # the client sends the cookie
+    assert client.get("/api/runs").text == "inside"
+
+
+def test_a_visit_that_another_site_began_goes_on_by_a_page_of_ours(client: TestClient) -> None:
+    answer = client.get("/", params={"token": TOKEN}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 200
+    assert 'content="0; url=/"' in answer.text
+    assert TOKEN not in answer.text
+    assert f"agentos-{PORT}={TOKEN}" in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/events", "/assets/view.js", "/nothing"])
+def test_nothing_is_given_without_the_token(client: TestClient, path: str) -> None:
+    other = {"Cookie": f"agentos-{PORT + 1}={TOKEN}; other={TOKEN}"}
+    for headers in ({}, bearer("wrong"), bearer(""), bearer(TOKEN[:-1]), bearer(TOKEN + "t"), other):
+        answer = client.get(path, headers=headers)
+        assert answer.status_code == 403, headers
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert "inside" not in answer.text
+        assert TOKEN not in answer.text
+    assert client.get(path, headers=bearer()).text == "inside"
+
+
+def test_the_token_in_the_address_counts_on_the_first_page_only(client: TestClient) -> None:
+    assert client.get("/", params={"token": "wrong"}).status_code == 403
+    assert client.get("/", params={"token": "wröng"}).status_code == 403
+    assert client.get("/api/runs", params={"token": TOKEN}).status_code == 403
+    assert client.post("/", params={"token": TOKEN}).status_code == 403
+
+
+def test_a_ticket_opens_the_page_once(guard: Guard, client: TestClient) -> None:
+    guard.issue_ticket("once")
+    first = client.get("/", params={"token": "once"})
+    assert first.status_code == 303
+    assert f"agentos-{PORT}={TOKEN}" in first.headers["set-cookie"]
+    assert client.get("/", params={"token": "once"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "127.0.0.1",
+        f"127.0.0.1:{PORT + 1}",
+        f"127.0.0.1.evil.example:{PORT}",
+        "",
+    ],
+)
+def test_another_name_for_our_address_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/api/runs", headers=bearer(Host=host)).status_code == 403
+    assert client.get("/", params={"token": TOKEN}, headers={"Host": host}).status_code == 403
+
+
+def test_localhost_is_a_name_of_ours(client: TestClient) -> None:
+    assert client.get("/api/runs", headers=bearer(Host=f"localhost:{PORT}")).text == "inside"
+
+
+def test_a_host_named_twice_is_refused(client: TestClient) -> None:
+    headers = [("Authorization", f"Bearer {TOKEN}"), ("Host", f"127.0.0.1:{PORT}"), ("Host", "evil.example")]
+    assert client.get("/api/runs", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", f"https://127.0.0.1:{PORT}", f"http://127.0.0.1:{PORT + 1}", ""]
+)
+def test_another_origin_is_refused(client: TestClient, origin: str) -> None:
+    assert client.get("/api/runs", headers=bearer(Origin=origin)).status_code == 403
+    changed = client.post("/api/inbox/LLD-1", json={}, headers=bearer(Origin=origin))
+    assert changed.status_code == 403
+
+
+def test_another_site_may_not_ask(client: TestClient) -> None:
+    for site in ("cross-site", "same-site"):
+        assert client.get("/api/runs", headers=bearer(Sec_Fetch_Site=site)).status_code == 403
+    for site in ("same-origin", "none"):
+        assert client.get("/api/runs", headers=bearer(Sec_Fetch_Site=site)).text == "inside"
+
+
+def test_a_change_comes_from_the_page_itself_and_as_json(client: TestClient) -> None:
+    path = "/api/inbox/LLD-1"
+    assert client.post(path, json={}, headers=bearer()).status_code == 403
+    assert client.post(path, json={}, headers=bearer(Sec_Fetch_Site="none")).status_code == 403
+    assert client.post(path, json={}, headers=bearer(Origin=OURS)).text == "inside"
+    assert client.post(path, json={}, headers=bearer(Sec_Fetch_Site="same-origin")).text == "inside"
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/jsonp"):
+        headers = bearer(Origin=OURS, Content_Type=kind)
+        assert client.post(path, content="{}", headers=headers).status_code == 403
+    for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert client.request(method, path, headers=bearer()).status_code == 403
+    assert client.post(path, json={}, headers={"Origin": OURS}).status_code == 403
+
+
+def test_every_answer_carries_the_headers(client: TestClient) -> None:
+    answers = [
+        client.get("/", params={"token": TOKEN}),
+        client.get("/", headers={"Host": "evil.example"}),
+        TestClient(client.app, base_url=OURS).get("/"),
+        client.get("/api/runs"),
+    ]
+    assert [answer.status_code for answer in answers] == [303, 403, 403, 200]
+    for answer in answers:
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value
+    policy = HEADERS["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_port_80_has_no_number_in_its_name() -> None:
+    assert Door(port=80, token=TOKEN).hosts >= {"127.0.0.1", "localhost", "127.0.0.1:80"}
+    assert "127.0.0.1" not in Door(port=PORT, token=TOKEN).hosts
