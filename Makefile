@@ -1,4 +1,4 @@
-# Every target sets up what it needs; `make demo` and `make test` are all a newcomer has to know.
+# Every target installs what it needs. Newcomers only need `make demo` and `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
 setup: $(USER_TOOLS)
 
-# What users need. pip compiles what it installs; our own sources are compiled here, so that every start is quick.
+# What users need. pip compiles only the packages it installs, so we compile our own sources here: every start is faster.
 $(USER_TOOLS): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("agentos needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
@@ -31,11 +31,12 @@ $(DEV_TOOLS): $(TEST_TOOLS)
 demo: $(USER_TOOLS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
 
-# Under five minutes: commands are forked from a process that has everything imported (tests/harness/warm.py).
+# Under five minutes, because commands are forked from a process that has already imported everything
+# (tests/harness/warm.py).
 test: $(TEST_TOOLS)
 	$(PYTEST) -m 'not slow and not chaos' tests/unit tests/integration tests/acceptance
 
-# Everything but make chaos, with every command really started; then the quick part in odd environments.
+# Everything except make chaos, with each command in a new process; then the fast tests in unusual environments.
 test-all: $(DEV_TOOLS) .venv-interop/.installed
 	AGENTOS_TESTS_COLD=1 $(PYTEST)
 	sh scripts/test-environments.sh
@@ -47,11 +48,12 @@ check: $(DEV_TOOLS)
 	$(BIN)/lint-imports
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level medium src
 
-# The long runs: hundreds of kills at random moments, thousands of examples.
+# The long tests: hundreds of kills at random moments, thousands of examples.
 chaos: $(TEST_TOOLS)
 	AGENTOS_TESTS_COLD=1 $(BIN)/python -m pytest -m chaos --numprocesses auto --timeout 3600 tests/unit tests/integration tests/acceptance
 
-# Other people's software: their clients with our simulator, and us with a LiteLLM proxy in its own environment.
+# Other people's software: their clients against our simulator, and agentos against a LiteLLM proxy in its own
+# environment.
 interop: $(DEV_TOOLS) .venv-interop/.installed
 	$(BIN)/python -m pytest tests/interop
 

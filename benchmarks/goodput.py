@@ -1,7 +1,8 @@
-"""Goodput against the simulated provider's true limit: ours through real workers, peers beside it.
+"""Goodput against the true limit of the simulated provider: agentos with real workers, compared with peers.
 
-The same provider, the same number of calls, twenty at once. Goodput is what was served as a share of the
-most that the buckets would have given in that time; refused is the share of all calls that got a 429.
+All use the same provider and make the same number of calls, twenty at the same time. Goodput is the number of
+served calls, as a share of the most that the buckets allowed in that time. Refused is the share of all calls
+that got a 429.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ KEYS = 4
 CALLS_A_SECOND = 4
 WORKERS = 20
 ITEMS = 48
-ROUNDS = 5  # an item drafts and is reviewed so often: ten calls
+ROUNDS = 5  # drafts and reviews per item, so ten calls
 PEERS = Path(__file__).with_name("peers.py")
 PEERS_VENV = Path(__file__).parents[1] / ".venv" / "peers"
 PEERS_NEED = ("litellm", "openai")
@@ -56,7 +57,7 @@ def provider() -> Iterator[Provider]:
         process.communicate()
 
 
-def _told(name: str, stats: dict[str, Any]) -> str:
+def _line(name: str, stats: dict[str, Any]) -> str:
     totals = stats["totals"]
     goodput = totals["served"] / totals["max_calls_at_last_served"]
     refused = totals["refused"] / max(1, totals["calls"])
@@ -64,7 +65,7 @@ def _told(name: str, stats: dict[str, Any]) -> str:
 
 
 def ours(*, configured: bool) -> dict[str, Any]:
-    """A backlog through the real command and its workers."""
+    """Run a backlog with the real command and its workers."""
     with provider() as simulator, tempfile.TemporaryDirectory() as folder:
         project = Project(Path(folder) / "project")
         project.issues(ITEMS, f"verdicts={'REVISE,' * (ROUNDS - 1)}APPROVED")
@@ -89,7 +90,7 @@ def ours(*, configured: bool) -> dict[str, Any]:
 
 
 def peer(name: str) -> dict[str, Any] | None:
-    """The same number of calls by a peer, from an environment of its own."""
+    """Make the same number of calls with a peer, in its own environment."""
     python = PEERS_VENV / "bin" / "python"
     with provider() as simulator:
         keys = [f"secret-{number}" for number in range(1, KEYS + 1)]
@@ -108,17 +109,17 @@ def _peers_installed() -> bool:
 
 
 def goodput() -> list[str]:
-    """Ours with limits configured and learnt, then the peers."""
+    """Measure agentos with limits configured and learned, then the peers."""
     lines = [
         f"{KEYS} keys x {CALLS_A_SECOND} calls/s, {WORKERS} workers, {ITEMS * ROUNDS * 2} calls",
-        _told("agentos, limits configured", ours(configured=True)) + "   (required >= 0.97, < 1 %)",
-        _told("agentos, limits learnt", ours(configured=False)) + "   (required >= 0.90, < 5 %)",
+        _line("agentos, limits configured", ours(configured=True)) + "   (required >= 0.97, < 1 %)",
+        _line("agentos, limits learnt", ours(configured=False)) + "   (required >= 0.90, < 5 %)",
     ]
     if not _peers_installed():
         return [*lines, "  peers: could not be installed"]
     for name in ("LiteLLM Router", "LiteLLM Router, resubmitting", "openai SDK, round robin"):
         stats = peer(name)
-        lines.append(f"  {name:<34} did not finish" if stats is None else _told(name, stats))
+        lines.append(f"  {name:<34} did not finish" if stats is None else _line(name, stats))
     return lines
 
 

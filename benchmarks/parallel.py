@@ -22,7 +22,7 @@ def project() -> Iterator[Project]:
 
 
 def speed_up() -> list[str]:
-    """6 items of equal length: three at once against one after the other, in the same minute."""
+    """6 items of equal length: three at a time, compared with one after the other in the same minute."""
     with project() as one:
         one.issues(6, "latency=1.0")
         sequential = one.run("lld", "--all", "--mock")
@@ -43,7 +43,7 @@ def overhead() -> list[str]:
 
 
 def start_up() -> list[str]:
-    """From the start of a worker to its first call; and the memory of a worker at work."""
+    """The time from the start of a worker to its first call, and the memory of a busy worker."""
     with project() as some:
         some.issues(30, "latency=0.5")
         process = some.start("lld", "--all", "--mock", "--parallel", "5", "--output", "quiet")
@@ -74,7 +74,7 @@ def start_up() -> list[str]:
 
 
 def _watch_memory(process: subprocess.Popen[bytes], run: Project) -> list[float]:
-    """PSS of workers while they are at work, as far as the kernel lets us see it."""
+    """The PSS of busy workers, if the kernel lets us read it."""
     sizes: list[float] = []
     while process.poll() is None:
         time.sleep(0.2)
@@ -93,7 +93,7 @@ def _worker_pids(run: Project) -> list[int]:
 
 
 def stopping() -> list[str]:
-    """Ctrl+C with ten workers in slow calls, until nothing of the run is left."""
+    """The time from Ctrl+C until no process of the run is left, with ten workers in slow calls."""
     with project() as ten:
         ten.issues(10, "latency=30")
         process = ten.start("lld", "--all", "--mock", "--parallel", "10")
@@ -114,7 +114,7 @@ def _alive(pid: int) -> bool:
 
 
 def scale() -> list[str]:
-    """Short items on fifty workers: what an item costs must not depend on how many there are."""
+    """Short items on fifty workers: the cost per item must not depend on the number of items."""
     costs: dict[int, float] = {}
     peak = 0.0
     for count in (10, 100, 1000):
@@ -130,10 +130,10 @@ def scale() -> list[str]:
             events = [json.loads(line) for line in (many.latest() / "events.jsonl").read_text().splitlines()]
         times = [event for event in events if event["event"] in {"started", "completed"}]
         costs[count] = seconds_between(times[0], times[-1]) / count * 1000
-    told = ", ".join(f"{cost:.1f} ms with {count}" for count, cost in costs.items())
+    listed = ", ".join(f"{cost:.1f} ms with {count}" for count, cost in costs.items())
     return [
         (
-            f"cost of a short item, 50 workers: {told}; 1,000 / 100: {costs[1000] / costs[100]:.2f}"
+            f"cost of a short item, 50 workers: {listed}; 1,000 / 100: {costs[1000] / costs[100]:.2f}"
             "   (required within 20 %)"
         ),
         f"coordinator's peak memory with 1,000 items: {peak:.0f} MB   (required < 200)",
@@ -141,7 +141,7 @@ def scale() -> list[str]:
 
 
 def commands() -> list[str]:
-    """The commands people type without thinking."""
+    """The commands that people expect to be instant."""
     lines = []
     with project() as some:
         some.issues(20, "latency=0")

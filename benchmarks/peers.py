@@ -1,4 +1,4 @@
-"""Runs one peer against the simulated provider; started by goodput.py where the peers are installed."""
+"""Runs one peer against the simulated provider. goodput.py starts it in the environment with the peers."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ RESUBMISSIONS = 50
 
 
 async def run_all(call: Callable[[int], Awaitable[Any]], calls: int, workers: int) -> int:
-    """Make all calls, so many at once; return how many were given up."""
+    """Make all calls, one at a time per worker; return how many were given up."""
     numbers = iter(range(calls))
     lost = 0
 

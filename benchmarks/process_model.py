@@ -1,6 +1,6 @@
-"""Why not ProcessPoolExecutor: the faults the product must survive, tried on both.
+"""Why not ProcessPoolExecutor: both get the faults that the product must survive.
 
-See docs/design/process-model.md. Both run 20 items of which one kills its process or hangs. The pool is the
+See docs/design/process-model.md. Both run 20 items, one of which kills its process or hangs. The pool is the
 standard one with three workers; ours is the real command with `--parallel 3`.
 """
 
@@ -70,7 +70,7 @@ def pool_with_a_hanging_worker() -> list[str]:
 
 
 def _ours(script: str, *flags: str) -> int:
-    """Run the same with the real command; return how many of the good items were approved."""
+    """Do the same with the real command; return how many of the good items were approved."""
     with tempfile.TemporaryDirectory() as folder:
         project = Project(Path(folder) / "project")
         project.issues(ITEMS, "latency=0.02")

@@ -1,4 +1,4 @@
-"""A throw-away project for measurements, and the real command run in it."""
+"""A temporary project for measurements, and the real command run in it."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Run:
 
 
 class Project:
-    """A folder with scripted issues."""
+    """A project folder with scripted issues."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""`make bench`: measures everything, prints a line a figure with what is required of it."""
+"""`make bench`: measures everything and prints one line per figure, with its requirement."""
 
 import sys
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the quick part of the tests in environments that users have: whatever is set there, the tests must pass.
+# Runs the fast tests in environments that users have. Whatever is set there, the tests must pass.
 set -eu
 cd "$(dirname "$0")/.."
 where=$(mktemp -d)
@@ -14,7 +14,7 @@ output = "grouped"
 TOML
 chmod 0555 "$where/read-only"
 
-# try NAME=VALUE...: the tests with these variables set.
+# try NAME=VALUE...: runs the tests with these variables set.
 try() {
     printf '\n=== %s\n' "$*"
     env "$@" .venv/bin/python -m pytest --numprocesses 4 --dist worksteal -m 'not slow and not chaos' \
@@ -36,5 +36,5 @@ try XDG_CONFIG_HOME="$where/configured/.config" AGENTOS_DRAFTER=gemini:x AGENTOS
     AGENTOS_CONFIG="$where/nowhere.toml" OPENAI_API_KEY=sk-not-for-tests GH_TOKEN=not-for-tests
 try HOME="$where/read-only"
 try HOME=/dev/null
-[ ! -e "$where/home" ] && [ ! -e "$where/summary.md" ] # nothing was written where the user's variables led
+[ ! -e "$where/home" ] && [ ! -e "$where/summary.md" ] # nothing was written where the user's variables point
 printf '\nThe tests pass in every environment.\n'
