@@ -46,6 +46,7 @@ check: $(DEV_TOOLS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level medium src
 
 # The long tests: hundreds of kills at random moments, thousands of examples.

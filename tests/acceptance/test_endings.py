@@ -17,6 +17,20 @@ ITEM_KEYS = {
 }  # fmt: skip
 
 
+def test_what_a_model_wraps_around_its_replies_is_removed(project: Project) -> None:
+    for number, script in ((1, "verdicts=REVISE,APPROVED"), (2, "verdicts=REVISE,APPROVED chat")):
+        project.issue(number, f"# Export\n\n<!-- mock: {script} -->\n")
+    result = project.lld("1", "2")
+    assert result.code == 0, result.text
+    plain, chatty = (project.read(f"docs/lld/active/LLD-{number}.md") for number in (1, 2))
+    assert chatty.startswith("# ")
+    assert "think" not in chatty
+    assert plain.count("\n") == chatty.count("\n")
+    log = project.read(project.runs()[-1] / "LLD-2.log")
+    assert "draft 1: removed the model's thinking and the code fence around the reply" in log
+    assert "review 2: removed the model's thinking" in log
+
+
 def test_approved_at_once(project: Project) -> None:
     source = project.issue(42, "# Export as CSV\n\nA button that downloads what the search shows.\n")
     result = project.lld("42", "--json")

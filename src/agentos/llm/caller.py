@@ -9,6 +9,7 @@ from typing import Protocol
 
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, StopRequested
+from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.served import same_model
 from agentos.model import CallError
@@ -50,6 +51,7 @@ class Made:
     key: str
     seconds: float
     tries: int
+    removed: tuple[str, ...] = ()  # what was wrapped around the reply
 
 
 class Caller:
@@ -88,6 +90,9 @@ class Caller:
             started = time.monotonic()
             try:
                 reply = self._within_deadline(request, leased.secret)
+                cleaned = clean_reply(reply.text, review=request.role == "reviewer")
+                if cleaned.removed and not cleaned.text:
+                    raise _empty(reply, cleaned)
             except ProviderError as error:
                 seconds = time.monotonic() - started
                 self._leases.settle(_failed(leased, error, seconds))
@@ -102,7 +107,10 @@ class Caller:
                 raise
             else:
                 seconds = time.monotonic() - started
-                made = Made(reply=reply, key=leased.key, seconds=seconds, tries=tries + 1)
+                reply = replace(reply, text=cleaned.text)
+                made = Made(
+                    reply=reply, key=leased.key, seconds=seconds, tries=tries + 1, removed=cleaned.removed
+                )
                 as_asked = request.role != "reviewer" or same_model(request.model, reply.model)
                 self._leases.settle(
                     CallSettled(
@@ -181,6 +189,16 @@ class Caller:
             traceback.print_exception(exc)
             return ItemFailed(f"{self._name}: unexpected {type(exc).__name__} in a call, see the log")
         return exc
+
+
+def _empty(reply: Reply, cleaned: CleanReply) -> ProviderError:
+    """Nothing is left: the model was cut off while it was thinking, or said nothing else."""
+    return ProviderError(
+        CallError.TRANSIENT,
+        f"the reply is incomplete: it has nothing but {' and '.join(cleaned.removed)}",
+        headers=reply.headers,
+        tokens=(reply.tokens_in, reply.tokens_out),
+    )
 
 
 def _tries(number: int) -> str:

@@ -51,6 +51,8 @@ class MockProvider:
             self._perform()
         cancel.sleep(self._script.latency)
         text = self._draft(request.number) if request.role == "drafter" else self._review(request.number)
+        if self._script.chat:
+            text = mock_documents.wrapped(text)
         return Reply(
             text=text,
             model=request.model,

@@ -332,3 +332,10 @@ _HTML = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+
+def wrapped(text: str) -> str:
+    """The reply of a model that thinks aloud and chats."""
+    language = "json" if text.startswith("{") else "markdown"
+    thinking = "<think>\n# No title\nLet me see.\n</think>"
+    return f"{thinking}\n\nSure! Here it is:\n\n```{language}\n{text.rstrip()}\n```\n"

@@ -48,6 +48,7 @@ class Script:
     refuse_first: int = 0  # calls refused before the first that is served
     garbage: Garbage | None = None  # what every review is instead of a review
     gate: int = 0  # drafts that lack a required section
+    chat: bool = False  # every reply is wrapped in thinking, a greeting and a fence
     stuck: bool = False  # findings are the same in every round
     files: tuple[str, ...] = ()  # files a design also changes, so that designs can meet
 
@@ -172,6 +173,7 @@ _READERS: dict[str, tuple[str, Callable[[str, str | None], Any]]] = {
     "429": ("refuse_first", _count),
     "garbage": ("garbage", _garbage),
     "gate": ("gate", _count),
+    "chat": ("chat", _flag),
     "stuck": ("stuck", _flag),
     "files": ("files", _files),
 }

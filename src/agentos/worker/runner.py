@@ -142,7 +142,11 @@ class _Runner:
             self._checkpoint.record(role, number, made.reply, told.model_dump())
             return kept
 
-        return self._caller(model.partition(":")[0]).call(request, keep=keep).reply
+        made = self._caller(model.partition(":")[0]).call(request, keep=keep)
+        if made.removed:
+            name = "draft" if role == "drafter" else "review"
+            self.say(f"{name} {number}: removed {' and '.join(made.removed)}")
+        return made.reply
 
     def audit(self, kind: str, **fields: Any) -> None:
         """Add a record to the trail: one of our kinds as it is, any other with its fields under one name."""

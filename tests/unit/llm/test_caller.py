@@ -70,7 +70,7 @@ class Desk:
         return answer
 
     def keep(self, made: Made) -> Kept:
-        assert made.reply == REPLY
+        assert made.reply == REPLY  # without what was wrapped around it
         self.kept.append(made)
         self.seen.append("keep")
         return KEPT
@@ -350,3 +350,28 @@ def test_who_asks_to_be_told_of_the_stop_is_told_also_when_it_has_come() -> None
 
 def test_a_stop_cannot_be_caught_as_an_ordinary_error() -> None:
     assert not issubclass(StopRequested, Exception)
+
+
+# What a model wraps around its reply.
+
+
+def test_a_reply_is_kept_without_its_wrapping() -> None:
+    desk = Desk([replace(REPLY, text="<think>Hm.</think>\nhello")])
+    desk_reply = replace(REPLY, text="hello\n")
+    kept: list[Made] = []
+
+    def keep(made: Made) -> Kept:
+        kept.append(made)
+        return KEPT
+
+    made = make(desk).call(REQUEST, keep=keep)
+    assert (made.reply, made.removed) == (desk_reply, ("the model's thinking",))
+    assert kept == [made]
+
+
+def test_a_reply_of_nothing_but_thinking_is_incomplete_and_tried_again() -> None:
+    desk = Desk([replace(REPLY, text="<think>cut off"), REPLY])
+    assert make(desk).call(REQUEST, keep=desk.keep).reply == REPLY
+    failed, good = desk.settled
+    assert (failed.error, failed.tokens_out, good.error) == (CallError.TRANSIENT, REPLY.tokens_out, None)
+    assert "the reply is incomplete: it has nothing but the model's thinking" in failed.message

@@ -53,7 +53,7 @@ def test_an_empty_comment_is_the_default(comment: str) -> None:
 def test_every_word_is_read() -> None:
     script = parse_script(
         "# Title\n<!-- mock: verdicts=REVISE,DISCUSS,APPROVED latency=0.5 fail=broken hang=3 crash=SIGKILL\n"
-        'say="a b" sh="echo \\"hi\\" | cat" 429=2\n\tgarbage=html gate=1 stuck -->\ntext'
+        'say="a b" sh="echo \\"hi\\" | cat" 429=2\n\tgarbage=html gate=1 chat stuck -->\ntext'
     )
     assert script == Script(
         verdicts=("REVISE", "DISCUSS", "APPROVED"),
@@ -66,6 +66,7 @@ def test_every_word_is_read() -> None:
         refuse_first=2,
         garbage="html",
         gate=1,
+        chat=True,
         stuck=True,
     )
 

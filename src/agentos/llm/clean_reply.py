@@ -1,0 +1,139 @@
+"""Removes what a model wraps around its answer: its thinking, a greeting, a fence. Pure, used in the worker.
+
+Models that think aloud, and models behind a chat template, send more than the document. What is inside the
+document is never touched: a reply that starts with its title comes back byte for byte.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_THINKING = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_END_OF_THINKING = re.compile(
+    r"^.*</(?:think|thinking|thought|reasoning)>[ \t]*$", re.IGNORECASE | re.MULTILINE
+)
+_FENCE = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^`]*")
+_WRAPPERS = frozenset({"", "markdown", "md", "json", "text"})
+_TITLE = re.compile(r"# +\S")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_GREETING = re.compile(
+    r"(?:sure|certainly|of course|absolutely|okay|ok|got it|understood|no problem"
+    r"|here(?:['\u2019]s| is| are)|below is"
+    r"|i(?:['\u2019]ve| have) (?:written|drafted|prepared|reviewed))\b",
+    re.IGNORECASE,
+)
+_JUDGES = re.compile(
+    r"\b(?:not|no|but|however|though|except|unless|until|must|should|cannot|can't|don't|only"
+    r"|revis|reject|discuss|block|fail|wrong|missing|approv)",
+    re.IGNORECASE,
+)
+_LONGEST_CHAT = 600  # characters around a fence that are taken for chat
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanReply:
+    """A reply without its wrapping; empty if there was nothing else."""
+
+    text: str
+    removed: tuple[str, ...] = ()  # what was removed, such as "the model's thinking"
+
+
+def clean_reply(text: str, *, review: bool) -> CleanReply:
+    """Remove the wrapping. Of a review, only a greeting goes: other words may speak against its verdict."""
+    removed: list[str] = []
+    inner = _without_thinking(text)
+    if inner != text:
+        removed.append("the model's thinking")
+    lines = inner.strip().split("\n")
+    if (unwrapped := _unfenced(lines, review=review)) is not None:
+        lines = unwrapped
+        removed.append("the code fence around the reply")
+    if (start := _start(lines, review=review)) > 0:
+        lines = lines[start:]
+        removed.append("the text before the title")
+    if not removed:
+        return CleanReply(text=text)
+    bare = "\n".join(lines).strip()
+    return CleanReply(text=f"{bare}\n" if bare else "", removed=tuple(removed))
+
+
+def _without_thinking(text: str) -> str:
+    while (opening := _THINKING.match(text)) is not None:
+        closing = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(text, opening.end())
+        if closing is None:
+            return ""  # cut off while it was thinking
+        text = text[closing.end() :].lstrip("\n")
+    # Some chat templates eat the opening tag.
+    stray = _END_OF_THINKING.search(text)
+    if stray is not None:
+        before = text[: stray.end()].split("\n")
+        if not any(map(_HEADING.match, before)) and not any(map(_FENCE.fullmatch, before)):
+            return text[stray.end() :].lstrip("\n")
+    return text
+
+
+def _unfenced(lines: Sequence[str], *, review: bool) -> list[str] | None:
+    """The lines inside a fence around the whole reply, or around all of it but some chat."""
+    at = next((number for number, line in enumerate(lines) if _FENCE.fullmatch(line)), None)
+    if at is None or any(map(_HEADING.match, lines[:at])):
+        return None
+    opening = _FENCE.fullmatch(lines[at])
+    assert opening is not None
+    if opening["language"].lower() not in _WRAPPERS:
+        return None
+    end = _closing(lines, at, opening["mark"])
+    if end is None:
+        return None
+    inner, before, after = list(lines[at + 1 : end]), lines[:at], lines[end + 1 :]
+    first = next((line for line in inner if line.strip()), "")
+    if not (_TITLE.match(first) or first.startswith(("{", "## ", "---"))):
+        return None  # an example, not the document
+    if not _is_chat(before, review=review) or not _is_chat(after, review=review):
+        return None
+    return inner
+
+
+def _closing(lines: Sequence[str], at: int, mark: str) -> int | None:
+    """The line that closes the fence; fences with a language inside it open and close on their own."""
+    depth = 1
+    for number in range(at + 1, len(lines)):
+        fence = _FENCE.fullmatch(lines[number])
+        if fence is None or fence["mark"][0] != mark[0] or (len(fence["mark"]) < len(mark) and depth == 1):
+            continue
+        depth += 1 if fence["language"] else -1
+        if depth == 0:
+            return number
+    return None
+
+
+def _is_chat(lines: Sequence[str], *, review: bool) -> bool:
+    text = "\n".join(lines).strip()
+    if not text:
+        return True
+    if len(text) > _LONGEST_CHAT or any(map(_HEADING.match, lines)) or any(map(_FENCE.fullmatch, lines)):
+        return False
+    return not review or _greets(text)
+
+
+def _greets(text: str) -> bool:
+    """Whether a text only announces what follows; a word that judges may take a verdict back."""
+    if "\n" in text or not text.endswith((":", ".", "!")) or _GREETING.match(text) is None:
+        return False
+    return _JUDGES.search(text.lower().replace("no problem", "")) is None
+
+
+def _start(lines: Sequence[str], *, review: bool) -> int:
+    """The line with which the document starts."""
+    first = next((number for number, line in enumerate(lines) if _begins(line)), 0)
+    before = lines[:first]
+    text = "\n".join(before).strip()
+    if not text or any(map(_FENCE.fullmatch, before)) or text.startswith(("---", "<!--", "|", "[!", "![")):
+        return 0
+    titled = _TITLE.match(lines[first]) is not None
+    if not review and titled:
+        return first
+    return first if _greets(text) else 0
+
+
+def _begins(line: str) -> bool:
+    return _HEADING.match(line) is not None or line.startswith("{")

@@ -1,0 +1,132 @@
+"""What is taken off a reply, and what never is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentos.llm.clean_reply import clean_reply
+
+DOCUMENT = "# LLD-42: Login\n\n## Context\n\nText.\n"
+CODE = "# Title\n\n```python\nx = 1\n```\n\nEnd.\n"
+JSON = '{"verdict": "APPROVED"}\n'
+THINKING, FENCE, BEFORE = (
+    "the model's thinking",
+    "the code fence around the reply",
+    "the text before the title",
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "removed"),
+    [
+        (DOCUMENT, DOCUMENT, ()),
+        (f"<think>Hm.\n# No title\n</think>\n\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"<THINK>a</THINK><think>b</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"Let me see. The login ...\n</think>\n\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        ("<think>It was cut off", "", (THINKING,)),
+        ("<think>a</think>\n", "", (THINKING,)),
+        (f"Sure! Here is the design:\n\n{DOCUMENT}", DOCUMENT, (BEFORE,)),
+        (f"I looked at the code first.\nThen I wrote this.\n\n{DOCUMENT}", DOCUMENT, (BEFORE,)),
+        (f"```markdown\n{DOCUMENT}```", DOCUMENT, (FENCE,)),
+        (f"~~~\n{DOCUMENT}~~~\n", DOCUMENT, (FENCE,)),
+        (f"```md\n{CODE}```", CODE, (FENCE,)),
+        (f"````markdown\n{CODE}````", CODE, (FENCE,)),
+        (f"Here you go:\n\n```markdown\n{CODE}```\n\nLet me know what you think!", CODE, (FENCE,)),
+        (
+            f"<think>a</think>\nSure:\n```markdown\nHere is the document.\n\n{DOCUMENT}```",
+            f"<think>a</think>\nSure:\n```markdown\nHere is the document.\n\n{DOCUMENT}```".partition(
+                "</think>\n"
+            )[2]
+            + "\n",
+            (THINKING,),
+        ),
+    ],
+)
+def test_a_draft_loses_its_wrapping(reply: str, text: str, removed: tuple[str, ...]) -> None:
+    cleaned = clean_reply(reply, review=False)
+    assert (cleaned.text, cleaned.removed) == (text, removed)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "## Context\n\nNo title here.\n",
+        "Just text, no heading.\n",
+        "---\ntitle: a\n---\n\n# Title\n",
+        "<!-- a comment -->\n\n# Title\n",
+        "![badge](a.png)\n\n# Title\n",
+        "```python\nprint(1)\n```\n\n# Title\n",
+        "```\n$ run\n```\n\nText.\n\n```\n$ stop\n```\n",
+        "# Title\n\nThe tag </think> ends thinking.\n",
+        "# Title\n\n```html\n<think>\n</think>\n```\n",
+        "# Title\n\n```markdown\n# An example\n```\n",
+        "## Before\n\nText.\n\n# Title\n",
+    ],
+)
+def test_content_is_not_touched(reply: str) -> None:
+    assert clean_reply(reply, review=False).text == reply
+    assert clean_reply(reply, review=True).text == reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (f"<think>I approve? No.</think>{JSON}", JSON),
+        (f"```json\n{JSON}```", JSON),
+        (f"Here is the review:\n```json\n{JSON}```", JSON),
+        (f"Sure! Here is the review:\n\n{JSON}", JSON),
+        (f"Certainly.\n\n{DOCUMENT}", DOCUMENT),
+    ],
+)
+def test_a_review_loses_thinking_fence_and_greeting(reply: str, text: str) -> None:
+    assert clean_reply(reply, review=True).text == text
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"I would not approve this.\n\n{JSON}",
+        f"Here is the review.\nBut do not approve it.\n\n{JSON}",
+        f"{JSON}\nOn second thought, revise it.",
+        f"```json\n{JSON}```\nPlease do not build this yet.",
+        f"This must be revised first.\n\n{DOCUMENT}",
+        f"Okay, but do not approve it.\n\n{JSON}",
+        f"Here is why it fails:\n\n{JSON}",
+        f"Sure, revise it!\n\n{JSON}",
+        f"Here is an approved version:\n\n{JSON}",
+    ],
+)
+def test_words_that_may_speak_against_a_verdict_stay(reply: str) -> None:
+    assert clean_reply(reply, review=True).text == reply
+
+
+_PARTS = st.lists(
+    st.sampled_from(
+        [
+            "# T",
+            "## S",
+            "",
+            "text",
+            "```",
+            "```python",
+            "```markdown",
+            "<think>",
+            "</think>",
+            "{",
+            "}",
+            "Sure:",
+            "---",
+        ]
+    ),
+    max_size=9,
+)
+
+
+@given(_PARTS, st.booleans())
+def test_cleaning_only_takes_away_and_ends(parts: list[str], review: bool) -> None:
+    reply = "\n".join(parts)
+    cleaned = clean_reply(reply, review=review)
+    assert cleaned.text.strip() in reply
+    assert bool(cleaned.removed) == (cleaned.text != reply)
+    if reply.startswith("# T"):
+        assert cleaned.text == reply
