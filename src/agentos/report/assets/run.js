@@ -230,7 +230,7 @@ class Page {
     this.stats = h("dl", { class: "ar-stats" });
     this.chips = h("div", { class: "ar-chips", role: "group", "aria-label": "Filter by status" });
     this.search = h("input", {
-      class: "ar-search", type: "search", placeholder: "Search items, titles, errors…", "aria-label": "Find items by text",
+      class: "ar-search", type: "search", placeholder: "Search label, title, error…", "aria-label": "Find items by text",
       autocomplete: "off", spellcheck: "false",
       oninput: () => { this.state.query = this.search.value; this.refresh(); },
     });
