@@ -43,7 +43,7 @@ class ClientLeft(Exception):  # noqa: N818
 
 
 class HttpConnection:
-    """h11 parses each request with a new parser. Responses are written here, so that faults can break them."""
+    """h11 parses each request with a new parser. Responses are written here, so faults can break them."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: HttpLimits

@@ -54,7 +54,7 @@ def review(model: str, verdict: str, number: int) -> dict[str, Any]:
         "category": "Safety",
         "title": f"Simulated finding {number}",
         "text": f"Step {number} does not say what happens when it is interrupted.",
-        "recommendation": f"Say for step {number} what is kept and how it goes on.",
+        "recommendation": f"Say for step {number} what is kept and how it resumes.",
     }
     return {
         "identity": f"{model}, a simulated reviewer",
