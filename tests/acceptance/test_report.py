@@ -12,7 +12,7 @@ from harness.project import Project
 
 @pytest.fixture
 def ran(project: Project) -> Project:
-    """A project with two runs that are over."""
+    """A project with two finished runs."""
     project.make_home()
     for number, status in ((1, "failed"), (2, "approved")):
         run = project.home / "logs" / "parallel" / f"2026-11-1{number}T10-00-00.000Z"

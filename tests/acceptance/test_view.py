@@ -1,4 +1,4 @@
-"""`agentos view`, the real command: its address, its answers, and how it ends."""
+"""`agentos view`, the real command: its address, its responses, and how it stops."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/\?token=([A-Za-z0-9_-]{43})$")
 
 
 class Served:
-    """The command at work, and asking it."""
+    """The running command, and requests to it."""
 
     def __init__(self, project: Project, *args: str, env: Mapping[str, str] | None = None) -> None:
         self.project = project
@@ -65,7 +65,7 @@ class Served:
 
 
 def heard(stream: http.client.HTTPResponse, event: str) -> None:
-    """Read on until the event comes."""
+    """Read until the event arrives."""
     while (line := stream.readline()) != f"event: {event}\n".encode():
         assert line, f"the stream ended before {event!r}"
 
@@ -85,9 +85,9 @@ def test_it_works_before_anything_was_run_and_ends_at_once_with_a_page_open(
     with silent, served.events() as stream:
         heard(stream, "hello")
         served.end(number)
-        while stream.readline():  # it ends, and is not cut off
+        while stream.readline():  # it ends normally
             pass
-    assert project.snapshot() == before  # only looked
+    assert project.snapshot() == before  # it only reads
 
 
 def test_only_the_loopback_interface_is_bound(project: Project) -> None:
@@ -135,7 +135,7 @@ def test_a_run_is_followed_and_an_answer_makes_the_next_run_go_on(project: Proje
         heard(stream, "run")
         heard(stream, "inbox")
         assert project.finish(running).code == 3
-    # The run's folder may be read while the summary is being written; the page hears of the end, too.
+    # The run's folder may be read while the summary is being written; the page still gets the end of the run.
     [run] = wait_until(
         lambda: [run for run in served.ask("/api/runs")[1]["runs"] if run["exit_code"] == 3],
         "the end of the run",

@@ -1,1 +1,1 @@
-"""A package, so that its conftest and its modules do not share names with those of the other folders."""
+"""A package, so that its conftest and modules do not clash with those of other folders."""

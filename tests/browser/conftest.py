@@ -1,4 +1,4 @@
-"""A real browser for the pages: headless Chromium, every request it makes written down."""
+"""A real browser for the pages: headless Chromium that records every request."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 @dataclass(kw_only=True)
 class Shown:
-    """One page in the browser: what it asked for, what it said, what went wrong."""
+    """One page in the browser: its requests, its console messages, its errors."""
 
     page: Page
     folder: Path
@@ -36,19 +36,19 @@ class Shown:
         return self.page
 
     def outside(self) -> list[str]:
-        """The requests that are for anything but files on this disk or data in the page itself."""
+        """The requests that leave the machine: not for a local file or data in the page itself."""
         return [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
 
     def evaluate(self, script: str, argument: Any = None) -> Any:
         return self.page.evaluate(script, argument)
 
     def overflow(self) -> int:
-        """How many pixels the page is wider than its window."""
+        """By how many pixels the page is wider than its window."""
         found: int = self.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         return max(0, found)
 
     def shoot(self, name: str, *, whole: bool = True) -> Path:
-        """Take a picture, also into the folder that AGENTOS_SCREENSHOTS names."""
+        """Take a screenshot; also save it in the folder AGENTOS_SCREENSHOTS, if set."""
         path = self.folder / f"{name}.png"
         self.page.screenshot(path=path, full_page=whole)
         if kept := os.environ.get("AGENTOS_SCREENSHOTS"):
@@ -64,8 +64,8 @@ PageAt = Callable[..., Shown]
 def browser() -> Iterator[Browser]:
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip(f"no browser here: none of {', '.join(NAMES)} is on the PATH")
-    # Chromium refuses its sandbox to root.
+        pytest.skip(f"no browser: none of {', '.join(NAMES)} is on the PATH")
+    # Chromium has no sandbox for root.
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=program, args=[*ARGUMENTS, *sandbox])

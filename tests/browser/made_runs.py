@@ -1,6 +1,6 @@
-"""Makes folders of runs that never took place: any number of items, every ending, hostile texts.
+"""Writes folders of made-up runs: any number of items, every status, hostile texts.
 
-A small simulation with a clock of its own writes the files that the coordinator writes, so that a page of
+A small simulation with its own clock writes the files that the coordinator would write, so that a page of
 five hundred items can be tested without running them.
 """
 
@@ -67,22 +67,22 @@ FINDINGS = (  # tier, category, title, text, recommendation
 
 @dataclass(kw_only=True)
 class World:
-    """The simulated run: a clock, keys, slots, and everything written down."""
+    """The simulated run: a clock, keys, slots, and everything recorded."""
 
     chance: random.Random
     start: datetime
     keys: Sequence[str]
     parallel: int
     hostile: bool
-    speed: float  # seconds a model call takes, about
+    speed: float  # about how many seconds a model call takes
     now: float = 0.0
     events: list[dict[str, Any]] = field(default_factory=list)
     audits: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     drafts: dict[str, list[str]] = field(default_factory=dict)
-    resting: dict[str, float] = field(default_factory=dict)
+    limited_until: dict[str, float] = field(default_factory=dict)
     flying: Counter[str] = field(default_factory=Counter)
-    strikes: list[tuple[float, str, float]] = field(default_factory=list)  # when, key, rest
+    strikes: list[tuple[float, str, float]] = field(default_factory=list)  # when, key, seconds
     lease: int = 0
 
     def time(self) -> str:
@@ -103,7 +103,7 @@ class World:
 
 
 def _simulate(world: World, scripts: Iterator[tuple[str, Steps]]) -> None:
-    """Give the items their slots, one after another, and let time pass."""
+    """Give the items their slots, one after another, and advance the clock."""
     queue: list[tuple[float, int, Steps]] = []
     order = 0
     running = 0
@@ -124,11 +124,11 @@ def _simulate(world: World, scripts: Iterator[tuple[str, Steps]]) -> None:
 
 
 def _call(world: World, item: str, node: str, number: int) -> Steps:
-    """One model call with as many tries as it needs."""
+    """One model call, retried as often as needed."""
     began = world.now
     while True:
-        awake = (key for key in world.keys if world.resting.get(key, 0.0) <= world.now)
-        free = [key for key in awake if world.flying[key] < 4]
+        usable = (key for key in world.keys if world.limited_until.get(key, 0.0) <= world.now)
+        free = [key for key in usable if world.flying[key] < 4]
         if free:
             key = min(free, key=lambda one: (world.flying[one], one))
             break
@@ -158,10 +158,10 @@ def _call(world: World, item: str, node: str, number: int) -> Steps:
     row = world.rows[item]
     row["waited_seconds"] = round(row["waited_seconds"] + world.now - took - began, 3)
     if refused:
-        rest = struck[2] if struck else world.speed
-        world.resting[key] = world.now + rest
-        told = {"key": key, "group": key, "keys": [key], "provider": "openai", "model": model}
-        world.event("rate_limited", **told, seconds=rest, told=True)
+        seconds = struck[2] if struck else world.speed
+        world.limited_until[key] = world.now + seconds
+        fields = {"key": key, "group": key, "keys": [key], "provider": "openai", "model": model}
+        world.event("rate_limited", **fields, seconds=seconds, told=True)
         yield from _call(world, item, node, number)
         return
     cost = round(used[0] * 2e-6 + used[1] * 9e-6, 6)
@@ -176,7 +176,7 @@ def _call(world: World, item: str, node: str, number: int) -> Steps:
 
 
 def _lost_call(world: World, item: str, key: str, seconds: float) -> Steps:
-    """A call whose worker is gone before it comes back."""
+    """A call whose worker dies before the answer arrives."""
     world.lease += 1
     lease = world.lease
     world.flying[key] += 1
@@ -223,11 +223,11 @@ def _life(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Step
     yield 0.05
     if ending == "crashing":
         yield from _crash(world, item)
-        ending, error = "failed", "its worker died 3 times; the last time: killed by SIGKILL"
+        ending, error = "failed", "its worker crashed 3 times; the last time: killed by SIGKILL"
     elif ending == "timed_out":
         world.node(item, "draft")
         yield from _lost_call(world, item, world.keys[-1], world.speed * 3)
-        error = f"no end after {world.speed * 3:g} s; killed, its stacks are in the log"
+        error = f"timed out after {world.speed * 3:g} s; stack trace in the log"
     elif ending == "failed":
         world.node(item, "draft")
         yield from _call(world, item, "draft", 1)
@@ -239,7 +239,7 @@ def _life(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Step
         error = {
             "needs_revision": "no progress: the same findings came back 2 times",
             "discuss": world.text("Is a wait of up to one hour acceptable to users?"),
-            "paused": "every key rests",
+            "paused": "every key is rate limited",
         }.get(ending, "")
     row.update(status=ending, error=error or None, seconds=round(world.now - began, 3))
     row["output"] = f"docs/lld/active/{row['label']}.md" if ending == "approved" else None
@@ -305,12 +305,12 @@ def _rounds(world: World, item: str, ending: str, verdicts: Sequence[str]) -> St
 def _finish(world: World, item: str) -> None:
     row = world.rows[item]
     names = {"approved": "completed", "paused": "item_paused", "pending": "not_started"}
-    told = {name: row[name] for name in ("label", "status", "verdict", "reviews", "error")}
-    world.event(names.get(row["status"], row["status"]), item=item, **told)
+    fields = {name: row[name] for name in ("label", "status", "verdict", "reviews", "error")}
+    world.event(names.get(row["status"], row["status"]), item=item, **fields)
 
 
 def _plan(count: int, chance: random.Random, *, every: bool) -> list[tuple[str, list[str]]]:
-    """How each item shall end."""
+    """The ending and the verdicts of each item."""
     plan: list[tuple[str, list[str]]] = []
     for number in range(count):
         roll = chance.random()
@@ -350,9 +350,9 @@ def make_run(
     earlier: int = 0,
     rounds: int | None = None,
 ) -> Path:
-    """Write a project with one run of so many items, and so many earlier runs; return the run's folder.
+    """Write a project with one run of `count` items and `earlier` earlier runs; return the run's folder.
 
-    With `rounds` every item is approved after so many reviews.
+    With `rounds`, every item is approved after that many reviews.
     """
     chance = random.Random(seed)
     start = datetime(2026, 11, 14, 9, 30, tzinfo=UTC)
@@ -381,7 +381,7 @@ def make_run(
     work = speed * 3.2 * count / parallel
     struck = zip((0.2, 0.35, 0.38), world.keys, strict=False)
     world.strikes = [(work * part, key, speed * 2.5) for part, key in struck]
-    # Once all keys are refused together: the run pauses.
+    # Once, all keys are refused at the same time: the run pauses.
     world.strikes += [(work * 0.55, key, speed * 3) for key in world.keys]
     for item, (ending, _) in zip(ids, plan, strict=True):
         if ending == "skipped":
@@ -414,29 +414,29 @@ def _name(start: datetime) -> str:
 
 
 def _pauses(world: World) -> None:
-    """Tell where every key rested at once and no call was under way."""
-    rests: dict[str, list[tuple[float, float]]] = {key: [] for key in world.keys}
+    """Add a pause wherever every key was rate limited and no call was in flight."""
+    limited: dict[str, list[tuple[float, float]]] = {key: [] for key in world.keys}
     for event in world.events:
         if event["event"] == "rate_limited":
             at = (datetime.fromisoformat(event["time"]) - world.start).total_seconds()
-            rests[event["key"]].append((at, at + event["seconds"]))
+            limited[event["key"]].append((at, at + event["seconds"]))
     calls: dict[int, list[float]] = {}
     for event in world.events:
         if "lease" in event:
             at = (datetime.fromisoformat(event["time"]) - world.start).total_seconds()
             calls.setdefault(event["lease"], []).append(at)
     flights = [(some[0], some[-1]) for some in calls.values()]
-    bounds = sorted({at for some in [*rests.values(), flights] for one in some for at in one})
-    told: list[tuple[float, str, dict[str, Any]]] = []
+    bounds = sorted({at for some in [*limited.values(), flights] for one in some for at in one})
+    changes: list[tuple[float, str, dict[str, Any]]] = []
     for begin, end in pairwise(bounds):
         middle = (begin + end) / 2
-        if all(any(a <= middle < b for a, b in some) for some in rests.values()) and not any(
+        if all(any(a <= middle < b for a, b in some) for some in limited.values()) and not any(
             a <= middle < b for a, b in flights
         ):
             seconds = round(end - begin, 3)
-            told.append((begin, "paused", {"reason": "every key is rate limited", "seconds": seconds}))
-            told.append((end, "resumed", {"seconds": seconds}))
-    for world.now, name, fields in told:
+            changes.append((begin, "paused", {"reason": "every key is rate limited", "seconds": seconds}))
+            changes.append((end, "resumed", {"seconds": seconds}))
+    for world.now, name, fields in changes:
         world.event(name, **fields)
     world.events.sort(key=lambda event: event["time"])
 
@@ -496,6 +496,6 @@ def _write_earlier(root: Path, world: World, summary: dict[str, Any], number: in
     begun = [row for row in summary["items"] if row["status"] != "pending"]
     rows = [row | {"cost_usd": row["cost_usd"] * part} for row in begun]
     overhead = round(11 - 0.8 * number + world.chance.random() * 2, 2)
-    told = {"items": rows, "wall_seconds": summary["wall_seconds"] * part}
-    told["coordination_overhead_percent"] = overhead
-    (folder / "summary.json").write_text(json.dumps(summary | told), "utf-8")
+    changed = {"items": rows, "wall_seconds": summary["wall_seconds"] * part}
+    changed["coordination_overhead_percent"] = overhead
+    (folder / "summary.json").write_text(json.dumps(summary | changed), "utf-8")

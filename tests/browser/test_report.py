@@ -1,4 +1,4 @@
-"""The report in a real browser: from disk, with the network off, on any screen, with hostile texts."""
+"""The report in a real browser: from disk, offline, on any screen, with hostile texts."""
 
 import json
 import socket
@@ -71,7 +71,7 @@ CONTRAST = """() => {
 
 @pytest.fixture(scope="session")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Make the report of a run that never was; the same one is made once."""
+    """Make the report of a made-up run; the same one is made only once."""
     made: dict[str, Path] = {}
 
     def make(count: int = 11, **how: Any) -> Path:
@@ -87,7 +87,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 def calm_and_whole(shown: Shown) -> None:
-    """Nothing went wrong, nothing was asked for, nothing sticks out."""
+    """No errors, no console messages, no outside requests, no overflow."""
     assert shown.errors == []
     assert shown.said == []
     assert shown.outside() == []
@@ -102,7 +102,7 @@ def detail(page: Page) -> Any:
     return page.locator(".ar-detail")
 
 
-# Pictures.
+# Screenshots.
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
@@ -126,7 +126,7 @@ def test_few_items_with_every_ending(report: Report, page_at: PageAt, width: int
 def test_three_hundred_items(report: Report, page_at: PageAt, width: int, scheme: str) -> None:
     shown = page_at(width, scheme, offline=True)
     page = shown.open(report(300, parallel=10, keys=6, every=False, earlier=9))
-    expect(page.locator(".ar-row-group")).to_contain_text("calm items")
+    expect(page.locator(".ar-row-group")).to_contain_text("without problems")
     shown.shoot(f"many-{width}-{scheme}")
     page.get_by_role("button", name="By key").click()
     shown.shoot(f"many-{width}-{scheme}-keys")
@@ -138,11 +138,11 @@ def test_five_hundred_items_are_small_and_soon_there(report: Report, page_at: Pa
     assert path.stat().st_size < 3_000_000
     shown = page_at(offline=True)
     page = shown.open(path)
-    # Measured at half a second and less; the bound only tells a page that is slow by its make.
+    # It takes half a second or less; the bound only catches a page that is slow by design.
     ready = shown.evaluate("performance.getEntriesByName('agentos-run-ready')[0].startTime")
     assert ready < 15_000
-    # Only the rows in sight are drawn.
-    page.get_by_label("Group calm items").uncheck()
+    # Only the visible rows are drawn.
+    page.get_by_label("Group items without problems").uncheck()
     assert page.locator(".ar-row").count() < 80
     page.locator(".ar-rows").evaluate("(node) => { node.scrollTop = node.scrollHeight; }")
     expect(page.locator(".ar-row").last).to_contain_text("LLD-540")
@@ -158,7 +158,7 @@ def test_many_rounds_are_small_and_whole(report: Report, page_at: PageAt) -> Non
     shown = page_at(offline=True)
     page = shown.open(path, "#LLD-300")
     expect(detail(page).locator(".ar-part-round")).to_have_count(4)
-    expect(page.locator(".ar-foot")).not_to_contain_text("of findings cut")
+    expect(page.locator(".ar-foot")).not_to_contain_text("of findings shortened")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="By key").click()
     expect(page.locator(".ar-row-key").first).to_contain_text("calls")
@@ -166,7 +166,7 @@ def test_many_rounds_are_small_and_whole(report: Report, page_at: PageAt) -> Non
     calm_and_whole(shown)
 
 
-# From disk, alone.
+# From disk, with nothing else.
 
 
 def test_nothing_leaves_and_nothing_outside_is_needed(report: Report, page_at: PageAt) -> None:
@@ -182,7 +182,7 @@ def test_nothing_leaves_and_nothing_outside_is_needed(report: Report, page_at: P
 
 
 def test_the_policy_stops_what_the_page_does_not_do_itself(report: Report, page_at: PageAt) -> None:
-    """What an intruder would try: load a picture, send something, run a script, write markup."""
+    """What an attacker would try: load an image, send data, run a script, write markup."""
     shown = page_at()
     shown.open(report())
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -190,14 +190,14 @@ def test_the_policy_stops_what_the_page_does_not_do_itself(report: Report, page_
         stopped = shown.evaluate(INTRUDER, f"http://127.0.0.1:{server.getsockname()[1]}/")
         assert set(stopped) >= {"img-src", "connect-src", "markup", "script"}
         with pytest.raises(BlockingIOError):
-            server.accept()  # nobody came
+            server.accept()  # no connection came
     assert shown.evaluate("window.pwned") is None
 
 
 def test_texts_of_models_and_users_are_inert(report: Report, page_at: PageAt) -> None:
     shown = page_at()
     page = shown.open(report(hostile=True))
-    # In the titles of issues, in errors, in drafts and in verdicts it stands as text for all to see.
+    # It is shown as plain text in titles of issues, errors, drafts and verdicts.
     expect(page.locator(".ar-row").first).to_contain_text("<script>window.pwned = 1</script>")
     page.get_by_role("button", name="LLD-42", exact=True).first.click()
     panel = detail(page)
@@ -256,15 +256,17 @@ def test_a_pause_is_told_with_its_reason_and_what_is_left(report: Report, page_a
             run.overlaps = [];
             run.run.paused = { reason: "every key is rate limited", seconds_left: 95 };
             Object.assign(run.items[0], { status: "running", output: null, error: null });
-            run.items[0].waiting = { reason: "key-1 rests", seconds_left: 95 };
+            run.items[0].waiting = { reason: "key-1 is rate limited", seconds_left: 95 };
             AgentosRun.mount(document.getElementById("agentos-run"), run, {});
         }"""
     )
     notice = page.locator(".ar-notice")
-    expect(notice).to_have_text("Paused: every key is rate limited; goes on in about 1 min 35 s")
-    expect(page.locator(".ar-items")).to_contain_text("waits for a key: key-1 rests, about 1 min 35 s more")
-    expect(page.locator(".ar-stats")).to_contain_text("pretended")
-    expect(page.get_by_text("Overlaps are listed when the run is over.")).to_be_visible()
+    expect(notice).to_have_text("Paused: every key is rate limited; resuming in about 1 min 35 s")
+    expect(page.locator(".ar-items")).to_contain_text(
+        "waiting for a key: key-1 is rate limited, about 1 min 35 s left"
+    )
+    expect(page.locator(".ar-stats")).to_contain_text("simulated by the mock")
+    expect(page.get_by_text("Overlaps are listed when the run is finished.")).to_be_visible()
     shown.shoot("paused")
     calm_and_whole(shown)
 
@@ -287,8 +289,8 @@ def test_a_run_that_was_cut_off(report: Report, page_at: PageAt) -> None:
     page = shown.open(report(cut_off=True))
     expect(page.locator(".ar-ended")).to_contain_text("cut off")
     expect(page.locator(".ar-chips")).to_contain_text("cut off")
-    # It says nothing of what nobody looked at, and leads nowhere where nothing is.
-    expect(page.get_by_text("Nobody looked for overlaps")).to_be_visible()
+    # It claims nothing that was not checked, and links to no missing file.
+    expect(page.get_by_text("Overlaps were not checked")).to_be_visible()
     assert page.locator(".ar-foot a").all_inner_texts() == ["events.jsonl"]
     calm_and_whole(shown)
 
@@ -335,7 +337,7 @@ def test_filters_by_ending_and_by_text_hold_for_timeline_and_table(report: Repor
     assert shown_rows(page) == ["LLD-44"]
     expect(page.locator(".ar-shown")).to_have_text("1 of 11 shown")
     page.get_by_label("Find items by text").fill("no such thing")
-    expect(page.locator(".ar-rows")).to_contain_text("No item fits the filter.")
+    expect(page.locator(".ar-rows")).to_contain_text("No items match the filter.")
     page.get_by_label("Find items by text").fill("")
     chips.get_by_role("button", name="show all").click()
     assert len(shown_rows(page)) == 11
@@ -349,7 +351,7 @@ def test_hovering_tells_what_when_how_long_and_with_what(report: Report, page_at
     call = page.locator(".ar-row").nth(1).locator("rect.ar-call").first
     call.hover()
     expect(tip).to_be_visible()
-    for word in ("draft call", "LLD-42", "when", "how long", "key-", "opus-5", "tokens", "cost"):
+    for word in ("draft call", "LLD-42", "when", "duration", "key-", "opus-5", "tokens", "cost"):
         expect(tip).to_contain_text(word)
     page.locator(".ar-row").nth(3).locator("rect.ar-bad").first.hover()
     expect(tip).to_contain_text("worker gone")
@@ -378,7 +380,7 @@ def test_by_key_shows_each_key_with_its_refusals_and_rests(report: Report, page_
 def test_calm_items_are_grouped_and_can_be_shown(report: Report, page_at: PageAt) -> None:
     shown = page_at()
     page = shown.open(report())
-    page.get_by_label("Group calm items").check()
+    page.get_by_label("Group items without problems").check()
     group = page.locator(".ar-row-group")
     count = page.locator(".ar-row").count()
     assert count < 11
@@ -395,7 +397,7 @@ def test_the_table_is_sorted_by_its_headers(report: Report, page_at: PageAt) -> 
         head = page.get_by_role("columnheader", name=name)
         head.get_by_role("button").click()
         assert head.get_attribute("aria-sort") in {"ascending", "descending"}
-    # By reviews, the most first.
+    # By reviews, most first.
     counts = page.locator(".ar-items .ar-verdicts").evaluate_all(
         "(all) => all.map((one) => parseInt(one.textContent) || 0)"
     )
@@ -414,7 +416,7 @@ def test_an_item_tells_its_rounds_findings_and_changes(report: Report, page_at: 
     expect(panel.locator(".ar-part-round").first).to_contain_text("came back")
     expect(panel.locator(".ar-part-round").last.locator(".ar-finding").first).to_contain_text("open")
     page.get_by_role("button", name="Previous item").click()
-    expect(panel).to_contain_text("its worker died 3 times")
+    expect(panel).to_contain_text("its worker crashed 3 times")
     expect(panel.locator(".ar-lives li")).to_have_count(3)
     page.get_by_role("button", name="LLD-42", exact=True).first.click()
     expect(panel.locator(".ar-part-round").first).to_contain_text("resolved")
@@ -431,7 +433,7 @@ def test_everything_can_be_done_with_the_keyboard(report: Report, page_at: PageA
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
     expect(page.locator(".ar-row.ar-active")).to_contain_text("LLD-42")
-    expect(page.locator(".ar-tip")).to_contain_text("Worker, start 1")
+    expect(page.locator(".ar-tip")).to_contain_text("Worker, attempt 1")
     active = page.locator(".ar-rows").get_attribute("aria-activedescendant")
     assert page.locator(f"#{active}").get_attribute("aria-selected") == "true"
     page.keyboard.press("Enter")
@@ -443,7 +445,7 @@ def test_everything_can_be_done_with_the_keyboard(report: Report, page_at: PageA
     expect(page.get_by_role("button", name="Whole run")).to_be_enabled()
     page.keyboard.press("0")
     expect(page.get_by_role("button", name="Whole run")).to_be_disabled()
-    # What can be clicked can be reached, and the focus can be seen.
+    # Everything clickable can be reached, and the focus is visible.
     reached = set()
     page.locator("body").evaluate("(body) => { document.activeElement.blur(); }")
     for _ in range(60):
@@ -469,7 +471,7 @@ def test_a_part_of_the_time_can_be_chosen(report: Report, page_at: PageAt) -> No
     page.mouse.move(chart["x"] + 300, chart["y"] + 20)
     page.mouse.up()
     assert page.locator(".ar-plot-head .ar-tick").all_text_contents() != before
-    expect(page.get_by_label("Move along the time")).to_be_visible()
+    expect(page.get_by_label("Move the time window")).to_be_visible()
     page.get_by_role("button", name="Whole run").click()
     assert page.locator(".ar-plot-head .ar-tick").all_text_contents() == before
 
@@ -485,7 +487,7 @@ def test_an_update_keeps_what_the_user_has_chosen(report: Report, page_at: PageA
             window.live = AgentosRun.mount(place, window.run, { links: false });
         }"""
     )
-    page.get_by_label("Group calm items").uncheck()
+    page.get_by_label("Group items without problems").uncheck()
     page.get_by_label("Find items by text").fill("approved")
     page.locator(".ar-chips").get_by_role("button", name="approved").click()
     page.get_by_role("columnheader", name="Cost").get_by_role("button").click()
@@ -508,11 +510,11 @@ def test_an_update_keeps_what_the_user_has_chosen(report: Report, page_at: PageA
     assert page.locator(".ar-rows").evaluate("(node) => node.scrollTop") == 400
     assert page.locator(".ar-items").evaluate("(node) => node.scrollTop") == 300
     expect(page.get_by_label("Find items by text")).to_have_value("approved")
-    expect(page.get_by_label("Group calm items")).not_to_be_checked()
+    expect(page.get_by_label("Group items without problems")).not_to_be_checked()
     expect(page.locator("th[aria-sort]")).to_contain_text("Cost")
     expect(page.get_by_role("button", name="Next item")).to_be_focused()
     assert page.locator(".ar-chips [aria-pressed=true]").count() == 1
-    # Without links nothing leads to files.
+    # Without links, nothing points to files.
     assert page.locator("a").count() == 0
     calm_and_whole(shown)
 

@@ -1,4 +1,4 @@
-"""The live page in a real browser: a run as it goes on, an answer that counts, hostile text, any screen."""
+"""The live page in a real browser: a run in progress, an answer that counts, hostile text, any screen."""
 
 import json
 import re
@@ -24,7 +24,7 @@ View = Callable[[Any], str]
 
 @pytest.fixture
 def view() -> Iterator[View]:
-    """Start the command in a project; gives the address it prints. It must end well."""
+    """Start the command in a project and return the address it prints. It must exit cleanly."""
     started: list[tuple[Any, Any]] = []
 
     def start(project: Any) -> str:
@@ -53,9 +53,9 @@ def arrive(shown: Any, address: str, place: str = "") -> Page:
 
 
 def clean(shown: Any, address: str) -> None:
-    """Nothing went wrong, nothing foreign was run, asked for or made."""
+    """No errors, and nothing foreign was run, requested or created."""
     assert shown.errors == []
-    assert [text for text in shown.said if "server gone" not in text] == []
+    assert [text for text in shown.said if "disconnected" not in text] == []
     ours = address.partition("?")[0]
     assert [url for url in shown.requests if not url.startswith((ours, "data:"))] == []
     assert shown.evaluate("window.pwned") is None
@@ -78,19 +78,19 @@ def test_a_run_shows_up_and_moves_on_by_itself(project: Any, view: View, page_at
     address = view(project)
     shown = page_at()
     page = arrive(shown, address)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Nothing was run here yet")
+    expect(page.get_by_role("heading", level=1)).to_have_text("No runs yet")
     running = project.start("lld", "--all", "--mock", "-j2")
     row = page.locator("#side-list a")
     expect(row).to_contain_text("2 running", timeout=PATIENCE)
     expect(row.locator(".v-tag")).to_have_text(["mock", "live"])
     expect(page.locator("#run h1")).to_have_text("0 of 2 items approved")
-    assert running.poll() is None  # it was seen while it went on
-    page.locator("#run input[type=search]").fill("LLD-1")  # what the user does is kept
+    assert running.poll() is None  # it was visible while it ran
+    page.locator("#run input[type=search]").fill("LLD-1")  # the user's input is kept
     expect(row).to_contain_text("2 approved", timeout=PATIENCE)
     expect(page.locator("#run h1")).to_have_text("2 of 2 items approved")
     expect(page.locator("#run input[type=search]")).to_have_value("LLD-1")
     assert project.finish(running).code == 0
-    expect(page.locator("#news")).to_contain_text("The run is over: 2 approved", timeout=PATIENCE)
+    expect(page.locator("#news")).to_contain_text("Run finished: 2 approved", timeout=PATIENCE)
     clean(shown, address)
 
 
@@ -115,7 +115,7 @@ def test_an_answer_given_by_keyboard_makes_the_next_run_go_on(
                 return
         pytest.fail(f"the keyboard does not get to {name!r}")
 
-    tab_to("Skip to the content")
+    tab_to("Skip to content")
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
     page.locator("#tab-inbox").focus()
@@ -134,19 +134,19 @@ def test_an_answer_given_by_keyboard_makes_the_next_run_go_on(
     tab_to("Send back")
     page.keyboard.press("Enter")
     decided = page.locator("#decided-title")
-    expect(decided).to_have_text("Decided: revise; the next run goes on")
+    expect(decided).to_have_text("Decided: revise; the next run resumes")
     expect(decided).to_be_focused()
     expect(page.locator("#inbox-count")).to_have_text("1")
     expect(page.locator(".v-decided code")).to_have_text("agentos lld 43 --mock")
     expect(page.locator("#news")).to_contain_text("LLD-43: decided, revise")
 
-    # A slip can be put right until the next run, and the other item is one key away.
-    tab_to("Change the answer")
+    # A wrong answer can be changed until the next run, and the other item is one key away.
+    tab_to("Change answer")
     page.keyboard.press("Enter")
     expect(page.locator("#note")).to_be_focused()
     expect(page.locator("#note")).to_have_value("Stop at once.")
     page.get_by_role("button", name="Approve").press("Enter")
-    expect(decided).to_have_text("Decided: approve; the next run goes on")
+    expect(decided).to_have_text("Decided: approve; the next run resumes")
     tab_to("Next: LLD-44")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Title of 44")
@@ -176,12 +176,12 @@ def test_an_answer_that_comes_second_is_refused_and_the_page_says_so(
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#problem")).to_contain_text("LLD-43 is already answered: revise")
     expect(page.locator("#problem")).to_contain_text("Your answer was not taken")
-    expect(page.locator("#decided-title")).to_have_text("Decided: revise; the next run goes on")
+    expect(page.locator("#decided-title")).to_have_text("Decided: revise; the next run resumes")
     expect(page.locator(".v-decided blockquote")).to_have_text("Stop at once.")
-    # Now that it was seen, it can be changed.
-    page.get_by_role("button", name="Change the answer").click()
+    # Now that the page shows it, it can be changed.
+    page.get_by_role("button", name="Change answer").click()
     page.get_by_role("button", name="Approve").click()
-    expect(page.locator("#decided-title")).to_have_text("Decided: approve; the next run goes on")
+    expect(page.locator("#decided-title")).to_have_text("Decided: approve; the next run resumes")
 
 
 def test_the_page_that_the_browser_is_started_with_leads_in(
@@ -237,7 +237,7 @@ def test_hostile_text_is_text_everywhere(project: Any, view: View, page_at: Call
     for pane in (".v-asked", ".v-finding >> nth=0", ".v-pane-draft pre", ".v-verdict pre", "#side-list"):
         expect(page.locator(pane)).to_contain_text("<img src=x onerror=")
     clean(shown, address)
-    page.get_by_role("link", name="its log").click()
+    page.get_by_role("link", name="view log").click()
     expect(page.locator("#log-text")).to_contain_text("<img src=x onerror=alert(1)>")
     expect(page.locator("#run")).to_contain_text("<script>window.pwned = 1</script>")
     page.locator("#run").get_by_role("button", name="LLD-43").first.click()
@@ -254,7 +254,7 @@ def test_marks_that_turn_the_writing_and_runs_that_are_not_there(
     run = project.runs()[-1]
     with (run / "LLD-43.log").open("a", encoding="utf-8") as log:
         log.write("a line \u202etxet\n")
-    (run / "linked.log").symlink_to(project.root / "agentos.toml")  # hides itself alone
+    (run / "linked.log").symlink_to(project.root / "agentos.toml")  # hides only itself
     address = view(project)
     shown = page_at()
     page = arrive(shown, address, "#/inbox/LLD-43")
@@ -266,7 +266,7 @@ def test_marks_that_turn_the_writing_and_runs_that_are_not_there(
     assert not set("\u202e\u2066\u200f") & set(page.locator("body").inner_text())
     page.evaluate("place => { location.hash = place }", "#/runs/2020-no-such-run")
     expect(page.locator("#problem")).to_contain_text("no-such-run")
-    expect(page.locator("#run .ar")).to_have_count(0)  # the data of the other run are gone
+    expect(page.locator("#run .ar")).to_have_count(0)  # the data of the other run is gone
     page.evaluate("place => { location.hash = place }", f"#/runs/{run.name}")
     expect(page.locator("#run h1")).to_have_text("0 of 1 item approved")
     expect(page.locator("#problem")).to_be_hidden()
@@ -283,9 +283,9 @@ def test_the_log_of_an_item_is_followed(project: Any, view: View, page_at: Calla
     page.evaluate("place => { location.hash = place }", f"#/runs/{name}/log/LLD-7")
     expect(page.locator("#log-title")).to_be_focused()
     expect(page.locator("#log-text")).to_contain_text("review 1: REVISE", timeout=PATIENCE)
-    expect(page.locator("#log-note")).to_contain_text("the run goes on")
+    expect(page.locator("#log-note")).to_contain_text("run in progress")
     expect(page.locator("#log-text")).to_contain_text("run approved", timeout=PATIENCE)
-    expect(page.locator("#log-note")).to_contain_text("the run is over", timeout=PATIENCE)
+    expect(page.locator("#log-note")).to_contain_text("run finished", timeout=PATIENCE)
     assert project.finish(running).code == 0
     text = (project.runs()[-1] / "LLD-7.log").read_text("utf-8")
     assert page.locator("#log-text").text_content() == text  # nothing twice, nothing lost
@@ -300,13 +300,13 @@ def test_a_server_that_ended_is_told(project: Any, view: View, page_at: Callable
     page = arrive(shown, address)
     [process] = project._started
     process.signal(signal.SIGINT)
-    expect(page.locator("#connection")).to_have_text("server gone")
+    expect(page.locator("#connection")).to_have_text("disconnected")
     expect(page.locator("#connection")).to_have_attribute("role", "status")
     assert shown.errors == []
 
 
 def endings(project: Any) -> None:
-    """A real run of the demo's items: every ending that a run can have by itself."""
+    """A real run of the demo's items: every status a run can reach by itself."""
     project.issue(41, text="# Export search results as CSV\n\nText.\n")
     project.issue(42, text="# Retry failed webhooks\n\nText.\n", mock="verdicts=REVISE,APPROVED")
     project.issue(43, text="# Keep deleted accounts for 30 days\n\nText.\n", mock="verdicts=DISCUSS")
@@ -320,7 +320,7 @@ def endings(project: Any) -> None:
 
 @pytest.fixture
 def many(tmp_path: Path, make_project: Callable[[str], Any]) -> Any:
-    """A project with a run of 300 items that never took place, and some before it."""
+    """A project with a made-up run of 300 items, and some earlier runs."""
     made = make_project("many")
     made.write("agentos.toml", "")
     run = make_run(tmp_path / "made", 300, parallel=10, hostile=True, earlier=6)
@@ -377,7 +377,7 @@ def test_three_hundred_items_on_every_screen_and_found_by_search(
     page.locator("#search").fill(min(last - first))
     expect(rows).to_have_count(1)
     page.locator("#search").fill("no such thing")
-    expect(page.locator("#side-note")).to_have_text("Nothing is found.")
+    expect(page.locator("#side-note")).to_have_text("No results.")
     page.locator("#search").fill("")
     expect(rows).to_have_count(7)
     rows.nth(6).click()

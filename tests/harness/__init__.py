@@ -1,1 +1,1 @@
-"""What the tests share: a project to run the real command in, eyes on processes, servers on loopback."""
+"""What the tests share: a project to run the real command in, a view of processes, local servers."""

@@ -1,4 +1,4 @@
-"""A person at the terminal for tests: keeps what was said, and answers as told."""
+"""A fake person at the terminal: records what is shown, and gives fixed answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from agentos.console.console import Console
 
 @dataclass
 class FakeDialog:
-    """Answers every question the same way; None is nobody there, KeyboardInterrupt is Ctrl+C."""
+    """Gives every question the same answer; None means no terminal, KeyboardInterrupt means Ctrl+C."""
 
     answer: bool | type[KeyboardInterrupt] | None = None
     told: list[str] = field(default_factory=list)

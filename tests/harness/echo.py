@@ -1,10 +1,10 @@
-"""The ways in which a server can give a secret back, and how to find any of it in bytes."""
+"""Encodings in which a server may echo a secret, and a search for any part of it in bytes."""
 
 import base64
 from collections.abc import Callable
 from functools import cache
 
-PIECE = 16  # characters in a row that are too many
+PIECE = 16  # characters in a row that count as a leak
 
 FORMS: dict[str, Callable[[str], str]] = {
     "plain": str,
@@ -52,7 +52,7 @@ _SEARCHED = (
 
 @cache
 def pieces(secret: str, length: int = PIECE, step: int = 1) -> frozenset[bytes]:
-    """What must not be found: every 16 characters of the secret, plain and in the usual encodings."""
+    """What must not be found: any 16 characters of the secret, plain or in a common encoding."""
     windows = [secret[at : at + length] for at in range(0, len(secret) - length + 1, step)]
     found = {FORMS[name](window).encode() for name in _SEARCHED for window in windows}
     for before in range(3):
@@ -65,8 +65,8 @@ def pieces(secret: str, length: int = PIECE, step: int = 1) -> frozenset[bytes]:
 
 
 def leaked(secret: str, data: bytes) -> bytes | None:
-    """Some 16 characters of the secret that stand in the data, if any do."""
-    # Any sixteen characters hold eight that begin at a multiple of six; there are few of those.
+    """16 characters of the secret that are in the data; None if there are none."""
+    # Any 16 characters contain 8 that start at a multiple of 6. There are few of those, so check them first.
     if not any(piece in data for piece in pieces(secret, 8, 6)):
         return None
     return next((piece for piece in pieces(secret) if piece in data), None)

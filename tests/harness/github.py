@@ -1,7 +1,7 @@
 """A fake GitHub for tests: issues of one repository, over HTTP on 127.0.0.1, with faults on demand.
 
 In a test: `with running_fakegithub() as fake: ...`, then `GITHUB_API_URL=fake.url GH_TOKEN=fake.token`.
-By itself: `python tests/fakegithub.py --port 8123 --issues 250`.
+Standalone: `python tests/harness/github.py --port 8123 --issues 250`.
 """
 
 import argparse
@@ -19,22 +19,22 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 REPOSITORY = "acme/widgets"
 TOKEN = "ghp_fake0123456789"
-_NUMERIC = "/repositories/4711"  # GitHub's own links name the repository by number
+_NUMERIC = "/repositories/4711"  # GitHub's own links use the number of the repository
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What happens to one request instead of the usual."""
+    """What happens to one request instead of a normal answer."""
 
-    creates: bool = False  # the issue is made before anything else
-    status: int | None = None  # then this is answered; None is the usual answer
+    creates: bool = False  # create the issue before anything else
+    status: int | None = None  # then answer with this; None is the normal answer
     headers: dict[str, str] = field(default_factory=dict)
     body: str | bytes | None = None
-    drips: str = ""  # then a "head" or a "body" comes, byte by byte, and never ends
-    floods: int = 0  # then a body of so many bytes comes
-    closes: bool = False  # then the connection breaks without an answer
-    hangs: bool = False  # then nothing comes, until the server ends or `release` is called
-    late: bool = False  # after the hanging the issue is made
+    drips: str = ""  # then send a "head" or a "body" byte by byte, without end
+    floods: int = 0  # then send a body of this many bytes
+    closes: bool = False  # then close the connection without an answer
+    hangs: bool = False  # then send nothing until the server ends or `released` is set
+    late: bool = False  # create the issue after hanging
 
 
 LIMIT = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
@@ -53,7 +53,7 @@ HANG_THEN_CREATE = Fault(hangs=True, late=True)
 
 
 def refusal(status: int, message: str = "", **headers: str) -> Fault:
-    """An answer with this status; nothing is made."""
+    """An answer with this status; no issue is created."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Fault(status=status, headers=named, body=json.dumps({"message": message}))
 
@@ -81,7 +81,7 @@ def _no_skew() -> datetime:
 
 @dataclass(kw_only=True)
 class FakeGitHub:
-    """What the server knows; tests read and change it while it runs."""
+    """The state of the server; tests read and change it while it runs."""
 
     repository: str = REPOSITORY
     token: str = TOKEN
@@ -92,16 +92,16 @@ class FakeGitHub:
     issues: dict[int, dict[str, Any]] = field(default_factory=dict)
     unused_labels: tuple[str, ...] = ()  # labels that no issue has
     requests: list[tuple[str, str]] = field(default_factory=list)  # method and path with query
-    write_times: list[float] = field(default_factory=list)  # monotonic, when each POST came in
+    write_times: list[float] = field(default_factory=list)  # monotonic, when each POST arrived
     agents: set[str] = field(default_factory=set)
     released: threading.Event = field(default_factory=threading.Event)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _posts: deque[Fault] = field(default_factory=deque)
     _lists: deque[Fault] = field(default_factory=deque)
     _list_always: Fault | None = None
-    endless: Callable[[int], list[dict[str, Any]]] | None = None  # the rows of each page of lists without end
+    endless: Callable[[int], list[dict[str, Any]]] | None = None  # the rows of each page of an endless list
 
-    # What a test puts in.
+    # Setting up.
 
     def add(
         self,
@@ -112,7 +112,7 @@ class FakeGitHub:
         state: str = "open",
         pull_request: bool = False,
     ) -> int:
-        """Put an issue or a pull request in; give its number."""
+        """Add an issue or a pull request; return its number."""
         with self._lock:
             number = len(self.issues) + 1
             kind = "pull" if pull_request else "issues"
@@ -137,7 +137,7 @@ class FakeGitHub:
             self.add(f"Issue {number}", labels=labels)
 
     def next_posts(self, *faults: Fault) -> None:
-        """What happens to the next writes; after those all is well again."""
+        """What happens to the next writes; after those, everything works again."""
         with self._lock:
             self._posts.extend(faults)
 
@@ -146,20 +146,20 @@ class FakeGitHub:
             self._lists.extend(faults)
 
     def fail_lists(self, status: int | None, **headers: str) -> None:
-        """Answer every list so, or, with None, well again."""
+        """Fail every list with this status; None makes lists work again."""
         self._list_always = None if status is None else refusal(status, "Server says no", **headers)
 
-    # What a test looks at.
+    # Checking.
 
     def count(self, method: str, part: str = "") -> int:
         return sum(1 for one, path in self.requests if one == method and part in path)
 
     def holding(self, text: str) -> list[int]:
-        """The numbers of the issues whose body holds a text."""
+        """The numbers of the issues whose body contains a text."""
         with self._lock:
             return [number for number, issue in self.issues.items() if text in (issue["body"] or "")]
 
-    # What the server asks.
+    # Used by the server.
 
     def take_post(self) -> Fault:
         with self._lock:
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
     fake: FakeGitHub
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing."""
+        """Log nothing."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         return super().date_time_string(self.fake.now().timestamp() if timestamp is None else timestamp)
@@ -264,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _spoilt(self, fault: Fault) -> bool:
-        """Do what the fault says instead of a good answer."""
+        """Do what the fault says instead of a normal answer; return whether it did."""
         if fault.hangs:
             self.fake.released.wait()
         if fault.drips:
@@ -328,7 +328,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed in the middle is what the tests are about."""
+        """Ignored: tests kill clients in mid-request on purpose."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The mock as a provider, made from its script and called without a worker."""
+"""The mock as a provider, built from a script and called without a worker."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A provider over HTTP whose answers a test makes odd: usage, headers, fields, errors, as raw as it likes."""
+"""An HTTP provider whose answers a test can break: usage, headers, fields, errors, raw bytes."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ SECRET = "odd-provider-secret"
 
 @dataclass(kw_only=True)
 class OddAnswer:
-    """What goes out; the body may be anything, also what is no JSON."""
+    """The answer to send; the body can be anything, even invalid JSON."""
 
     body: Any
     status: int = 200
@@ -26,10 +26,10 @@ class OddAnswer:
 
 @dataclass(kw_only=True)
 class OddProvider:
-    """Answers as an honest one does, then lets the test spoil it."""
+    """Makes a correct answer, then lets the test break it."""
 
     url: str = ""
-    spoil: Callable[[str, OddAnswer], None] | None = None  # gets the prompt and the answer to change
+    spoil: Callable[[str, OddAnswer], None] | None = None  # called with the prompt and the answer to change
     calls: int = 0
     _default: DefaultResponder = field(default_factory=DefaultResponder)
 
@@ -52,7 +52,7 @@ class OddProvider:
 
 @dataclass(kw_only=True)
 class OddBench:
-    """A project whose models are the odd provider's."""
+    """A project that uses the odd provider."""
 
     project: Project
     provider: OddProvider
@@ -78,7 +78,7 @@ def running_odd_provider() -> Iterator[OddProvider]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -1,6 +1,6 @@
-"""A local OTLP/HTTP receiver of traces: takes spans, or misbehaves on demand. Importable, and a program.
+"""A local OTLP/HTTP receiver of traces: accepts spans, or misbehaves on demand. Importable, and a program.
 
-python tests/otlp_receiver.py [--port 4318]     prints its address, then every span as a line of JSON
+python tests/harness/otlp.py [--port 4318]     prints its address, then every span as a line of JSON
 """
 
 import argparse
@@ -29,7 +29,7 @@ DECODERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.decompress,
     "deflate": zlib.decompress,
 }
-WAIT_SECONDS = 30.0  # for a condition that is sure to come
+WAIT_SECONDS = 30.0  # for a condition that must become true
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class ReceivedRequest:
 
 
 class OtlpReceiver:
-    """Listens while it is open; `status` is what it answers, `hang` keeps every caller waiting."""
+    """Listens while it is open; answers with `status`, or, with `hang`, never."""
 
     def __init__(self, *, port: int = 0, status: int = 200, hang: bool = False) -> None:
         self.status = status
@@ -83,7 +83,7 @@ class OtlpReceiver:
 
     @property
     def endpoint(self) -> str:
-        """What to set OTEL_EXPORTER_OTLP_ENDPOINT to."""
+        """The value for OTEL_EXPORTER_OTLP_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
@@ -99,10 +99,10 @@ class OtlpReceiver:
     def wait_for(self, ready: Callable[["OtlpReceiver"], bool], seconds: float = WAIT_SECONDS) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: ready(self), seconds):
-                raise AssertionError(f"not so within {seconds:g} s; {len(self._spans)} spans came")
+                raise AssertionError(f"condition not met within {seconds:g} s; got {len(self._spans)} spans")
 
     def take(self, request: ReceivedRequest) -> int | None:
-        """Note a request and say what to answer; None: nothing, ever."""
+        """Record a request and return the status to answer with; None is never."""
         status, hang = self.status, self.hang
         spans = decode(request.body) if status == 200 and not hang else []
         with self._changed:
@@ -119,7 +119,7 @@ class OtlpReceiver:
 
 def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = 10  # seconds for a caller that says nothing
+        timeout = 10  # seconds, for a caller that sends nothing
 
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", "0")))
@@ -158,7 +158,7 @@ def roots(spans: Sequence[ReceivedSpan]) -> list[ReceivedSpan]:
 
 
 def orphans(spans: Sequence[ReceivedSpan]) -> list[ReceivedSpan]:
-    """The spans whose parent has not come."""
+    """The spans whose parent has not arrived."""
     known = {(span.trace_id, span.span_id) for span in spans}
     return [
         span for span in spans if span.parent_span_id and (span.trace_id, span.parent_span_id) not in known
@@ -196,7 +196,7 @@ def _value(value: AnyValue) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--port", type=int, default=0, help="0 is any free port")
     receiver = OtlpReceiver(port=parser.parse_args().port)
     receiver.on_span = lambda span: print(json.dumps(asdict(span)), flush=True)
     with receiver:

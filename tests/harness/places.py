@@ -1,4 +1,4 @@
-"""What tests put in a place that should hold a file or a folder, and how they look at it."""
+"""Odd things to put where a file or folder should be, and ways to inspect them."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ NOBODY = 65_534
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Root may read and write anywhere; be somebody who may not."""
+    """Run as an unprivileged user: root can read and write anywhere."""
     if os.geteuid() != 0:
         yield
         return
@@ -26,7 +26,7 @@ def without_privileges() -> Iterator[None]:
 
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
-    """A disk that takes no file beyond that many bytes."""
+    """Simulate a full disk: no file can grow beyond this many bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -63,7 +63,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def make_socket(path: Path) -> None:
-    """A socket with nobody behind it; its address may be short only, so it is made from its folder."""
+    """A socket that nothing listens on; bound from its own folder, because socket paths must be short."""
     here = Path.cwd()
     os.chdir(path.parent)
     try:

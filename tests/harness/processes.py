@@ -1,4 +1,4 @@
-"""Waits for conditions, and sees every process that a test has brought about."""
+"""Waits for conditions, and finds every process that a test started."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    """Wait until the condition gives something true, and return that."""
+    """Wait until the condition returns something true, and return that."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -31,7 +31,7 @@ class Process:
 
 
 def processes_below(root: Path) -> list[Process]:
-    """Every living process, zombies apart, whose folder or environment leads below a folder."""
+    """Every living process, except zombies, whose folder or environment is below `root`."""
     mark, own = os.fsencode(root), os.getpid()
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [found for pid in pids if pid != own and (found := _look_at(pid, mark)) is not None]
@@ -54,7 +54,7 @@ def _look_at(pid: int, mark: bytes) -> Process | None:
 
 
 def kill(pid: int) -> bool:
-    """Kill without a warning; tell whether there was anything to kill."""
+    """Kill with SIGKILL; return whether the process existed."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -63,7 +63,7 @@ def kill(pid: int) -> bool:
 
 
 def kill_all_below(root: Path) -> None:
-    """Tidy up after a test, so that what it left cannot disturb another one."""
+    """Clean up after a test, so that its leftovers cannot disturb another one."""
     for _ in range(50):
         left = processes_below(root)
         if not left:

@@ -1,4 +1,4 @@
-"""A project below a temporary folder, the real command in it, and all it leaves behind."""
+"""A project in a temporary folder: runs the real command and reads all it leaves behind."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,7 @@ from agentos.store.known_homes import register_of
 from harness.processes import Process, kill_all_below, processes_below, wait_until
 from harness.warm import WarmProcess, WarmServer
 
-SCRIPTS = Path(sys.executable).parent  # where the commands are installed that belong to this interpreter
+SCRIPTS = Path(sys.executable).parent  # the commands of this interpreter's environment
 MODULE = (sys.executable, "-m", "agentos")
 SCRIPT = (str(SCRIPTS / "agentos"),)
 METHODS = ("forkserver", "spawn")
@@ -50,12 +50,12 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """What standard output says; it must be one JSON document and nothing else."""
+        """Standard output as JSON; it must be one document and nothing else."""
         return json.loads(self.out)
 
     @property
     def said(self) -> str:
-        """Everything on one line with single blanks, so that no test depends on where a line is broken."""
+        """Everything on one line with single spaces, so that no test depends on line breaks."""
         return " ".join(self.text.split())
 
     @property
@@ -71,7 +71,7 @@ class Result:
 
 
 class Command:
-    """A command under way; its output goes to files, so that nothing blocks."""
+    """A running command; its output goes to files, so that nothing blocks."""
 
     def __init__(self, process: subprocess.Popen[bytes] | WarmProcess, files: tuple[Path, Path]) -> None:
         self._process = process
@@ -82,7 +82,7 @@ class Command:
         return self._process.poll()
 
     def text(self, number: int = 0) -> str:
-        """What it printed so far, on standard output (0) or standard error (1)."""
+        """What it has printed so far on standard output (0) or standard error (1)."""
         with self._files[number].open(encoding="utf-8", errors="replace", newline="") as file:
             return file.read()
 
@@ -103,11 +103,11 @@ class Command:
         os.kill(self.pid, number)
 
     def signal_group(self, number: int) -> None:
-        """What a terminal does with Ctrl+C: everyone in the foreground hears it."""
+        """Ctrl+C as a terminal does it: every foreground process gets the signal."""
         os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Have nothing of it left running or open."""
+        """Leave nothing of it running or open."""
         if self.poll() is None:
             self.signal(signal.SIGKILL)
         self._process.wait(10)
@@ -123,12 +123,12 @@ class Command:
 
 @dataclass(kw_only=True)
 class Project:
-    """A project below a temporary folder, and the command run in it."""
+    """A project in a temporary folder, and the command run in it."""
 
     root: Path
-    outside: Path  # the folder around it, which belongs to the test, too
+    outside: Path  # the folder around it; it also belongs to the test
     environment: dict[str, str]
-    warm: WarmServer | None = None  # forks commands, where a test is not about their start
+    warm: WarmServer | None = None  # forks commands, unless a test is about their start
     command: Sequence[str] = MODULE
     home: Path = field(init=False)
     _started: list[Command] = field(default_factory=list)
@@ -137,10 +137,10 @@ class Project:
     def __post_init__(self) -> None:
         self.home = self.root / ".agentos"
 
-    # What is put in.
+    # Setting up.
 
     def init(self) -> Self:
-        """Make it a project: the folders and a configuration file, no item."""
+        """Make it a project: folders and a configuration file, no items."""
         self.write("agentos.toml", "")
         for folder in ("issues/active", "ideas/active"):
             (self.root / folder).mkdir(parents=True)
@@ -153,11 +153,11 @@ class Project:
         return path
 
     def issue(self, item: str | int, text: str = "", mock: str = "") -> Path:
-        """Put an issue in, with a script for the mock."""
+        """Add an issue, with a script for the mock."""
         return self.write(f"issues/active/{item}.md", _document(str(item), text, mock))
 
     def issues(self, count: int, mock: str = "") -> None:
-        """Put in the issues 1, 2, ..., all with the same script."""
+        """Add the issues 1, 2, ..., all with the same script."""
         for number in range(1, count + 1):
             self.issue(number, mock=mock)
 
@@ -165,11 +165,11 @@ class Project:
         return self.write(f"ideas/active/{slug}.md", _document(slug, text, mock))
 
     def make_home(self) -> Path:
-        """Make the home that its first run would make: known as this user's, and empty."""
+        """Make the home that the first run would make: empty, and registered to this user."""
         Home(path=self.home, register=register_of(self.environment)).create()
         return self.home
 
-    # What is run.
+    # Running.
 
     @property
     def tmp(self) -> Path:
@@ -184,7 +184,7 @@ class Project:
         command: Sequence[str] | None = None,
         stdout: int | None = None,
     ) -> Command:
-        """Start the command and leave it running; it is ended with the test at the latest."""
+        """Start the command and leave it running; the test ends it at the latest."""
         number = next(self._numbers)
         files = (self.tmp / f"out-{number}", self.tmp / f"err-{number}")
         environment = self.environment | dict(env or {})
@@ -208,7 +208,7 @@ class Project:
         return self._started[-1]
 
     def finish(self, command: Command, timeout: float = 60) -> Result:
-        """Wait for a command; nothing it prints may be a traceback."""
+        """Wait for a command; it must not print a traceback."""
         result = command.wait(timeout)
         result.assert_no_traceback()
         return result
@@ -221,7 +221,7 @@ class Project:
         command: Sequence[str] | None = None,
         timeout: float = 90,
     ) -> Result:
-        """Run the command to its end."""
+        """Run the command and wait for it."""
         return self.finish(self.start(*args, env=env, cwd=cwd, command=command), timeout)
 
     def lld(self, *args: str | Path, **how: Any) -> Result:
@@ -248,12 +248,12 @@ class Project:
         kill_all_below(self.outside)
         for command in self._started:
             command.close()
-        # pytest keeps the folders of some runs; a hundred megabytes of x are not worth it.
+        # pytest keeps the folders of some runs; large outputs are not worth keeping.
         for path in [*self.tmp.glob("out-*"), *self.home.glob("logs/parallel/*/*.log")]:
             if path.lstat().st_size > _LARGE_FILE:
                 path.unlink()
 
-    # Which processes there are.
+    # Processes.
 
     def processes(self) -> list[Process]:
         """Every living process of the test."""
@@ -265,13 +265,13 @@ class Project:
         return next((one for one in found if one.parent == command.pid), None)
 
     def assert_gone(self, seconds: float) -> None:
-        """Wait until no process is left, as long as the product's promise allows."""
+        """Wait until no process is left; fail after the time that the product promises."""
         began = time.monotonic()
         while left := self.processes():
             assert time.monotonic() - began <= seconds, f"still there after {seconds:g} s: {left}"
             time.sleep(0.02)
 
-    # What is left behind.
+    # Results.
 
     def runs(self) -> list[Path]:
         folder = self.home / "logs" / "parallel"
@@ -290,7 +290,7 @@ class Project:
         return {row["id"]: row["status"] for row in self.summary(run)["items"]}
 
     def events(self, name: str | None = None, *, run: int | None = None) -> list[dict[str, Any]]:
-        """The events of one run, or of all; a torn line is an error, but the last one of a killed run."""
+        """The events of one run, or of all. A torn line is an error, except the last one of a killed run."""
         return [one for one in self._lines("events.jsonl", run) if name is None or one["event"] == name]
 
     def audits(self, item: str, run: int | None = None) -> list[dict[str, Any]]:
@@ -319,13 +319,13 @@ class Project:
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def trails(self, name: str) -> list[Path]:
-        """The finished trails of an item, each of another run."""
+        """The finished lineages of an item, one per run."""
         own = re.compile(re.escape(name) + r"(-[0-9a-f]+)?")
         done = self.root / "docs" / "lineage" / "done"
         return sorted(path for path in done.glob("*") if own.fullmatch(path.name))
 
     def lineage(self, name: str, where: str = "done") -> list[str]:
-        """The files of an item's trail; of the one that is finished, or of the one that is active."""
+        """The files of an item's lineage: the finished one, or the active one."""
         folder = self.root / "docs" / "lineage" / where / name
         if where == "done":
             found = self.trails(name)
@@ -340,11 +340,11 @@ class Project:
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*")}
 
     def snapshot(self) -> dict[str, tuple[Any, ...]]:
-        """Everything about every file, to tell a command that changes nothing from one that does."""
+        """Everything about every file, to check that a command changes nothing."""
         return {str(path.relative_to(self.root)): _state(path) for path in (self.root, *self.root.rglob("*"))}
 
     def assert_all_done_once(self, ids: Sequence[str | int]) -> None:
-        """Every item is approved exactly once, whatever happened on the way."""
+        """Check that every item is approved exactly once, whatever happened on the way."""
         wanted = dict.fromkeys(map(str, ids), 1)
         outcomes = dict(self.outcomes())
         assert outcomes == wanted, outcomes
@@ -368,11 +368,11 @@ def new_project(
     env: Mapping[str, str] | None = None,
     warm: WarmServer | None = None,
 ) -> Iterator[Project]:
-    """Make an empty folder, and an environment in which nothing of the user's is seen."""
+    """Make an empty folder, and an environment without anything of the user."""
     root = outside / name
     root.mkdir()
     (outside / "user").mkdir(exist_ok=True)
-    # Short: the path of a socket may have 107 characters at most, and a test's own folder may be deep.
+    # Short: a socket path has at most 107 characters, and a test's own folder may be deep.
     tmp = outside.parent / f"t{os.getpid()}-{next(_COUNT)}"
     tmp.mkdir()
     environment = {
@@ -397,7 +397,7 @@ def unprefixed(lines: Sequence[str]) -> list[str]:
 
 
 def _cold_only(variable: str) -> bool:
-    """What the interpreter itself, or C, reads when it starts."""
+    """Whether the interpreter, or C, reads this variable when it starts."""
     return variable.startswith(("PYTHON", "LC_", "LANG", "LD_", "TZ"))
 
 

@@ -1,4 +1,4 @@
-"""A provider over HTTP that keeps what it is asked, answers as a test says, and lets it act in mid-call."""
+"""An HTTP provider that records its calls, answers as a test says, and lets the test act during a call."""
 
 import json
 import re
@@ -37,14 +37,14 @@ class Asked:
 
 @dataclass(kw_only=True)
 class Provider:
-    """What the server was asked, and what it is to say; with nothing said, everything is approved."""
+    """The recorded calls and the scripted answers; without a script, everything is approved."""
 
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
     verdicts: deque[str] = field(default_factory=deque)
     drafts: deque[str] = field(default_factory=deque)
-    stuck: bool = False  # every review finds the same
-    during: Callable[[Asked], None] | None = None  # done while the caller waits for its answer
+    stuck: bool = False  # every review has the same findings
+    during: Callable[[Asked], None] | None = None  # called while the caller waits for the answer
     _default: DefaultResponder = field(default_factory=DefaultResponder)
     _reviews: int = 0
 
@@ -62,7 +62,7 @@ class Provider:
         return json.dumps(review(model, verdict, 1 if self.stuck else self._reviews))
 
     def calls(self) -> int:
-        """How many calls came in, whatever became of them."""
+        """How many calls arrived, with any result."""
         with urllib.request.urlopen(f"{self.url}/__admin__/stats") as answer:
             totals = json.load(answer)["totals"]
         return int(totals["calls"] + totals["unauthorized"] + totals["invalid"])
@@ -83,7 +83,7 @@ def running_provider(**more: Any) -> Iterator[Provider]:
 
 @dataclass(kw_only=True)
 class Bench:
-    """A project with real models, which are a provider's of the test."""
+    """A project with real models, served by the test's provider."""
 
     project: Project
     provider: Provider
@@ -117,7 +117,7 @@ class Bench:
         return result
 
     def free(self, *args: str | Path, **more: str) -> Result:
-        """Run what must not pay for a single call."""
+        """Run a command that must not make a single call."""
         before = self.provider.calls()
         result = self.run(*args, **more)
         assert self.provider.calls() == before, result
@@ -129,7 +129,7 @@ class Bench:
         return self.provider.calls() - before, result
 
     def plan(self, *args: str) -> dict[str, dict[str, Any]]:
-        """What a run would do, by id; asking costs nothing."""
+        """What a run would do, by id; makes no calls."""
         result = self.free(*(args or ("lld", "--all")), "--dry-run", "--json")
         assert result.code in {0, 1, 3}, result
         return {row["id"]: row for row in result.json["items"]}
@@ -138,7 +138,7 @@ class Bench:
         return self.root / "docs" / "lld" / "active" / f"LLD-{item}.md"
 
     def edit(self, item: str | int, words: str) -> str:
-        """Edit a design as a person does, with an editor that writes it anew; give the whole text."""
+        """Edit a design as a person would, rewriting the whole file; return the new text."""
         path = self.document(item)
         text = re.sub(
             r"^(## .*Context.*)\n", rf"\1\n\n{words}\n", path.read_text(), count=1, flags=re.MULTILINE
@@ -157,7 +157,7 @@ class Bench:
         return sorted(path.name for path in files if path.read_bytes() == text.encode())
 
     def holding(self, words: str, below: str = "") -> list[str]:
-        """Every file of the worktree, the home apart, in which these words stand."""
+        """Every file of the worktree, except the home, that contains these words."""
         found = []
         for path in (self.root / below).rglob("*"):
             parts = path.relative_to(self.root).parts
@@ -190,7 +190,7 @@ class Bench:
         self.git("commit", "-q", "--allow-empty", "-m", message)
 
     def clone_into(self, project: Project) -> "Bench":
-        """Clone what is committed; nothing else gets there."""
+        """Clone the commits, and nothing else."""
         made = Bench(project=project, provider=self.provider, env=self.env)
         made.git("clone", "-q", str(self.root), ".")
         assert not made.project.home.exists()

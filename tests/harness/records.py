@@ -1,4 +1,4 @@
-"""Puts items into records as runs do: claimed, begun, ended."""
+"""Adds items to records as runs do: claimed, begun, ended."""
 
 from agentos.model import Item, Status
 from agentos.store.records import Decided, Fence, FilingState, Paid
@@ -6,7 +6,7 @@ from agentos.store.records.protocols import AllRecords
 
 
 def hold(records: AllRecords, item: Item, run_id: str | None = None) -> Fence:
-    """Give the item to a run, else to the one that has it; its attempt is the first, or a later one begun."""
+    """Claim the item for a run, by default its holder; the attempt is the current one, or the first."""
     before = records.claims().get((item.workflow, item.id))
     if before is not None and before.run_id != run_id is not None:
         records.release(before.run_id)
@@ -31,7 +31,7 @@ def end(
     reviews: int = 0,
     error: str | None = None,
 ) -> None:
-    """End an item that is not approved, as the run that has begun it."""
+    """End an item that is not approved, as the run that started it."""
     fence = hold(records, item, run_id)
     told = records.end(item, fence, status, verdict=None, reviews=reviews, output=None, error=error)
     assert told is None
@@ -46,7 +46,7 @@ def approve(
     reviews: int = 2,
     filing: FilingState | None = None,
 ) -> Fence:
-    """Approve an item; the run still has it."""
+    """Approve an item; the run still holds it."""
     fence = hold(records, item, run_id)
     told = records.end(
         item,

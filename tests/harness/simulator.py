@@ -1,4 +1,4 @@
-"""What the tests of the simulator share: plain clients of its three formats."""
+"""Plain clients for the simulator's three formats."""
 
 import contextlib
 import http.client
@@ -82,8 +82,8 @@ def limited(limits: LimitConfig, clock: Clock, **more: Any) -> SimulatorConfig:
 
 
 def wait_until(condition: Callable[[], Any], what: str) -> None:
-    """Wait for something that comes by itself; only a failure takes long."""
+    """Wait for a condition; only a failure takes long."""
     deadline = time.monotonic() + 20
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come"
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""A command at a terminal of its own."""
+"""Runs a command in a terminal."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ def at_a_terminal(
     command: Sequence[str] = MODULE,
     typed: str = "",
 ) -> tuple[int, str]:
-    """Run a command at a terminal where something is typed; give its exit code and what it showed."""
+    """Run a command in a terminal with typed input; return its exit code and what it showed."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*command, *arguments],
@@ -32,7 +32,7 @@ def at_a_terminal(
     while True:
         try:
             data = os.read(ours, 4096)
-        except OSError:  # what Linux says when nobody is at the other end any more
+        except OSError:  # on Linux, the other end is closed
             break
         if not data:
             break

@@ -1,4 +1,4 @@
-"""Histories of a run for its trace, and a trace that keeps all it writes."""
+"""Sequences of trace calls for a run, and a trace that keeps all its output."""
 
 import json
 import threading
@@ -49,7 +49,7 @@ def approved(label: str, lease: int) -> list[Step]:
 
 
 class Kept:
-    """A trace and all that came out of it."""
+    """A trace and all its output."""
 
     def __init__(self, *, off: bool = False, **environment: str) -> None:
         self.lines: list[bytes] = []
@@ -92,7 +92,7 @@ class Kept:
         return found
 
     def tree(self) -> list[str]:
-        """Every span as the path from the run to it, in the order of ending."""
+        """Every span as the path from the run to it, in the order in which they ended."""
         known = {span["span_id"]: span for span in self.spans}
 
         def path(span: dict[str, Any]) -> str:

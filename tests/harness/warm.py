@@ -1,8 +1,8 @@
-"""Starts commands by forking a process that has imported everything, because imports are most of a short run.
+"""Starts commands by forking a process that has imported everything: imports take most of a short run.
 
-The forked process does all that a started one does, with its own session, environment, folder and streams;
-its own server for workers, too, is forked instead of started. Tests about starting, processes or the
-environment start the real thing instead (`@pytest.mark.cold`), and `make test-all` does so for all tests.
+The forked process does all that a started one does, with its own session, environment, folder and streams.
+Its server for workers is also forked instead of started. Tests about starting, processes or the environment
+start a real process instead (`@pytest.mark.cold`), and `make test-all` does so for all tests.
 """
 
 import atexit
@@ -26,13 +26,13 @@ from multiprocessing import util
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-# Importing these does something to the process; agentos imports them where it means to.
+# Importing these changes the process, so only agentos itself imports them, when needed.
 NOT_AHEAD = ("agentos.__main__", "agentos.worker.server_session", "agentos.worker.server_warmup")
 _LARGEST_REQUEST = 1_000_000
 
 
 class WarmProcess:
-    """A command that was forked; looks like a Popen to those who wait for it."""
+    """A forked command; can be waited for like a Popen."""
 
     def __init__(self, pid: int, status: int) -> None:
         self.pid = pid
@@ -59,7 +59,7 @@ class WarmProcess:
 
 
 class WarmServer:
-    """The process that commands are forked from; one for all tests of a test process."""
+    """The process that commands are forked from; one per test process."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -95,18 +95,18 @@ class WarmServer:
         self._process.wait(30)
 
 
-# From here on: in the server, and in what is forked from it.
+# From here on: code that runs in the server and in its forks.
 
 
 def _serve(control: socket.socket) -> None:
-    """Fork a command for each request, and tell how each one ended."""
+    """Fork a command for each request, and report its exit code."""
     _import_everything()
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    waiting: dict[int, int] = {}  # process: where its exit code is told
+    waiting: dict[int, int] = {}  # pid: descriptor for its exit code
     with selectors.DefaultSelector() as ready:
         ready.register(control, selectors.EVENT_READ)
         ready.register(ours, selectors.EVENT_READ)
@@ -115,7 +115,7 @@ def _serve(control: socket.socket) -> None:
                 if key.fileobj is ours:
                     with contextlib.suppress(BlockingIOError):
                         ours.recv(4096)
-                    _tell_ended(waiting)
+                    _report_ended(waiting)
                     continue
                 message, descriptors, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 4)
                 if not message:
@@ -145,7 +145,7 @@ def _import_everything() -> None:
     gc.freeze()
 
 
-def _tell_ended(waiting: dict[int, int]) -> None:
+def _report_ended(waiting: dict[int, int]) -> None:
     for pid, where in list(waiting.items()):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended == pid:
@@ -156,7 +156,7 @@ def _tell_ended(waiting: dict[int, int]) -> None:
 
 
 def _become_command(request: Mapping[str, Any], streams: Sequence[int]) -> NoReturn:
-    """Be what `python -m agentos` would be after its imports."""
+    """Become what `python -m agentos` is after its imports."""
     code = 1
     try:
         os.setsid()
@@ -185,12 +185,12 @@ def _become_command(request: Mapping[str, Any], streams: Sequence[int]) -> NoRet
 
 
 def _run(what: Any) -> int:
-    """Run a program to its end as the interpreter would, and return its exit code."""
+    """Run a program as the interpreter would, and return its exit code."""
     try:
         what()
     except SystemExit as exc:
         code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
-    except BaseException:  # noqa: BLE001 - what the interpreter does
+    except BaseException:  # noqa: BLE001 - as the interpreter does
         sys.excepthook(*sys.exc_info())
         code = 1
     else:
@@ -203,7 +203,7 @@ def _run(what: Any) -> int:
 
 
 def _fork_server(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
-    """Take the place of multiprocessing's start of a program, for its helpers: fork, and run their code."""
+    """Replace multiprocessing's process start for its helpers: fork, and run their code."""
     program = args[-1]
     if not program.startswith(("from multiprocessing.forkserver", "from multiprocessing.resource_tracker")):
         return _SPAWN(path, args, passfds)
@@ -224,7 +224,7 @@ def _fork_server(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> in
 
 
 def _drop_signals() -> None:
-    """Forget the handlers of the process this one was forked from, as a started program does."""
+    """Reset the signal handlers inherited by the fork, as in a newly started program."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -1,1 +1,1 @@
-"""What a run leaves for people and programs to read."""
+"""The report of a run, for people and programs."""

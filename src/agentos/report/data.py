@@ -1,6 +1,6 @@
-"""All data of a run's page: read from its folder, whole, live or cut off. Any process.
+"""Reads all data of a run's page from its folder: finished, live or cut off. Any process.
 
-Every file may be missing or torn, or a link, which is never followed; what cannot be read is not there.
+Any file may be missing, torn or a link. Links are never followed. An unreadable file counts as missing.
 """
 
 import time
@@ -27,7 +27,7 @@ from agentos.store.run_folder import is_live, read_events, read_summary, run_tre
 _DOCUMENT_BYTES = 1_000_000
 _FILES = ("summary.md", "summary.json", "events.jsonl", "coordinator.log", "trace.jsonl")
 _ORDER = {status: number for number, status in enumerate([RUNNING, CUT_OFF, *(one.value for one in Status)])}
-_MOST_CHANGES = 400  # of the number of items that may run
+_MOST_CHANGES = 400  # changes of the number of items that may run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,8 @@ class RunFacts:
     trace_id: str | None
     paused: Left | None
     files: list[str]
-    begun: RunStarted | None  # what the run was told
-    compared: int | None = None  # designs, of a run whose end is not written
+    begun: RunStarted | None  # how the run was started
+    compared: int | None = None  # designs compared, if the run has no summary yet
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self) | {"paused": None if self.paused is None else self.paused.as_dict()}
@@ -66,7 +66,7 @@ class RunFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Parallelism:
-    """How much went on at the same time."""
+    """How many items and calls ran at the same time."""
 
     items: Steps
     calls: Steps
@@ -79,7 +79,7 @@ class Parallelism:
 class RunData:
     """Everything that the page shows."""
 
-    now: float  # the moment it is seen from, in seconds from the start of the run
+    now: float  # the time of reading, in seconds from the start of the run
     run: RunFacts
     items: tuple[ReportItem, ...]
     keys: tuple[KeyData, ...]
@@ -98,12 +98,12 @@ class RunData:
             "parallelism": asdict(self.parallelism),
             "overlaps": [{"items": list(one.items), "files": list(one.files)} for one in self.overlaps],
             "trend": [asdict(one) for one in self.trend],
-            "left_out": {"diffs": 0, "texts": 0},  # by the page, which must stay small
+            "left_out": {"diffs": 0, "texts": 0},  # counted by the page, which must stay small
         }
 
 
 def history_of(run: Path) -> tuple[Path, ...]:
-    """The runs before this one on the same home, the oldest first."""
+    """The earlier runs of the same home, oldest first."""
     return tuple(runs_before(run))
 
 
@@ -125,7 +125,7 @@ def read_run(
 ) -> RunData:
     locked = is_live(run)
     summary = read_summary(run)
-    live = locked and not summary  # a run whose summary is written only has its lock left to give up
+    live = locked and not summary  # once the summary is written, the run only has to release its lock
     state = read_events(run)
     now = state.now(time.time() if live else None)
     rows = read_rows(summary, state, now=now, live=live)
@@ -221,17 +221,17 @@ def _parallelism(state: RunState, items: Sequence[ReportItem], now: float) -> Pa
 
 
 def _overlaps(summary: Record) -> tuple[Overlap, ...]:
-    told = []
+    found = []
     for one in dicts_of(summary, "overlaps"):
         labels, files = one.get("items"), one.get("files")
         if isinstance(labels, list) and isinstance(files, list):
-            told.append(
+            found.append(
                 Overlap(
                     items=tuple(str(label)[:100] for label in labels),
                     files=tuple(str(name)[:300] for name in files),
                 )
             )
-    return tuple(told)
+    return tuple(found)
 
 
 def _designs(items: Sequence[ReportItem], worktree: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The drafts of an item as its lineage keeps them, and the differences between rounds. Reads the worktree."""
+"""The drafts of an item from its lineage, and the diffs between them. Reads the worktree."""
 
 import difflib
 import os
@@ -13,7 +13,7 @@ from agentos.store.tree import worktree_tree
 
 MOST_BYTES = 200_000  # of one draft
 MOST_DIFF_LINES = 400
-_MOST_LINES = 3000  # of one draft, compared
+_MOST_LINES = 3000  # of one draft, for the diff
 _MOST_DRAFTS = 40  # of one item
 _LINE = 400  # longest line shown
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -23,13 +23,13 @@ _HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*\s*")
 
 @dataclass(frozen=True, kw_only=True)
 class Trail:
-    """Where the trail of one item lies."""
+    """The lineage folder of one item."""
 
     worktree: Path
-    folder: Path  # from the worktree
+    folder: Path  # relative to the worktree
 
     def read(self, name: str, most: int = MOST_BYTES) -> str | None:
-        """The text of a file of the trail; None where it is missing, no plain file, or leads outside."""
+        """The text of a file of the lineage; None if it is missing, not a regular file, or leads outside."""
         try:
             with os.fdopen(worktree_tree(self.worktree).open(self.folder / name), "rb") as file:
                 return file.read(most).decode("utf-8", errors="replace")
@@ -43,7 +43,7 @@ class Trail:
 def find_trail(
     worktree: Path, folder: str, *, item: str, workflow: str, lineage: str | None, approved: bool
 ) -> Trail | None:
-    """The trail of an item: done under the name its audit gives, else active."""
+    """The lineage of an item: the done one that its audit trail names, else the active one."""
     name = f"{item}-{workflow}"
     if not _NAME.fullmatch(name):
         return None
@@ -52,7 +52,7 @@ def find_trail(
     if lineage is not None and _NAME.fullmatch(lineage):
         places.insert(0, root / "done" / lineage)
     elif approved:
-        # Records from before the audit named the trail: the latest one is this item's.
+        # Older audit trails do not name the lineage: the latest one belongs to this item.
         done = Trail(worktree=worktree, folder=root / "done").names()
         numbers = [int(one[len(name) + 1 :]) for one in done if re.fullmatch(rf"{name}-\d{{1,4}}", one)]
         places.insert(0, root / "done" / (f"{name}-{max(numbers)}" if numbers else name))
@@ -61,7 +61,7 @@ def find_trail(
 
 
 def title_of(trail: Trail) -> str | None:
-    """What the item is about: the heading of the text it began with."""
+    """The title of the item: the first heading of its source text."""
     for name in ("001-issue.md", "001-brief.md"):
         text = trail.read(name, 4000)
         for line in (text or "").splitlines():
@@ -72,7 +72,7 @@ def title_of(trail: Trail) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """One draft and what it changed."""
+    """One draft and its changes."""
 
     file: str
     number: int
@@ -80,18 +80,18 @@ class Draft:
     added: int = 0
     removed: int = 0
     diff: str | None = None
-    cut: bool = False  # the diff is longer than what is kept of it
-    left_out: bool = False  # there is a diff, but no room for it
+    cut: bool = False  # the diff was shortened
+    left_out: bool = False  # there is a diff, but it does not fit on the page
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"file": self.file, "number": self.number, "lines": self.lines}
+        data: dict[str, Any] = {"file": self.file, "number": self.number, "lines": self.lines}
         if self.diff is not None:
-            told |= {"added": self.added, "removed": self.removed, "diff": self.diff}
-        return told | {name: True for name in ("cut", "left_out") if getattr(self, name)}
+            data |= {"added": self.added, "removed": self.removed, "diff": self.diff}
+        return data | {name: True for name in ("cut", "left_out") if getattr(self, name)}
 
 
 def read_drafts(trail: Trail, gates: Sequence[GateCheck]) -> list[Draft]:
-    """The drafts of the trail up to the last one of this run, each with its difference to the one before."""
+    """The drafts up to the last one of this run, each with its diff to the previous one."""
     names = [name for name in trail.names() if _DRAFT.fullmatch(name)]
     files = {gate.file: gate.draft for gate in gates if gate.file}
     if files and max(files) in names:

@@ -25,10 +25,10 @@ from agentos.store.run_folder import read_lines
 
 @dataclass(frozen=True, kw_only=True)
 class RunPaths:
-    """Where what belongs to a run lies."""
+    """The folders that belong to a run."""
 
     run: Path
-    older: Sequence[Path]  # runs, the latest first
+    older: Sequence[Path]  # runs, latest first
     worktree: Path
     lineage_folder: str
     workflow: str
@@ -39,11 +39,11 @@ class ReportItem(Row):
     """One item of the page."""
 
     title: str | None
-    node: str | None  # of an item that is running
+    node: str | None  # only while the item is running
     waiting: Left | None
     cost_known_usd: float
     filed: FiledAs | None
-    spans: tuple[TimelineSpan, ...]  # but for the calls
+    spans: tuple[TimelineSpan, ...]  # without the calls
     calls: tuple[PaidCall, ...]
     rounds: tuple[Round, ...]
     gates: tuple[GateCheck, ...]
@@ -51,11 +51,11 @@ class ReportItem(Row):
     drafts: tuple[Draft, ...]
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        told: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        del told["calls"]
+        data: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        del data["calls"]
         spans = [span_dict(span, now) for span in self.spans]
         spans += [call_dict(call, now) for call in self.calls]
-        return told | {
+        return data | {
             "waiting": None if self.waiting is None else self.waiting.as_dict(),
             "filed": None if self.filed is None else asdict(self.filed),
             "spans": sorted(spans, key=lambda span: float(span["start"])),
@@ -66,7 +66,7 @@ class ReportItem(Row):
 
 
 def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts: bool) -> ReportItem:
-    """Put together what the events, the audit trail and the lineage tell of an item."""
+    """Combine what the events, the audit trail and the lineage say about an item."""
     item = state.items.get(row.id) or ItemState(id=row.id, label=row.label)
     trail_file = f"workflow-audit-{row.id}.jsonl"
     records = list(read_lines(place.run / trail_file)) if "/" not in row.id else []
@@ -106,7 +106,7 @@ def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts:
 
 
 def _cost(calls: Sequence[PaidCall], row: Row) -> float | None:
-    """What the calls cost together; None where the price of one is not known."""
+    """The total cost of the calls; None if the price of one is unknown."""
     paid = [one for one in calls if one.call.tokens_in or one.call.tokens_out]
     if not paid:
         return None if row.tokens_in or row.tokens_out else 0.0
@@ -115,7 +115,7 @@ def _cost(calls: Sequence[PaidCall], row: Row) -> float | None:
 
 
 def _document(label: str, place: RunPaths) -> str | None:
-    """Where the document of an approved item lies; events of older versions do not say it."""
+    """The path of an approved item's document; events of older versions do not include it."""
     trail = Trail(worktree=place.worktree, folder=Path("docs", place.workflow, "active"))
     name = f"{label}.md"
     if "/" in label or place.workflow != "lld" or trail.read(name, 1) is None:

@@ -1,4 +1,4 @@
-"""The keys of a run's page: what each did, from the summary and the events. Pure."""
+"""The keys of a run's page: what each key did, from the summary and the events. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -16,13 +16,13 @@ _REFUSALS = frozenset({"rate_limited", "quota_exhausted"})
 class MadeCall:
     """A call with the item that made it."""
 
-    item: str  # its label
+    item: str  # the label
     paid: PaidCall
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        told = call_dict(self.paid, now)
-        del told["key"]
-        return told | {"item": self.item}
+        data = call_dict(self.paid, now)
+        del data["key"]
+        return data | {"item": self.item}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class KeyData:
     group: str | None
     state: str
     calls: int
-    errors: int  # that are not refusals
+    errors: int  # without refusals
     rate_limited: int
     tokens_in: int
     tokens_out: int
@@ -45,14 +45,14 @@ class KeyData:
 
     def as_dict(self, now: float) -> dict[str, Any]:
         spans = [span_dict(span, now) for span in self.rests] + [one.as_dict(now) for one in self.made]
-        told = {
+        data = {
             one.name: getattr(self, one.name) for one in fields(self) if one.name not in {"rests", "made"}
         }
-        return told | {"spans": sorted(spans, key=lambda span: float(span["start"]))}
+        return data | {"spans": sorted(spans, key=lambda span: float(span["start"]))}
 
 
 def read_keys(summary: Record, state: RunState, items: Sequence[ReportItem], now: float) -> list[KeyData]:
-    """The keys of the summary in its order, then those that only the events know."""
+    """The keys of the summary in its order, then the keys that only the events mention."""
     made: dict[str, list[MadeCall]] = {}
     for item in items:
         for paid in item.calls:
@@ -86,5 +86,5 @@ def _key(row: Record, key: KeyTimeline, made: Sequence[MadeCall], now: float) ->
 
 
 def pretended(providers: Sequence[str | None]) -> bool:
-    """Tell by the providers of all keys whether no money was spent."""
+    """Whether the cost is simulated: every key belongs to the mock."""
     return bool(providers) and all(provider == MOCK for provider in providers)

@@ -1,4 +1,4 @@
-"""Which files several designs mean to change: what must not be built side by side unseen. Pure."""
+"""Finds the files that several designs change, so that nobody builds them in parallel unaware. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ class Overlap:
 
 
 def overlaps(documents: Mapping[str, str]) -> tuple[Overlap, ...]:
-    """Compare designs by label; files shared by the same items stand together, the most shared first."""
+    """Compare designs by label. Files shared by the same items form one group; most items first."""
     users: dict[str, list[str]] = {}
     for label in sorted(documents, key=_natural):
         for file in files_changed(documents[label]):
@@ -40,7 +40,7 @@ def overlaps(documents: Mapping[str, str]) -> tuple[Overlap, ...]:
 
 
 def files_changed(document: str) -> tuple[str, ...]:
-    """The files listed under a heading "Files changed"; prose is passed over."""
+    """The files listed under a heading "Files changed"; prose is skipped."""
     found: dict[str, None] = {}
     for line in _section(document):
         for path in _paths(line):
@@ -51,8 +51,8 @@ def files_changed(document: str) -> tuple[str, ...]:
 
 
 def _section(document: str) -> Iterator[str]:
-    """The lines under the heading, with its sub-headings, up to the next one of its level."""
-    level = 0  # of the heading we are under; 0: not under it
+    """The lines under the heading and its sub-headings, up to the next heading of the same level."""
+    level = 0  # of the heading; 0 outside of it
     fence = ""
     for line in document.splitlines():
         if match := _FENCE.match(line):
@@ -72,7 +72,7 @@ def _section(document: str) -> Iterator[str]:
 
 def _paths(line: str) -> Iterator[str]:
     if line.lstrip().startswith("|"):
-        # Any cell may hold the path: tables name it first, or after a number.
+        # Any cell may hold the path: in some tables it comes first, in others after a number.
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         for cell in cells:
             if (path := _leading_path(cell, bare=True)) is not None:
@@ -92,10 +92,10 @@ def _paths(line: str) -> Iterator[str]:
 
 
 def _leading_path(text: str, *, bare: bool) -> str | None:
-    """The path a text begins with: in backticks, or bare where a list or a table makes it one."""
+    """The path at the start of a text: in backticks, or bare if `bare` (in a list or table)."""
     text = text.lstrip("*_ ")
     if (code := _CODE.match(text)) is not None:
-        # A line of prose may begin with a path too; then more words follow without a mark between.
+        # Prose may begin with a path too; then more words follow without punctuation in between.
         rest = text[code.end() :].lstrip("*_ ")
         return _normalised(code[1]) if bare or not rest or rest[0] in ":,;(-\u2013\u2014" else None
     if not bare or (match := _PATH.match(text)) is None:
@@ -104,21 +104,21 @@ def _leading_path(text: str, *, bare: bool) -> str | None:
 
 
 def _normalised(text: str) -> str | None:
-    """One spelling a file; None for what is no path inside the repository."""
+    """One spelling per file; None if the text is not a path inside the repository."""
     path = text.strip().replace("\\", "/")
     if "://" in path or path.startswith(("/", "~")) or len(path) > _MOST_LENGTH or ":" in path:
         return None
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if not parts or ".." in parts or any(part != part.strip() for part in parts):
         return None
-    # A word without a folder or an ending is prose, save for the few files that are called so.
+    # A word without a folder or an extension is prose, except for a few well-known file names.
     if len(parts) == 1 and not _FILE.fullmatch(parts[0]):
         return None
     return "/".join(parts)
 
 
 def _natural(label: str) -> list[tuple[int, int, str]]:
-    """LLD-9 before LLD-10."""
+    """A sort key that puts LLD-9 before LLD-10."""
     return [
         (0, int(part), "") if part.isdecimal() else (1, 0, part.casefold())
         for part in _NUMBERS.split(label)

@@ -1,7 +1,8 @@
 """The report of a run as one self-contained HTML page: no network, works from disk. Any process.
 
-The policy in the page allows exactly our style and our script; all text is data, shown as text alone. So that
-the page of hundreds of items stays small, its data is packed, and what does not fit is left out and counted.
+The page's Content-Security-Policy allows only its own style and script. All other text is data, shown as
+plain text. The data is packed, so that a page of hundreds of items stays small. What does not fit is left out
+and counted.
 """
 
 import base64
@@ -21,7 +22,7 @@ from agentos.store.run_folder import run_tree
 from agentos.store.tree import PRIVATE_FILE
 
 REPORT = "report.html"
-MOST_BYTES = 2_700_000  # of the data as it stands in the page
+MOST_BYTES = 2_700_000  # of the data in the page
 _CALM = frozenset({Status.APPROVED.value, Status.SKIPPED.value, Status.PENDING.value})
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -35,19 +36,19 @@ def asset(name: str) -> str:
 
 
 def content_hash(text: str) -> str:
-    """What a Content-Security-Policy calls a script or a style by."""
+    """The hash that names a script or a style in a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def embedded(data: Any) -> str:
-    """JSON that can stand inside a script element."""
+    """JSON that is safe inside a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], text)
 
 
 def fitted(data: dict[str, Any]) -> str:
-    """The data as it stands in the page: packed; texts and then diffs left out, of calm items first."""
-    # The script takes the calls of the keys from the items.
+    """The packed data, small enough: shortens texts, then drops diffs, first of items without problems."""
+    # The script fills in the calls of the keys from the items.
     keys = [
         key | {"spans": [span for span in key["spans"] if span["kind"] != "call"]} for key in data["keys"]
     ]
@@ -75,7 +76,7 @@ def fitted(data: dict[str, Any]) -> str:
 
 
 def calm(item: dict[str, Any]) -> bool:
-    """Tell whether nothing happened to an item that somebody should look at."""
+    """Whether the item had no problem: nothing that a person should look at."""
     return (
         item["status"] in _CALM
         and item["attempts"] <= 1
@@ -89,7 +90,7 @@ def _bytes(text: str) -> int:
 
 
 def _copied(item: dict[str, Any]) -> dict[str, Any]:
-    """An item whose texts and diffs can be cut without touching the caller's."""
+    """A copy of an item, so that cutting texts and diffs leaves the caller's data alone."""
     rounds = [
         one | {"findings": [dict(finding) for finding in one.get("findings", ())]}
         for one in item.get("rounds", ())
@@ -113,10 +114,10 @@ def _shorten(item: dict[str, Any], most: int) -> int:
 
 
 def packed(data: Any) -> dict[str, Any]:
-    """The same data with each text and each set of names written once; `unpacked` in run.js undoes it.
+    """The same data with each text and each set of keys written once; `unpacked` in run.js reverses it.
 
-    A list becomes [0, ...values], an object [number of its shape, ...values] and a text that is used again
-    "~" and its number; a text of its own that begins with "~" gets one more.
+    A list becomes [0, ...values]. An object becomes [number of its shape, ...values]. A text that is used
+    more than once becomes "~" and its number. Any other text that begins with "~" gets one more "~".
     """
     counts = Counter(_texts(data))
     shared = [text for text, number in counts.most_common() if number > 1 and len(text) > 1]
@@ -170,5 +171,5 @@ def report_html(data: dict[str, Any]) -> str:
 
 
 def write_report(run: Path, data: dict[str, Any]) -> None:
-    """Write the page into the run's folder, for the owner alone."""
+    """Write the page into the run's folder, readable only by the owner."""
     run_tree(run).write(run / REPORT, report_html(data), mode=PRIVATE_FILE)

@@ -1,4 +1,4 @@
-"""The audit trail of an item: the verdict of each round, its findings and what became of them. Pure."""
+"""The rounds of an item from its audit trail: verdicts, findings and what became of them. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,22 +22,22 @@ class ReportedFinding:
     title: str
     text: str
     recommendation: str
-    state: str | None = None  # resolved, open, or accepted with the approval; None: nobody can say
+    state: str | None = None  # resolved, open, or accepted with the approval; None if unknown
 
     @property
     def identity(self) -> tuple[Any, ...]:
         return identity(vars(self))
 
     def as_dict(self) -> dict[str, Any]:
-        told = dict(vars(self))
+        data = dict(vars(self))
         if self.state is None:
-            del told["state"]
-        return told
+            del data["state"]
+        return data
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundDecision:
-    """What a person said to a review."""
+    """A person's answer to a review."""
 
     answer: str | None
     by: str | None
@@ -47,7 +47,7 @@ class RoundDecision:
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """What the reviewer said in one round, and what it took."""
+    """The review of one round, and what it cost."""
 
     at: float | None  # seconds from the start of the run
     verdict: str
@@ -64,27 +64,27 @@ class Review:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One round of an item; without a review where the verdict is of a run that is cleaned away."""
+    """One round of an item; it has no review if the run with the verdict was deleted."""
 
     number: int
     draft: int | None
     review: Review | None = None
     decision: RoundDecision | None = None
-    run_id: str | None = None  # of an earlier run
+    run_id: str | None = None  # only for a round of an earlier run
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"review": self.number, "draft": self.draft}
+        data: dict[str, Any] = {"review": self.number, "draft": self.draft}
         if self.review is not None:
-            told |= vars(self.review)
-            told["findings"] = [one.as_dict() for one in self.review.findings]
-            told["questions"] = list(self.review.questions)
-        told["decision"] = None if self.decision is None else dict(vars(self.decision))
-        return told if self.run_id is None else told | {"run_id": self.run_id}
+            data |= vars(self.review)
+            data["findings"] = [one.as_dict() for one in self.review.findings]
+            data["questions"] = list(self.review.questions)
+        data["decision"] = None if self.decision is None else dict(vars(self.decision))
+        return data if self.run_id is None else data | {"run_id": self.run_id}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateCheck:
-    """What the check of a draft found."""
+    """What the gate found in a draft."""
 
     draft: int
     file: str | None
@@ -106,13 +106,13 @@ def read_rounds(records: Iterable[Record], *, started: float) -> list[Round]:
                 calls[count_of(record, "number")] = record
             case "verdict":
                 number = count_of(record, "review")
-                # A worker that died after its verdict gives the same one again: the last word counts.
+                # After a crash, a worker records the same verdict again: the last record counts.
                 decision = rounds[number].decision if number in rounds else None
                 review = _review(record, calls.get(number, {}), started)
                 rounds[number] = Round(number=number, draft=draft, review=review, decision=decision)
             case "decision":
                 number = count_of(record, "reviews")
-                # It may be on a verdict of an earlier run.
+                # It may answer a verdict of an earlier run.
                 known = rounds.get(number) or Round(number=number, draft=draft)
                 rounds[number] = replace(known, decision=_decision(record))
             case _:
@@ -127,9 +127,9 @@ def read_gates(records: Iterable[Record]) -> list[GateCheck]:
 def with_earlier(
     rounds: Sequence[Round], reviews: int, earlier: Iterable[tuple[str, list[Round]]]
 ) -> list[Round]:
-    """The rounds of an item with those that earlier runs had begun, the latest word on each.
+    """Add the rounds of earlier runs; the latest record of each round counts.
 
-    `earlier` are runs and their rounds, the latest first; no more of them are read than are needed.
+    `earlier` has runs and their rounds, latest first; no more of them are read than needed.
     """
     own = {one.number: one for one in rounds}
     last = max([reviews, *own])
@@ -145,17 +145,17 @@ def with_earlier(
         if 1 in found and found[1].review is not None:
             break
     for number, one in own.items():
-        # A decision of this run is on the verdict of the run before it.
+        # A decision recorded by this run answers the verdict of an earlier one.
         whole = one.review is not None or number not in found
         found[number] = one if whole else replace(found[number], decision=one.decision)
     return [found[number] for number in sorted(found)]
 
 
 def _review(record: Record, call: Record, started: float) -> Review:
-    told = moment(record.get("time"))
+    at = moment(record.get("time"))
     questions = record.get("questions")
     return Review(
-        at=None if told is None else round(max(0.0, told - started), 3),
+        at=None if at is None else round(max(0.0, at - started), 3),
         verdict=text_of(record, "verdict", 40) or _UNREADABLE,
         reason=text_of(record, "reason"),
         model=text_of(record, "model", 100),
@@ -198,9 +198,9 @@ def _gate(record: Record) -> GateCheck:
 
 
 def mark_findings(rounds: Sequence[Round], *, approved: bool) -> list[Round]:
-    """Say of each finding whether it was resolved, is open, or was accepted with the approval."""
+    """Mark each finding as resolved, open, or accepted with the approval."""
     marked: list[Round] = []
-    after: Review | None = None  # the next one that could be read
+    after: Review | None = None  # the next readable review
     for one in reversed(rounds):
         review = one.review
         if review is None or review.verdict == _UNREADABLE:
@@ -220,7 +220,7 @@ def mark_findings(rounds: Sequence[Round], *, approved: bool) -> list[Round]:
 
 
 def paid_calls(calls: Iterable[CallSpan], records: Iterable[Record]) -> list[PaidCall]:
-    """The calls with what only the audit trail knows: cost, and the model that served."""
+    """The calls, with cost and serving model from the audit trail."""
     paid = [PaidCall(call=call) for call in calls]
     free = [number for number, one in enumerate(paid) if not one.call.error]
     for record in records:

@@ -1,4 +1,4 @@
-"""One row per item, from the summary of its run or, before there is one, from the events. Pure."""
+"""One row per item: from the run's summary or, until there is one, from the events. Pure."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _STATUSES = frozenset(status.value for status in Status)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """How one item stands."""
+    """The state of one item."""
 
     id: str
     label: str
@@ -34,12 +34,12 @@ class Row:
 
 
 def read_rows(summary: Record, state: RunState, *, now: float, live: bool) -> list[Row]:
-    """The rows of the summary, else what the events say."""
-    told = [row for one in dicts_of(summary, "items") if (row := _told(one)) is not None]
-    return told or [_seen(item, now=now, live=live) for item in state.items.values()]
+    """The rows of the summary; without one, rows from the events."""
+    rows = [row for one in dicts_of(summary, "items") if (row := _from_summary(one)) is not None]
+    return rows or [_from_events(item, now=now, live=live) for item in state.items.values()]
 
 
-def _told(record: Record) -> Row | None:
+def _from_summary(record: Record) -> Row | None:
     name, status = text_of(record, "id", 80), text_of(record, "status", 40)
     if name is None or status not in _STATUSES:
         return None
@@ -64,7 +64,7 @@ def _told(record: Record) -> Row | None:
     )
 
 
-def _seen(item: ItemState, *, now: float, live: bool) -> Row:
+def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
     lives, calls = item.of(WorkerSpan), item.of(CallSpan)
     waits = [wait for wait in item.of(WaitSpan) if wait.of is not WaitKind.BACKOFF]
     return Row(
@@ -78,7 +78,7 @@ def _seen(item: ItemState, *, now: float, live: bool) -> Row:
         waited_seconds=round(sum(wait.seconds(now) for wait in waits), 3),
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
-        cost_usd=None,  # known by its calls
+        cost_usd=None,  # comes from its calls
         error=item.error if item.status != Status.SKIPPED else None,
         reason=None,
         output=item.output,
@@ -89,5 +89,5 @@ def _seen(item: ItemState, *, now: float, live: bool) -> Row:
 
 
 def _file_name(path: str | None) -> str | None:
-    """The page lies beside the logs, wherever the folder was when the summary was written."""
+    """Only the file name: the page is next to the logs, even if the folder was moved since."""
     return None if path is None else path.replace("\\", "/").rsplit("/", 1)[-1]

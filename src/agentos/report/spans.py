@@ -19,14 +19,14 @@ from agentos.events.state import (
     WorkerSpan,
 )
 
-Steps = list[list[float]]  # [seconds, number] where the number changes
+Steps = list[list[float]]  # [seconds, number] at each change of the number
 
 _MOST_STEPS = 800  # points of a step series that a page a thousand pixels wide can show
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaidCall:
-    """A call with what only the audit trail knows of it."""
+    """A call, with the facts that only the audit trail has."""
 
     call: CallSpan
     cost_usd: float | None = None
@@ -35,7 +35,7 @@ class PaidCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What is waited for, and how much longer as far as one knows."""
+    """What an item or the run is waiting for, and about how much longer."""
 
     reason: str | None
     seconds_left: float | None
@@ -54,42 +54,42 @@ class Left:
         return {"reason": self.reason, "seconds_left": self.seconds_left} | _named(self.of)
 
 
-def span_dict(span: TimelineSpan, now: float) -> dict[str, Any]:  # noqa: PLR0911 - a case a kind
-    """A span as the page gets it, seen from the moment `now`."""
-    told: dict[str, Any] = {"kind": span.kind, "start": span.start, "end": span.ends(now)}
-    going_on = {"open": True} if span.end is None else {}
+def span_dict(span: TimelineSpan, now: float) -> dict[str, Any]:  # noqa: PLR0911 - one case per kind
+    """A span as the page gets it, at the time `now`."""
+    data: dict[str, Any] = {"kind": span.kind, "start": span.start, "end": span.ends(now)}
+    unfinished = {"open": True} if span.end is None else {}
     match span:
         case WorkerSpan():
             seen = {"ready": span.ready, "resumed": span.resumed or None}
             ended = {"ended": span.ended, "error": span.error}
-            return told | {"attempt": span.attempt} | _known(seen | ended) | going_on
+            return data | {"attempt": span.attempt} | _known(seen | ended) | unfinished
         case NodeSpan():
-            return told | {"node": span.node, "round": span.round} | going_on
+            return data | {"node": span.node, "round": span.round} | unfinished
         case WaitSpan(of=WaitKind.BACKOFF):
-            return told | {"kind": "retry", "reason": span.reason}
+            return data | {"kind": "retry", "reason": span.reason}
         case WaitSpan():
             known = _known({"reason": span.reason, "model": span.model, "until": span.until})
-            return told | known | _named(span.of) | going_on
+            return data | known | _named(span.of) | unfinished
         case FilingSpan():
-            return told | going_on
+            return data | unfinished
         case RateLimitSpan():
             rest = {"reason": span.reason, "seconds": span.planned, "told": span.told}
-            return told | rest | _known({"model": span.model})
+            return data | rest | _known({"model": span.model})
         case RefusalMark() | DisabledSpan():
-            return told | {"reason": span.reason}
+            return data | {"reason": span.reason}
         case RunMark():
             known = _known({"until": span.until, "allowed": span.allowed})
-            return told | {"kind": span.of, "text": span.text} | known | going_on
-    return told
+            return data | {"kind": span.of, "text": span.text} | known | unfinished
+    return data
 
 
 def call_dict(paid: PaidCall, now: float) -> dict[str, Any]:
     call = paid.call
-    told: dict[str, Any] = {"kind": call.kind, "start": call.start, "end": call.ends(now)}
-    told |= {"node": call.node, "key": call.key, "model": call.model}
+    data: dict[str, Any] = {"kind": call.kind, "start": call.start, "end": call.ends(now)}
+    data |= {"node": call.node, "key": call.key, "model": call.model}
     used = {"tokens_in": call.tokens_in or None, "tokens_out": call.tokens_out or None}
     known = _known({"error": call.error} | used | {"cost_usd": paid.cost_usd, "served": paid.served})
-    return told | known | ({"open": True} if call.end is None else {})
+    return data | known | ({"open": True} if call.end is None else {})
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named(wait: WaitKind) -> dict[str, str]:
-    """What is waited for, where it is not a key."""
+    """What is waited for, unless it is a key."""
     return {} if wait is WaitKind.KEY else {"of": wait.value}
 
 
@@ -124,7 +124,7 @@ def mean_level(spans: Iterable[TimelineSpan], now: float) -> float:
 
 
 def _thinned(series: Steps) -> Steps:
-    """Keep the peak and the last level of each slice of time, so that a long run stays small."""
+    """Keep only the peak and the last level of each time slice, so that a long run stays small."""
     if len(series) <= _MOST_STEPS:
         return series
     first, width = series[0][0], (series[-1][0] - series[0][0]) / (_MOST_STEPS / 2) or 1.0

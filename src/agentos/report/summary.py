@@ -1,4 +1,4 @@
-"""The summary of a run: totals and a row an item, as data and as Markdown. Pure."""
+"""The summary of a run: totals and one row per item, as data and as Markdown. Pure."""
 
 import heapq
 import re
@@ -13,7 +13,7 @@ from agentos.model import Status
 from agentos.money import amount, shown
 from agentos.report.overlaps import Overlap
 
-SCHEMA_VERSION = 1  # of summary.json; raised when a key changes its meaning or goes away
+SCHEMA_VERSION = 1  # of summary.json; raised when a key changes its meaning or is removed
 
 _MARKUP = re.compile(r"([\\`*_\[\]()!|#&~])")
 
@@ -34,12 +34,12 @@ class ItemRow:
     tokens_out: int = 0
     cost_usd: float | None = 0.0
     error: str | None = None
-    reason: str | None = None  # why it was passed by
+    reason: str | None = None  # why it was skipped
     output: str | None = None
-    filing: str | None = None  # filed, wanted or unknown; nothing where it is not to be filed
+    filing: str | None = None  # filed, wanted or unknown; None if it is not meant to be filed
     log: str | None = None
     checkpoint: str | None = None
-    findings: tuple[dict[str, Any], ...] = ()  # what the last review left open; none once it is approved
+    findings: tuple[dict[str, Any], ...] = ()  # still open after the last review; empty once approved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class KeyRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """All of a run that is worth telling."""
+    """The result of a run."""
 
     run_id: str
     workflow: str
@@ -74,14 +74,14 @@ class Summary:
     folder: str
     overlaps: tuple[Overlap, ...] = ()
     trace_id: str = ""
-    mock: bool = False  # the mock was used for a role
+    mock: bool = False  # the mock had at least one role
     source: str = ""  # where the items come from, such as "issues from issues/active"
-    needed_budget: float | None = None  # the least with which the next call would go out
+    needed_budget: float | None = None  # the smallest budget that allows the next call
     needed_item_budget: float | None = None
 
     @property
     def cost_usd(self) -> float | None:
-        """What the run cost; unknown as soon as one call's price is."""
+        """The cost of the run; None if the price of any call is unknown."""
         costs = [row.cost_usd for row in self.items]
         known = [cost for cost in costs if cost is not None]
         return round(sum(known), 6) if len(known) == len(costs) else None
@@ -93,11 +93,11 @@ class Summary:
 
     @property
     def skipped(self) -> int:
-        """How many items there was nothing to do for."""
+        """How many items were skipped."""
         return self.totals.get(Status.SKIPPED.value, 0)
 
     def told(self) -> str:
-        """The totals for people: what became of the items, then how many were skipped."""
+        """The totals in words: finished items by status, then how many were skipped."""
         done = ", ".join(
             f"{count} {status.replace('_', ' ')}"
             for status, count in self.totals.items()
@@ -122,7 +122,7 @@ class Summary:
 
 
 def perfect_seconds(busy: Sequence[float], slots: int) -> float:
-    """The time that a scheduler without any cost of its own needs for the same work in the same order."""
+    """The time a scheduler without overhead would need for the same work in the same order."""
     free = [0.0] * max(1, min(slots, len(busy)))
     for seconds in busy:
         heapq.heapreplace(free, free[0] + seconds)
@@ -130,13 +130,13 @@ def perfect_seconds(busy: Sequence[float], slots: int) -> float:
 
 
 def overhead_percent(wall: float, busy: Sequence[float], slots: int) -> float | None:
-    """How much longer the run took than it had to; unknown where nothing was done."""
+    """How much longer the run took than necessary; None if nothing was done."""
     best = perfect_seconds(busy, slots) if busy else 0.0
     return round(100.0 * (wall - best) / best, 2) if best > 0 else None
 
 
 def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool = False) -> Exit:
-    """The strongest reason wins: 130/143, 4, 75, 5, 1, 3."""
+    """The most important reason wins, in this order: 130/143, 4, 75, 5, 1, 3."""
     by_stop: Mapping[str, Exit] = {
         "interrupted": Exit.INTERRUPTED,
         "terminated": Exit.TERMINATED,
@@ -150,7 +150,7 @@ def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool 
     if stopped is not None and stopped in by_stop:
         return by_stop[stopped]
     if Status.PAUSED in seen and stopped is None:
-        return Exit.BUDGET  # a run that is not stopped pauses only items whose own budget is reached
+        return Exit.BUDGET  # a run that was not stopped only pauses items that reached their own budget
     if seen & {Status.FAILED, Status.TIMED_OUT}:
         return Exit.FAILED
     if unfiled or seen & {Status.NEEDS_REVISION, Status.DISCUSS}:
@@ -161,26 +161,33 @@ def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool 
 
 
 def as_markdown(summary: Summary) -> str:
-    """The summary as a page."""
-    told = summary.told() or "no items"
+    """The summary as a Markdown page."""
+    result = summary.told() or "no items"
+    seconds = f"{summary.wall_seconds:.1f} s"
     lines = [
         f"# Run {summary.run_id}",
         "",
-        f"Workflow `{summary.workflow}`, {summary.parallel} at once, {summary.wall_seconds:.1f} s: {told}.",
+        f"Workflow `{summary.workflow}`, {summary.parallel} in parallel, {seconds}: {result}.",
         f"Exit code {summary.exit_code}. Cost {shown(summary.cost_usd)}.",
         "",
         "| item | status | verdict | reviews | seconds | waited | tokens | USD | output or reason |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in summary.items:
-        told = row.output or row.error or row.reason or ""
+        detail = row.output or row.error or row.reason or ""
         lines.append(
             f"| {row.label} | {row.status.value} | {_cell(row.verdict or '-')} | {row.reviews} "
             f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
-            f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {_cell(told)} |"
+            f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {_cell(detail)} |"
         )
     if summary.overlaps:
-        lines += ["", "## Overlaps", "", "Designs that change the same files; decide which goes first.", ""]
+        lines += [
+            "",
+            "## Overlaps",
+            "",
+            "These designs change the same files. Decide which to build first.",
+            "",
+        ]
         lines += [
             f"- {', '.join(overlap.items)}: {_cell(', '.join(overlap.files))}" for overlap in summary.overlaps
         ]
@@ -188,5 +195,5 @@ def as_markdown(summary: Summary) -> str:
 
 
 def _cell(text: str) -> str:
-    # Text of a model or a user must not become Markdown or HTML of the page it is shown on.
+    # Text from a model or a user must not act as Markdown or HTML where it is shown.
     return _MARKUP.sub(r"\\\1", visible(" ".join(text.split()))[:300]).replace("<", "&lt;")

@@ -14,7 +14,7 @@ TREND_RUNS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class PastRun:
-    """A run that is over."""
+    """A finished run."""
 
     run_id: str
     workflow: str | None
@@ -28,15 +28,15 @@ class PastRun:
 
 
 def read_trend(runs: Sequence[Path]) -> list[PastRun]:
-    """The latest finished runs, the oldest first."""
-    told: dict[str, PastRun] = {}
+    """The latest finished runs, oldest first."""
+    found: dict[str, PastRun] = {}
     for run in sorted(set(runs), reverse=True):
-        if len(told) >= TREND_RUNS:
+        if len(found) >= TREND_RUNS:
             break
         if summary := read_summary(run):
             rows = dicts_of(summary, "items")
             costs = [number_of(row, "cost_usd") for row in rows]
-            told[run.name] = PastRun(
+            found[run.name] = PastRun(
                 run_id=run.name,
                 workflow=text_of(summary, "workflow", 80),
                 items=len(rows),
@@ -47,4 +47,4 @@ def read_trend(runs: Sequence[Path]) -> list[PastRun]:
                 approved=sum(row.get("status") == Status.APPROVED for row in rows),
                 pretended=pretended([text_of(key, "provider") for key in dicts_of(summary, "keys")]),
             )
-    return [told[name] for name in sorted(told)]
+    return [found[name] for name in sorted(found)]

@@ -1,4 +1,4 @@
-"""The simulated provider: three wire formats, true limits, faults on order; a process of its own."""
+"""The simulator: three wire formats, real limits, faults on demand. Runs in its own process."""
 
 from agentos.simulator.config import HOST, KeyConfig, Responder, SimulatorConfig, parse_key
 from agentos.simulator.faults import FaultKind, FaultRule, parse_fault

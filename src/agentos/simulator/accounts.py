@@ -1,4 +1,4 @@
-"""The keys of a simulator: who may call, what is left, and what was counted."""
+"""The keys of a simulator: who may call, what quota is left, and what was counted."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,20 +11,20 @@ from agentos.simulator.limits import Level, LimitName, Limits, Refusal
 
 @dataclass(kw_only=True)
 class Counts:
-    """What happened to the calls of a key; times are seconds since the start."""
+    """What happened to the calls of a key. Times are seconds since the start."""
 
-    calls: int = 0  # with a known key and a readable request
+    calls: int = 0  # with a known key and a valid request
     served: int = 0  # answered with a text
-    refused: int = 0  # turned away by a limit
-    faulted: int = 0  # given a fault that was ordered
+    refused: int = 0  # by a limit
+    faulted: int = 0  # answered with a configured fault
     abandoned: int = 0  # the client left before the end
     in_flight: int = 0
     max_in_flight: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    service_seconds: float = 0.0  # summed over the served calls
+    service_seconds: float = 0.0  # total of the served calls
     first_call: float | None = None
-    last_admitted: float | None = None  # when the latest of the served calls was let through
+    last_admitted: float | None = None  # when the latest served call was admitted
     last_served: float | None = None
 
 
@@ -45,7 +45,7 @@ class Accounts:
         self.reset()
 
     def reset(self) -> None:
-        """Fill every bucket and start counting anew."""
+        """Fill every bucket and set all counts to zero."""
         self._limits: dict[tuple[str, str], Limits] = {}
         self._start = self._config.clock()
         self.unauthorized = 0
@@ -64,7 +64,7 @@ class Accounts:
             account.counts.first_call = self._now() - self._start
 
     def admit(self, account: Account, model: str, tokens: int) -> Refusal | None:
-        """Let the call through and charge it, or say what is in its way."""
+        """Admit the call and charge it, or return the limit that refuses it."""
         most = account.config.max_in_flight
         if most is not None and account.counts.in_flight >= most:
             refusal: Refusal | None = Refusal(limit=LimitName.CONCURRENCY, value=most, wait=None)
@@ -89,7 +89,7 @@ class Accounts:
             yield
         finally:
             counts.in_flight -= 1
-            self._in_flight = max(0, self._in_flight - 1)  # a reset may have come between
+            self._in_flight = max(0, self._in_flight - 1)  # there may have been a reset meanwhile
 
     def count_served(self, account: Account, *, tokens_in: int, tokens_out: int, since: float) -> None:
         counts = account.counts
@@ -102,12 +102,12 @@ class Accounts:
         counts.last_served = now - self._start
 
     def stats(self) -> dict[str, Any]:
-        """Return all counts, with what the buckets allowed at best since the first call."""
+        """Return all counts, and the most calls the buckets allowed since the first call."""
         elapsed = self._now() - self._start
         counts = [account.counts for account in self._accounts.values()]
         first = min((one.first_call for one in counts if one.first_call is not None), default=elapsed)
         last = max((one.last_served for one in counts if one.last_served is not None), default=first)
-        # Buckets are asked when a call comes in, so what they allowed is counted up to there.
+        # Buckets are checked when a call arrives, so their allowance counts up to that time.
         admitted = max((one.last_admitted for one in counts if one.last_admitted is not None), default=first)
         groups: dict[str, dict[str, Any]] = {}
         for account in self._accounts.values():
@@ -141,11 +141,11 @@ class Accounts:
             "keys": {one.id: {"group": one.group, **asdict(one.counts)} for one in self._accounts.values()},
         }
 
-    def _most(self, account: Account, seconds: float, tokens_a_call: float) -> int | None:
+    def _most(self, account: Account, seconds: float, tokens_per_call: float) -> int | None:
         found = [limits for (group, _), limits in self._limits.items() if group == account.group]
-        if not found:  # not called yet: a full set of buckets stands ready
+        if not found:  # no call yet: all buckets are full
             found = [self._new_limits(account)]
-        bounds = [limits.most_calls(seconds, tokens_a_call) for limits in found]
+        bounds = [limits.most_calls(seconds, tokens_per_call) for limits in found]
         return None if None in bounds else sum(bound for bound in bounds if bound is not None)
 
     def _limits_of(self, account: Account, model: str) -> Limits:

@@ -50,7 +50,7 @@ _ERRORS: dict[ProblemKind, tuple[int, str, str]] = {
 
 class AnthropicDialect:
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
-        return headers.get("x-api-key") or bearer(headers)  # the official client uses either, by its version
+        return headers.get("x-api-key") or bearer(headers)  # the official client sends either
 
     def read(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> SimulatedCall:  # noqa: ARG002
         if not headers.get("anthropic-version"):
@@ -119,7 +119,7 @@ class AnthropicDialect:
 
     def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers:
         found: Headers = [("request-id", request_id), ("anthropic-organization-id", "org-simulated")]
-        # One limit holds for tokens in and out together, so each of the three token limits is at most that.
+        # One limit covers tokens in and out together, so it is the upper bound of all three token limits.
         names = {"requests": levels.get(LimitName.REQUESTS)}
         names |= dict.fromkeys(("tokens", "input-tokens", "output-tokens"), levels.get(LimitName.TOKENS))
         for name, level in names.items():

@@ -1,4 +1,4 @@
-"""How a simulated provider is set up."""
+"""The settings of a simulator."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from agentos.errors import UsageError
 from agentos.simulator.faults import FaultRule
 from agentos.simulator.limits import LimitConfig
 
-HOST = "127.0.0.1"  # never anything else: it speaks without TLS and trusts its callers
+HOST = "127.0.0.1"  # never another one: there is no TLS, and callers are trusted
 
 Responder = Callable[[str, str, str, bool], str]
 """(model, system, prompt, wants_json) -> the model's text."""
@@ -19,53 +19,55 @@ class KeyConfig:
     """One API key the simulator accepts."""
 
     secret: str = field(repr=False)
-    group: str | None = None  # keys of one group share their limits; None is a group of its own
+    group: str | None = None  # keys of a group share their limits; None is a separate group
     limits: LimitConfig = field(default_factory=LimitConfig)
-    max_in_flight: int | None = None  # calls at once; None is any number
+    max_in_flight: int | None = None  # calls at the same time; None is no limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorConfig:
-    """All of a simulated provider; keys are called key-1, key-2, ... in their order."""
+    """All settings of a simulator. Keys are called key-1, key-2, ... in this order."""
 
-    port: int = 0  # 0 is any free one
-    keys: tuple[KeyConfig, ...] = (KeyConfig(secret="sim-key"),)  # noqa: S106 - opens nothing
-    models: tuple[str, ...] = ()  # names that exist; empty is any
-    per_model: bool = False  # limits hold for each model apart
-    refused_count: bool = False  # a refused call counts against the limit too
-    latency: float = 0.0  # seconds a call takes
-    jitter: float = 0.0  # seconds it may take more or less
+    port: int = 0  # 0 is any free port
+    keys: tuple[KeyConfig, ...] = (KeyConfig(secret="sim-key"),)  # noqa: S106 - not a real secret
+    models: tuple[str, ...] = ()  # names that exist; empty accepts any name
+    per_model: bool = False  # each model has its own limits
+    refused_count: bool = False  # refused calls count against the limit too
+    latency: float = 0.0  # seconds per call
+    jitter: float = 0.0  # seconds, up or down
     faults: tuple[FaultRule, ...] = ()
     seed: int = 0
-    responder: Responder | None = None  # None is the built-in one
-    clock: Callable[[], float] = time.monotonic  # drives the buckets
-    wall: Callable[[], float] = time.time  # dates in bodies and headers
+    responder: Responder | None = None  # None is the built-in responder
+    clock: Callable[[], float] = time.monotonic  # for the buckets
+    wall: Callable[[], float] = time.time  # for dates in bodies and headers
     idle_timeout: float = 120.0  # seconds an unused connection stays open
     request_timeout: float = 30.0  # seconds a request may take to arrive
-    max_body: int = 32_000_000  # bytes, as Anthropic has it
+    max_body: int = 32_000_000  # bytes, as at Anthropic
     max_header: int = 64_000  # bytes
     max_connections: int = 5_000
 
     def __post_init__(self) -> None:
         if not self.keys:
-            raise UsageError("A simulator needs at least one key.")
+            raise UsageError("The simulator needs at least one key.")
         if len({key.secret for key in self.keys}) != len(self.keys) or not all(
             key.secret for key in self.keys
         ):
-            raise UsageError("Simulated keys need secrets, each another.")
+            raise UsageError("Each simulated key needs its own secret.")
         if self.latency < 0 or self.jitter < 0:
             raise UsageError("Latency and jitter cannot be negative.")
         for key in self.keys:
             self.group_limits(key)
 
     def group_limits(self, key: KeyConfig) -> LimitConfig:
-        """Return the limits of a key's group: those its keys name, which must not differ."""
+        """Return the limits of a key's group; keys of one group must not set different ones."""
         if key.group is None:
             return key.limits
-        stated = {one.limits for one in self.keys if one.group == key.group} - {LimitConfig()}
-        if len(stated) > 1:
-            raise UsageError(f"The keys of group {key.group!r} state different limits; they share one set.")
-        return stated.pop() if stated else LimitConfig()
+        limits = {one.limits for one in self.keys if one.group == key.group} - {LimitConfig()}
+        if len(limits) > 1:
+            raise UsageError(
+                f"The keys of group {key.group!r} have different limits; a group shares one set."
+            )
+        return limits.pop() if limits else LimitConfig()
 
 
 def parse_key(spec: str, *, burst: float | None = None) -> KeyConfig:
@@ -73,11 +75,11 @@ def parse_key(spec: str, *, burst: float | None = None) -> KeyConfig:
     text, _, group = spec.partition("@")
     secret, *numbers = text.split(":")
     if not secret or len(numbers) > 3:
-        raise UsageError(f"Key {spec!r} is not secret[:rpm[:tpm[:rpd]]][@group].")
+        raise UsageError(f"Key {spec!r} is not valid; write secret[:rpm[:tpm[:rpd]]][@group].")
     try:
         values = [float(number) if number else None for number in numbers]
     except ValueError as exc:
-        raise UsageError(f"Key {spec!r}: rpm, tpm and rpd are numbers.") from exc
+        raise UsageError(f"Key {spec!r}: rpm, tpm and rpd must be numbers.") from exc
     limits = LimitConfig(**dict(zip(("rpm", "tpm", "rpd"), values, strict=False)))
     if burst is not None and limits.rpm is not None:
         limits = replace(limits, burst=burst)

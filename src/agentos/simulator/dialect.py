@@ -1,4 +1,4 @@
-"""What the three wire formats have in common: a call read, a reply or a problem to be written."""
+"""What the three wire formats share: the call they read, and the reply or problem they write."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,15 +16,15 @@ STREAM_PIECES = 6
 class ProblemKind(StrEnum):
     """Why a call gets an error instead of a reply."""
 
-    NO_KEY = "no_key"  # none was sent
-    BAD_KEY = "bad_key"  # it is not one of ours
+    NO_KEY = "no_key"  # no key was sent
+    BAD_KEY = "bad_key"  # unknown key
     PAYMENT = "payment"  # the bill is not paid
     FORBIDDEN = "forbidden"  # the key may not do this
     INVALID = "invalid"  # the request is wrong
     NO_MODEL = "no_model"  # the model does not exist
     NOT_FOUND = "not_found"  # the path does not exist
-    RATE_LIMITED = "rate_limited"  # a limit is reached and will pass
-    QUOTA = "quota"  # a limit is reached that time does not cure
+    RATE_LIMITED = "rate_limited"  # a limit is reached; waiting helps
+    QUOTA = "quota"  # a limit is reached; waiting does not help
     INTERNAL = "internal"  # 500
     UNAVAILABLE = "unavailable"  # 503
     OVERLOADED = "overloaded"  # 529
@@ -38,11 +38,11 @@ class Problem:
     model: str = ""
     secret: str = field(default="", repr=False)
     refusal: Refusal | None = None
-    hints: bool = True  # say when to come back
+    hints: bool = True  # say when to retry
 
 
-class RefusedCall(Exception):  # noqa: N818 - a reading that ended, not a failure of ours
-    """The request cannot be served as it stands."""
+class RefusedCall(Exception):  # noqa: N818 - the client's error, not ours
+    """The request is invalid and cannot be served."""
 
     def __init__(self, kind: ProblemKind, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -52,15 +52,15 @@ class RefusedCall(Exception):  # noqa: N818 - a reading that ended, not a failur
 
 @dataclass(frozen=True, kw_only=True)
 class ToolChoice:
-    """The tool that the reply is to call."""
+    """The tool that the reply calls."""
 
     name: str
-    demanded: bool = False  # that one and no other
+    demanded: bool = False  # the request allows no other tool
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedCall:
-    """One request as every format has it."""
+    """One request, independent of the format."""
 
     model: str
     system: str
@@ -74,21 +74,21 @@ class SimulatedCall:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedReply:
-    """What a model says to a call."""
+    """The model's reply to a call."""
 
     call: SimulatedCall
     text: str
     finish: Finish
-    model: str  # the one that says it served
+    model: str  # the model that is reported as serving
     tokens_in: int
     tokens_out: int
-    id: str  # random looking, hexadecimal
+    id: str  # hexadecimal, looks random
     created: int  # seconds since 1970
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorAnswer:
-    """Status, JSON body and further headers of an error."""
+    """Status, JSON body and extra headers of an error."""
 
     status: int
     body: dict[str, Any]
@@ -119,18 +119,18 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def count_tokens(text: str) -> int:
-    """Estimate as the providers' rule of thumb does: four characters a token."""
+    """Estimate by the providers' rule of thumb: four characters per token."""
     return max(1, (len(text) + 3) // 4)
 
 
 def pieces(text: str) -> list[str]:
-    """Cut a text for a stream."""
+    """Split a text into the pieces of a stream."""
     size = max(1, -(-len(text) // STREAM_PIECES))
     return [text[start : start + size] for start in range(0, len(text), size)] or [""]
 
 
 def as_object(text: str) -> dict[str, Any]:
-    """Return the arguments of a tool call; half of them, as after a cut, are none."""
+    """Return the arguments of a tool call; empty if the JSON is cut off."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -167,12 +167,12 @@ def need_list(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 def need_text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
-        raise RefusedCall(ProblemKind.INVALID, f"{name}: a text is required.", name)
+        raise RefusedCall(ProblemKind.INVALID, f"{name}: text is required.", name)
     return value
 
 
 def optional_count(body: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number above 0, or None where it is not given."""
+    """Return a whole number above 0, or None if it is missing."""
     value = body.get(name)
     if value is None:
         return None
@@ -182,5 +182,5 @@ def optional_count(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list, whatever was sent instead of one."""
+    """Return the objects of a list; empty if it is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

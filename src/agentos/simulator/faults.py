@@ -1,4 +1,4 @@
-"""Faults on order: which call gets which fault, by rules. Pure; chance is seeded."""
+"""Decides by rules which call gets which fault. Pure; randomness is seeded."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -13,33 +13,33 @@ from agentos.errors import UsageError
 class FaultKind(StrEnum):
     """What goes wrong with a call."""
 
-    RATE_LIMIT = "429"  # refused, with the provider's own hints when to come back
-    RATE_LIMIT_BARE = "429-bare"  # refused without any hint
-    QUOTA = "quota"  # refused for good: no money or no quota left
-    BAD_REQUEST = "400"  # the request is called wrong
-    KEY_REJECTED = "401"  # the key is called wrong
+    RATE_LIMIT = "429"  # refused, and says when to retry as the provider would
+    RATE_LIMIT_BARE = "429-bare"  # refused, without saying when to retry
+    QUOTA = "quota"  # refused for good: no money or quota left
+    BAD_REQUEST = "400"  # the request is reported as invalid
+    KEY_REJECTED = "401"  # the key is reported as invalid
     PAYMENT = "402"  # the bill is not paid
     FORBIDDEN = "403"  # the key may not do this
     INTERNAL = "500"  # the provider failed
     HTML = "502"  # a gateway's HTML page
     UNAVAILABLE = "503"  # no capacity
-    OVERLOADED = "529"  # no capacity, as Anthropic says it
-    LENGTH = "length"  # whole answer of half a text that says it ran out of tokens
-    EMPTY = "empty"  # whole answer without any text
-    FILTERED = "filtered"  # whole answer stopped by a content filter
-    OTHER_MODEL = "other-model"  # whole answer by another model than asked
+    OVERLOADED = "529"  # no capacity, Anthropic's status
+    LENGTH = "length"  # complete response with half the text; the finish reason is the token limit
+    EMPTY = "empty"  # complete response without text
+    FILTERED = "filtered"  # complete response, stopped by a content filter
+    OTHER_MODEL = "other-model"  # complete response from another model than requested
     CUT = "cut"  # body or stream ends in the middle
-    DRIP = "drip"  # body byte by byte, `seconds` apart
+    DRIP = "drip"  # one byte every `seconds`
     SLOW = "slow"  # `seconds` later than usual
     HUGE = "huge"  # a body of `size` bytes
-    GARBAGE_BODY = "garbage-body"  # 200 and a body that is no JSON
-    GARBAGE = "garbage"  # bytes that are no HTTP
+    GARBAGE_BODY = "garbage-body"  # 200 and a body that is not JSON
+    GARBAGE = "garbage"  # bytes that are not HTTP
     REDIRECT = "redirect"  # 307 to `to`
-    RESET = "reset"  # connection reset before an answer
-    HANG = "hang"  # no answer at all, for `seconds` or until the client leaves
+    RESET = "reset"  # connection reset before the response
+    HANG = "hang"  # no response, for `seconds` or until the client disconnects
 
 
-# These are served calls, paid from the buckets; the others are turned away before.
+# Calls with these faults are served and charged to the buckets; the others are refused before that.
 SERVED = frozenset(
     {
         FaultKind.LENGTH,
@@ -57,21 +57,21 @@ SERVED = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRule:
-    """One fault and the calls it is for; calls are counted among those that match key, model and path."""
+    """One fault and the calls that get it. Only calls that match key, model and path are counted."""
 
     kind: FaultKind
-    key: str | None = None  # a key's id
-    model: str | None = None  # a pattern as of file names
-    path: str | None = None  # a pattern as of file names
-    nth: int | None = None  # only that call, from 1
-    first: int | None = None  # only so many at the start
-    after: int = 0  # none of so many at the start
-    every: int | None = None  # only each so-manieth
-    p: float = 1.0  # how likely, for each call
-    times: int | None = None  # at most so often
-    seconds: float | None = None  # the fault's own time
-    size: int = 50_000_000  # bytes of a huge body
-    to: str = "http://127.0.0.1:9/elsewhere"  # where a redirect points
+    key: str | None = None  # the id of a key
+    model: str | None = None  # a pattern such as *-mini or /v1/*
+    path: str | None = None  # a pattern such as *-mini or /v1/*
+    nth: int | None = None  # only this call, counted from 1
+    first: int | None = None  # only the first N calls
+    after: int = 0  # not the first N calls
+    every: int | None = None  # only every Nth call
+    p: float = 1.0  # probability for each call
+    times: int | None = None  # at most N times
+    seconds: float | None = None  # of the faults that take time
+    size: int = 50_000_000  # bytes of a `huge` body
+    to: str = "http://127.0.0.1:9/elsewhere"  # the target of a `redirect`
 
     def matches(self, key: str, model: str, path: str) -> bool:
         return (
@@ -81,7 +81,7 @@ class FaultRule:
         )
 
     def due(self, number: int) -> bool:
-        """Tell whether the so-manieth matching call is meant."""
+        """Whether the rule applies to this call; `number` counts matching calls from 1."""
         return (
             number > self.after
             and self.nth in {None, number}
@@ -91,7 +91,7 @@ class FaultRule:
 
 
 class FaultPlan:
-    """The rules in force and how often each was met."""
+    """The active rules and how often each matched."""
 
     def __init__(self, rules: Iterable[FaultRule] = (), *, seed: int = 0) -> None:
         self._seed = seed
@@ -103,11 +103,11 @@ class FaultPlan:
 
     def add(self, rules: Iterable[FaultRule]) -> None:
         for rule in rules:
-            chance = random.Random(f"{self._seed}/{len(self._rules)}")  # noqa: S311 - repeatable, not secret
+            chance = random.Random(f"{self._seed}/{len(self._rules)}")  # noqa: S311 - reproducible, not secret
             self._rules.append(_Counted(rule, chance))
 
     def pick(self, *, key: str, model: str, path: str) -> FaultRule | None:
-        """Count the call with every rule it matches; the first rule that is due has it."""
+        """Count the call in every rule that matches; the first rule that applies wins."""
         hits = [one for one in self._rules if one.rule.matches(key, model, path) and one.met()]
         if not hits:
             return None
@@ -125,8 +125,8 @@ class _Counted:
     def met(self) -> bool:
         self._seen += 1
         lucky = self.rule.p >= 1 or self._chance.random() < self.rule.p
-        open_still = self.rule.times is None or self.fired < self.rule.times
-        return lucky and open_still and self.rule.due(self._seen)
+        fires_left = self.rule.times is None or self.fired < self.rule.times
+        return lucky and fires_left and self.rule.due(self._seen)
 
 
 _INTS = frozenset({"nth", "first", "after", "every", "times", "size"})
@@ -140,16 +140,16 @@ def parse_fault(spec: str) -> FaultRule:
     for part in parts:
         name, equals, value = part.partition("=")
         if not equals or name in values:
-            raise UsageError(f"Fault {spec!r}: {part!r} is not one name=value, given once.")
+            raise UsageError(f"Fault {spec!r}: {part!r} must be name=value, each name once.")
         values[name] = value
     return fault_from(values)
 
 
 def fault_from(values: Mapping[str, Any]) -> FaultRule:
-    """Make a rule of names and values as they come in a spec or a JSON object."""
+    """Make a rule from the names and values of a spec or a JSON object."""
     names = {one.name for one in fields(FaultRule)}
     if unknown := set(values) - names:
-        raise UsageError(f"Fault: {min(unknown)!r} is not known; use {', '.join(sorted(names))}.")
+        raise UsageError(f"Fault: {min(unknown)!r} is unknown; use {', '.join(sorted(names))}.")
     clean: dict[str, Any] = {}
     for name, value in values.items():
         try:
@@ -160,7 +160,7 @@ def fault_from(values: Mapping[str, Any]) -> FaultRule:
             elif isinstance(value, str):
                 clean[name] = value
             else:
-                raise ValueError  # noqa: TRY301 - told with the others below
+                raise ValueError  # noqa: TRY301 - reported with the others below
         except (ValueError, OverflowError) as exc:
             kinds = f"; kinds are {', '.join(FaultKind)}" if name == "kind" else ""
             raise UsageError(f"Fault: {name}={value!r} is not valid{kinds}.") from exc
@@ -171,9 +171,9 @@ def fault_from(values: Mapping[str, Any]) -> FaultRule:
 
 def _checked(rule: FaultRule) -> FaultRule:
     if any(count is not None and count < 1 for count in (rule.nth, rule.every)) or not 0 <= rule.p <= 1:
-        raise UsageError("Fault: nth and every count from 1, p is between 0 and 1.")
+        raise UsageError("Fault: nth and every must be at least 1, and p must be between 0 and 1.")
     if rule.seconds is not None and not 0 <= rule.seconds <= 86_400:
-        raise UsageError("Fault: seconds are between 0 and 86400.")
+        raise UsageError("Fault: seconds must be between 0 and 86400.")
     if not rule.to.isprintable() or not rule.to.isascii():
-        raise UsageError("Fault: a redirect points to a plain address.")
+        raise UsageError("Fault: the target of a redirect must be printable ASCII.")
     return rule

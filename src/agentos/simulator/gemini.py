@@ -123,12 +123,12 @@ class GeminiDialect:
             ]
             if (
                 wait is not None and limit is not LimitName.DAY
-            ):  # a day's quota is back at midnight, unannounced
+            ):  # a daily quota resets at midnight, without a hint
                 error["details"].append({"@type": f"{_RPC}RetryInfo", "retryDelay": f"{number(wait)}s"})
         return ErrorAnswer(status=status, body={"error": error})
 
     def headers(self, levels: Mapping[LimitName, Level], request_id: str, wall: float) -> Headers:  # noqa: ARG002
-        return [("server", "scaffolding on HTTPServer2")]  # limits are never told
+        return [("server", "scaffolding on HTTPServer2")]  # Gemini never reports limits
 
     def models(self, names: tuple[str, ...]) -> dict[str, Any]:
         methods = ["generateContent", "streamGenerateContent"]

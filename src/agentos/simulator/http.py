@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection of the simulator: requests in, answers out, and the ways it can go wrong."""
+"""One HTTP/1.1 connection of the simulator: reads requests, writes responses, and can break them."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ import h11
 from agentos.simulator.dialect import Headers, dump
 
 READ_SIZE = 65_536
-WRITE_TIMEOUT = 60.0  # seconds a client may take to read what it was sent
+WRITE_TIMEOUT = 60.0  # seconds a client may take to read a response
 _CLOSE_TIMEOUT = 1.0  # seconds
 _REASONS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
 
@@ -39,11 +39,11 @@ class HttpLimits:
 
 
 class ClientLeft(Exception):  # noqa: N818
-    """The client closed the connection, or is not to be served any further."""
+    """The client closed the connection, or must not be served any more."""
 
 
 class HttpConnection:
-    """Requests are parsed by h11, a fresh parser each; answers are written here, as spoilt as ordered."""
+    """h11 parses each request with a new parser. Responses are written here, so faults can break them."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: HttpLimits
@@ -51,13 +51,13 @@ class HttpConnection:
         self._reader = reader
         self._writer = writer
         self._limits = limits
-        self._early = bytearray()  # what came of the next request before its turn
+        self._early = bytearray()  # data of the next request that arrived early
         self._keep_alive = True
-        self._modern = True  # HTTP/1.1: knows chunks
+        self._modern = True  # HTTP/1.1: supports chunks
         self._chunked = False
 
     async def next_request(self) -> HttpRequest:
-        """Return the next request; raise ClientLeft when none will come."""
+        """Return the next request; raise ClientLeft if there will be none."""
         if not self._keep_alive:
             raise ClientLeft
         parser = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.max_header)
@@ -73,12 +73,12 @@ class HttpConnection:
     async def _receive(self, parser: h11.Connection) -> HttpRequest:
         request: h11.Request | None = None
         body = bytearray()
-        told_to_continue = False
+        sent_continue = False
         while True:
             event = parser.next_event()
             if event is h11.NEED_DATA:
-                if parser.they_are_waiting_for_100_continue and not told_to_continue:
-                    told_to_continue = True
+                if parser.they_are_waiting_for_100_continue and not sent_continue:
+                    sent_continue = True
                     await self.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
                 parser.receive_data(await self._read(started=True))
             elif isinstance(event, h11.Request):
@@ -90,7 +90,7 @@ class HttpConnection:
                     raise ClientLeft
             elif isinstance(event, h11.EndOfMessage) and request is not None:
                 self._early += parser.trailing_data[0]
-                # h11 sets a state aside for requests after which the connection must close.
+                # h11 has a separate state for requests after which the connection must close.
                 self._keep_alive = parser.their_state is h11.DONE
                 self._modern = request.http_version >= b"1.1"
                 return _request(request, bytes(body))
@@ -110,11 +110,11 @@ class HttpConnection:
             raise ClientLeft from exc
 
     async def refuse(self, status: int, message: str) -> None:
-        """Answer what could not be read as a request; nothing follows."""
+        """Respond to an unreadable request; it is the last response."""
         self._keep_alive = False
         error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
         await self.send(status, [], dump({"error": error}))
-        # What the client still sends is read and dropped: closing on it would destroy the answer on its way.
+        # Read and drop what the client still sends: closing with unread data would destroy the response.
         with contextlib.suppress(OSError, TimeoutError):
             self._writer.write_eof()
             async with asyncio.timeout(_CLOSE_TIMEOUT):
@@ -124,15 +124,15 @@ class HttpConnection:
     async def send(
         self, status: int, headers: Headers, body: bytes, *, content_type: str = "application/json"
     ) -> None:
-        """Send a whole answer."""
+        """Send a complete response."""
         length = ("content-length", str(len(body)))
         await self.raw(self._head(status, [("content-type", content_type), length, *headers]) + body)
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Begin an answer that comes in parts."""
+        """Start a response that is sent in parts."""
         self._chunked = self._modern and all(name != "content-length" for name, _ in headers)
-        further = [("transfer-encoding", "chunked")] if self._chunked else []
-        await self.raw(self._head(status, [*headers, *further]))
+        extra = [("transfer-encoding", "chunked")] if self._chunked else []
+        await self.raw(self._head(status, [*headers, *extra]))
 
     async def part(self, data: bytes) -> None:
         await self.raw(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
@@ -142,7 +142,7 @@ class HttpConnection:
             await self.raw(b"0\r\n\r\n")
 
     async def raw(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         if self._writer.is_closing():
             raise ClientLeft
         self._writer.write(data)
@@ -155,7 +155,7 @@ class HttpConnection:
             raise ClientLeft from exc
 
     async def pause(self, seconds: float | None) -> None:
-        """Wait, for ever where None; raise ClientLeft as soon as the client is gone."""
+        """Wait; None is forever. Raise ClientLeft as soon as the client disconnects."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while len(self._early) <= self._limits.max_body:
@@ -169,14 +169,14 @@ class HttpConnection:
                 raise ClientLeft
 
     def reset(self) -> None:
-        """Make the operating system send a reset instead of a proper end."""
+        """Make the operating system send a reset instead of a normal close."""
         found = self._writer.get_extra_info("socket")
         if found is not None:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
     async def close(self) -> None:
-        """End the connection, with what was written flushed where the client still reads."""
+        """Close the connection; first flush what was written, if the client still reads."""
         try:
             self._writer.close()
             with contextlib.suppress(OSError, TimeoutError):

@@ -1,4 +1,4 @@
-"""The limits a simulated provider enforces: token buckets of a quota group. Pure; the time comes in."""
+"""The limits that the simulator enforces: token buckets per quota group. Pure; the time is an argument."""
 
 import math
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ from agentos.errors import UsageError
 
 MINUTE = 60.0
 DAY = 86_400.0
-_TOLERANCE = 1e-9  # a bucket refilled in many small steps may lack this much of a whole call
+_TOLERANCE = 1e-9  # after many small refills, a bucket may be this much short of a whole call
 
 
 class LimitName(StrEnum):
     """Which limit refused a call."""
 
-    REQUESTS = "requests"  # a minute
-    TOKENS = "tokens"  # a minute
-    DAY = "day"  # requests a day
-    CONCURRENCY = "concurrency"  # calls of one key at once
+    REQUESTS = "requests"  # per minute
+    TOKENS = "tokens"  # per minute
+    DAY = "day"  # requests per day
+    CONCURRENCY = "concurrency"  # calls of one key at the same time
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitConfig:
-    """What a quota group may use; None is no limit."""
+    """The limits of a quota group; None is no limit."""
 
-    rpm: float | None = None  # requests a minute
-    tpm: float | None = None  # tokens a minute, in and out together
-    rpd: float | None = None  # requests a day
-    burst: float | None = None  # requests at once; a minute's worth where not given
-    token_burst: float | None = None  # tokens at once; a minute's worth where not given
+    rpm: float | None = None  # requests per minute
+    tpm: float | None = None  # tokens per minute, in and out together
+    rpd: float | None = None  # requests per day
+    burst: float | None = None  # requests at the same moment; None is a minute's worth
+    token_burst: float | None = None  # tokens at the same moment; None is a minute's worth
 
     def __post_init__(self) -> None:
         for name in ("rpm", "tpm", "rpd", "burst", "token_burst"):
@@ -36,21 +36,21 @@ class LimitConfig:
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise UsageError(f"A simulated key's {name} must be a number above 0, not {value!r}.")
         if self.burst is not None and self.burst < 1:
-            raise UsageError("A burst below 1 would never let a call through.")
+            raise UsageError("The burst must be at least 1; a smaller one never admits a call.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Why a call is not let through, and when it would be; None is never."""
+    """Why a call is refused, and how long to wait; None is forever."""
 
     limit: LimitName
-    value: float  # what the limit is
+    value: float  # of the limit
     wait: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A limit as its headers tell it."""
+    """A limit as the headers report it."""
 
     limit: float
     remaining: float
@@ -68,7 +68,7 @@ class QuotaBucket:
         self._at = now
 
     def wait(self, amount: float, now: float) -> float | None:
-        """Return the seconds until the amount is there, None if it never fits."""
+        """Return the seconds until the amount is available; None if it never fits."""
         self._refill(now)
         if amount > self.capacity + _TOLERANCE:
             return None
@@ -85,7 +85,7 @@ class QuotaBucket:
         )
 
     def most(self, seconds: float) -> float:
-        """Return what nobody can exceed in that time, starting full."""
+        """Return the most that can be taken in that time, starting full."""
         return self.capacity + self.rate * max(0.0, seconds)
 
     def _refill(self, now: float) -> None:
@@ -94,7 +94,7 @@ class QuotaBucket:
 
 
 class Limits:
-    """The buckets of one quota group, for one model where limits are a model's."""
+    """The buckets of one quota group; for one model if limits are per model."""
 
     def __init__(self, config: LimitConfig, *, now: float) -> None:
         self._buckets: dict[LimitName, QuotaBucket] = {}
@@ -107,22 +107,22 @@ class Limits:
             self._add(LimitName.DAY, config.rpd, DAY, max(1.0, config.rpd), now)
 
     def admit(self, tokens: int, now: float, *, refused_count: bool) -> Refusal | None:
-        """Take one call from every bucket, or from none and say which is short the longest."""
+        """Take one call from every bucket, or from none and return the one with the longest wait."""
         refusal = self._refusal(tokens, now)
         if refusal and not refused_count:
             return refusal
         for name, bucket in self._buckets.items():
             if not refusal or name is not LimitName.TOKENS:
                 bucket.take(self._amount(name, tokens))
-        return refusal and self._refusal(tokens, now)  # what had come back so far is lost to the refused call
+        return refusal and self._refusal(tokens, now)  # the refused call used up what had refilled
 
     def levels(self, now: float) -> dict[LimitName, Level]:
         return {name: bucket.level(now) for name, bucket in self._buckets.items()}
 
-    def most_calls(self, seconds: float, tokens_a_call: float) -> int | None:
-        """Return how many whole calls the buckets allow in that time at best; None is no limit."""
+    def most_calls(self, seconds: float, tokens_per_call: float) -> int | None:
+        """Return the most whole calls that the buckets allow in that time; None is no limit."""
         bounds = [
-            bucket.most(seconds) / (max(1.0, tokens_a_call) if name is LimitName.TOKENS else 1.0)
+            bucket.most(seconds) / (max(1.0, tokens_per_call) if name is LimitName.TOKENS else 1.0)
             for name, bucket in self._buckets.items()
         ]
         return math.floor(min(bounds) + _TOLERANCE) if bounds else None

@@ -205,7 +205,7 @@ def _error(problem: Problem) -> _Error:
     invalid = "invalid_request_error"
     overloaded = "service_unavailable_error", "server_is_overloaded", "The server is overloaded."
     secret = problem.secret
-    # The real one quotes a part of the key as well: a leak to test clients for.
+    # The real API also quotes part of the key: clients are tested for leaking it.
     masked = f"{secret[:3]}{'*' * (len(secret) - 7)}{secret[-4:]}" if len(secret) >= 12 else "***"
     return {
         ProblemKind.NO_KEY: _Error(401, invalid, None, "No API key was sent; use an Authorization header."),

@@ -1,6 +1,6 @@
-"""What the simulated models say: a document to a drafter, a review to whoever asks for JSON.
+"""The replies of the simulated models: a review if the call asks for JSON, else a document.
 
-An item scripts its reviews with `<!-- mock: verdicts=REVISE,APPROVED -->` in its text, as with the mock.
+An item can script its reviews with `<!-- mock: verdicts=REVISE,APPROVED -->` in its text, as with the mock.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _MAX_ITEMS = 100_000
 
 
 class DefaultResponder:
-    """Writes both kinds of document in one, and reviews as the item's comment says; else approves."""
+    """Writes one document for both workflows. Reviews as the item's comment says; without one, approves."""
 
     def __init__(self) -> None:
         self._reviews: dict[str, int] = {}
@@ -49,12 +49,12 @@ class DefaultResponder:
 
 
 def review(model: str, verdict: str, number: int) -> dict[str, Any]:
-    """Return a review as the reviewer's schema has it; each number has findings of its own."""
+    """Return a review in the reviewer's schema; each number has different findings."""
     finding = {
         "category": "Safety",
         "title": f"Simulated finding {number}",
         "text": f"Step {number} does not say what happens when it is interrupted.",
-        "recommendation": f"Say for step {number} what is kept and how it goes on.",
+        "recommendation": f"Say for step {number} what is kept and how it resumes.",
     }
     return {
         "identity": f"{model}, a simulated reviewer",
@@ -69,7 +69,7 @@ def review(model: str, verdict: str, number: int) -> dict[str, Any]:
 
 
 def plain(prompt: str) -> str:
-    """Return the prompt without the random marks around quoted material, which differ from call to call."""
+    """Return the prompt without the random marks around quotes, which differ from call to call."""
     marks = set(_MARK.findall(prompt)) if "<<<" in prompt else ()
     for mark in marks:
         prompt = prompt.replace(mark, "")
@@ -77,7 +77,7 @@ def plain(prompt: str) -> str:
 
 
 def _item_hash(prompt: str, comment: re.Match[str]) -> str:
-    """Name the item whose text carries the comment, by what stays the same from round to round."""
+    """Identify the item that has the comment, by text that stays the same in every round."""
     for quote in _QUOTE.finditer(prompt):
         if quote.start() < comment.start() < quote.end():
             text = quote[0].replace(quote[1], "")

@@ -1,4 +1,4 @@
-"""The simulator as a server: started in a loop, in a thread for tests, or as a program of its own."""
+"""The simulator as a server: in an event loop, in a thread for tests, or as a separate program."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ class Simulator:
         return self._service.stats()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A task of our own: asyncio complains about its own being cancelled.
+        # A separate task: asyncio logs an error if its own task is cancelled.
         task = asyncio.create_task(self._connected(HttpConnection(reader, writer, self._limits)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -73,13 +73,13 @@ class Simulator:
         except Exception:
             log.exception("the simulator failed on a request")
             with contextlib.suppress(ClientLeft):
-                await connection.refuse(500, "The simulator failed; its log says why.")
+                await connection.refuse(500, "The simulator failed; see its log.")
         finally:
             await connection.close()
 
 
 def run_simulator(config: SimulatorConfig) -> None:
-    """Serve until SIGINT or SIGTERM; the address is printed in one line."""
+    """Serve until SIGINT or SIGTERM. Print the address on one line."""
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(config))
 
@@ -101,7 +101,7 @@ async def _serve(config: SimulatorConfig) -> None:
 
 @contextlib.contextmanager
 def running_simulator(config: SimulatorConfig | None = None) -> Iterator[str]:
-    """Serve from a thread while the context lasts; yields the base URL."""
+    """Serve from a thread until the context ends; yields the base URL."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = Future()
 
     async def serve() -> None:
@@ -119,7 +119,7 @@ def running_simulator(config: SimulatorConfig | None = None) -> Iterator[str]:
             await simulator.stop()
 
     def run() -> None:
-        with contextlib.suppress(UsageError):  # handed over to the caller
+        with contextlib.suppress(UsageError):  # raised in the caller
             asyncio.run(serve())
 
     thread = threading.Thread(target=run, name="simulator", daemon=True)

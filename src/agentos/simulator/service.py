@@ -1,4 +1,4 @@
-"""How the simulator treats a request: read it, let it through or not, answer it or spoil the answer."""
+"""How the simulator handles a request: read it, admit or refuse it, respond or break the response."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ from agentos.simulator.openai import OpenAIDialect
 from agentos.simulator.responder import DefaultResponder, plain
 
 ADMIN = "/__admin__/"
-DEFAULT_RETRY_AFTER = 1.0  # seconds, of an ordered 429
-DEFAULT_DRIP = 0.05  # seconds a byte
+DEFAULT_RETRY_AFTER = 1.0  # seconds, for a 429 fault
+DEFAULT_DRIP = 0.05  # seconds per byte
 _HUGE_PART = b"x" * 65_536
 _MAX_KEPT = 1_000
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-_WHOLE = frozenset({None, FaultKind.SLOW, FaultKind.DRIP})  # after these the client has the text
+_WHOLE = frozenset({None, FaultKind.SLOW, FaultKind.DRIP})  # with these, the client gets the whole text
 _PROBLEMS = {
     FaultKind.RATE_LIMIT: ProblemKind.RATE_LIMITED,
     FaultKind.RATE_LIMIT_BARE: ProblemKind.RATE_LIMITED,
@@ -56,7 +56,7 @@ class Service:
         self._accounts = Accounts(config)
         self._responder = config.responder or DefaultResponder()
         self._kept: OrderedDict[bytes, list[str]] = OrderedDict()
-        self._random = random.Random(config.seed)  # noqa: S311 - repeatable, not secret
+        self._random = random.Random(config.seed)  # noqa: S311 - reproducible, not secret
         self._faults = FaultPlan(config.faults, seed=config.seed)
         self._openai = OpenAIDialect()
         self._anthropic = AnthropicDialect()
@@ -66,7 +66,7 @@ class Service:
         return self._accounts.stats() | {"faults": len(self._faults)}
 
     async def handle(self, connection: HttpConnection, request: HttpRequest) -> None:
-        """Answer one request, or raise ClientLeft where the connection is over."""
+        """Handle one request; raise ClientLeft if the connection is finished."""
         if request.path.startswith(ADMIN):
             await self._administer(connection, request)
             return
@@ -80,7 +80,7 @@ class Service:
             else:
                 await connection.send(200, self._headers(dialect), dump(dialect.models(names)))
         else:
-            await self._tell(connection, dialect, Problem(kind=ProblemKind.NOT_FOUND))
+            await self._send_problem(connection, dialect, Problem(kind=ProblemKind.NOT_FOUND))
 
     def _dialect(self, request: HttpRequest) -> Dialect:
         if (
@@ -106,7 +106,7 @@ class Service:
         except RefusedCall as exc:
             self._accounts.invalid += 1
             model = call.model if exc.kind is ProblemKind.NO_MODEL else ""
-            await self._tell(
+            await self._send_problem(
                 connection, dialect, Problem(kind=exc.kind, message=str(exc), param=exc.param, model=model)
             )
             return
@@ -115,7 +115,7 @@ class Service:
         if fault:
             account.counts.faulted += 1
         if fault and fault.kind not in SERVED:
-            await self._turn_away(connection, dialect, call, account, fault)
+            await self._refuse(connection, dialect, call, account, fault)
         else:
             await self._serve(connection, dialect, call, account, fault)
 
@@ -135,7 +135,7 @@ class Service:
             refusal = self._accounts.admit(account, call.model, reply.tokens_in + reply.tokens_out)
             if refusal:
                 problem = Problem(kind=ProblemKind.RATE_LIMITED, model=call.model, refusal=refusal)
-                await self._tell(connection, dialect, problem, account)
+                await self._send_problem(connection, dialect, problem, account)
                 return
             headers = self._headers(dialect, account, call.model)
             with self._accounts.serving(account):
@@ -202,7 +202,7 @@ class Service:
                 await connection.part(part)
         await connection.end()
 
-    async def _turn_away(
+    async def _refuse(
         self,
         connection: HttpConnection,
         dialect: Dialect,
@@ -220,7 +220,7 @@ class Service:
                 refusal=Refusal(limit=LimitName.REQUESTS, value=limit, wait=wait),
                 hints=fault.kind is not FaultKind.RATE_LIMIT_BARE,
             )
-            await self._tell(connection, dialect, problem, account)
+            await self._send_problem(connection, dialect, problem, account)
         elif fault.kind is FaultKind.HTML:
             await connection.send(502, [], _HTML, content_type="text/html")
         elif fault.kind is FaultKind.REDIRECT:
@@ -239,9 +239,9 @@ class Service:
         self._accounts.unauthorized += 1
         secret = dialect.secret(request.headers, request.query)
         kind = ProblemKind.BAD_KEY if secret else ProblemKind.NO_KEY
-        await self._tell(connection, dialect, Problem(kind=kind, secret=secret or ""))
+        await self._send_problem(connection, dialect, Problem(kind=kind, secret=secret or ""))
 
-    async def _tell(
+    async def _send_problem(
         self, connection: HttpConnection, dialect: Dialect, problem: Problem, account: Account | None = None
     ) -> None:
         headers = self._headers(dialect, account if problem.hints else None, problem.model)
@@ -253,7 +253,7 @@ class Service:
         return dialect.headers(levels, f"req_{self._random.getrandbits(96):024x}", self._config.wall())
 
     def _text(self, call: SimulatedCall) -> str:
-        """Return what the model says; a text that reached no client is said again to the same question."""
+        """Return the model's text; a text that no client received is repeated for the same prompt."""
         if self._kept:
             question = _question(call)
             if texts := self._kept.pop(question, None):
@@ -296,7 +296,7 @@ class Service:
         action = (request.method, request.path.removeprefix(ADMIN))
         status = 200
         body: dict[str, Any] = {"ok": True}
-        if "origin" in request.headers:  # a page in a browser has no business here
+        if "origin" in request.headers:  # web pages must not control the simulator
             status, body = 403, {"error": "not from a browser"}
         elif action == ("GET", "stats"):
             body = self.stats()
@@ -316,7 +316,7 @@ class Service:
         await connection.send(status, [], dump(body))
 
     def _set_faults(self, posted: Any) -> None:
-        """Take a list of rules, or an object with `rules` and, to keep those in force, `append`."""
+        """Accept a list of rules, or an object with `rules` and `append`; `append` keeps the active rules."""
         wanted = posted if isinstance(posted, dict) else {"rules": posted}
         listed = wanted.get("rules")
         if not isinstance(listed, list) or set(wanted) - {"rules", "append"}:
@@ -343,7 +343,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def _as_rule(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError("A rule is an object or a text such as '429,first=2'.")
+        raise UsageError("A rule must be an object or text such as '429,first=2'.")
     return value
 
 

@@ -1,1 +1,1 @@
-"""The live page of all runs of a home: a server on the loopback interface, and the page it serves."""
+"""The live page of all runs of a home, and its server on the loopback interface."""

@@ -1,4 +1,4 @@
-"""Who may ask the server: whoever has the token, from the page itself, at the address it was given."""
+"""Access control of the page's server: the right token, from the page itself, at the printed address."""
 
 import secrets
 from collections.abc import Callable, Iterable
@@ -20,17 +20,17 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-# A browser holds a strict cookie back while it follows a redirect that another site began; a page of our own
-# that goes on to the address without the token is a beginning of its own.
+# A browser does not send a strict cookie on a redirect that another site started. So this page loads first
+# and then opens the address without the token, which counts as a new navigation.
 GO_ON = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
-    '<title>agentos</title><p><a href="/">Go on to the runs</a></p></html>'
+    '<title>agentos</title><p><a href="/">Continue to the runs</a></p></html>'
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """The address of the server and what opens it."""
+    """The address of the server and its token."""
 
     port: int
     token: str
@@ -48,7 +48,7 @@ class Door:
 
     @property
     def cookie(self) -> str:
-        return f"agentos-{self.port}"  # a browser does not keep the cookies of two ports apart
+        return f"agentos-{self.port}"  # browsers share cookies between ports, so the name has the port
 
     def opens(self, given: Iterable[str | None]) -> bool:
         return any(
@@ -57,7 +57,7 @@ class Door:
 
 
 class Guard:
-    """Stands before the application, refuses what does not belong here, and adds headers to every answer."""
+    """Wraps the application: rejects requests that are not allowed and adds headers to every response."""
 
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
@@ -66,7 +66,7 @@ class Guard:
         self._entered: Callable[[], None] = lambda: None
 
     def issue_ticket(self, ticket: str, entered: Callable[[], None] = lambda: None) -> None:
-        """Let this open the page once, and tell when it has."""
+        """Let this ticket open the page once, and call `entered` when it does."""
         self._ticket, self._entered = ticket, entered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,7 +84,7 @@ class Guard:
         await (self._app if answer is None else answer)(scope, receive, with_headers)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """What the guard itself says; nothing where the request may pass."""
+        """The guard's own response; None if the request may pass."""
         headers = Headers(scope=scope)
         visit = scope["path"] == "/" and scope["method"] == "GET"
         token = _query_token(scope) if visit else None
@@ -97,17 +97,17 @@ class Guard:
         return None if why is None else _refused(why)
 
     def _misplaced(self, headers: Headers) -> str | None:
-        # A name that somebody else's server gave for our address is not our name: that is how a foreign page
-        # gets to be of "our" origin.
+        # Someone else's domain can point to this address (DNS rebinding). A foreign page would then have the
+        # same origin as this server, so only our own host names count.
         if headers.getlist("host") not in [[host] for host in self._door.hosts]:
-            return "This server answers only under the address that 'agentos view' printed."
+            return "This server only answers at the address that 'agentos view' printed."
         if headers.get("origin") not in {None, *self._door.origins}:
-            return "A page of another origin may not ask this server."
+            return "Requests from a page of another origin are not allowed."
         return None
 
     def _uninvited(self, headers: Headers, *, visit: bool) -> str | None:
         if not visit and _site(headers) not in {None, "same-origin", "none"}:
-            return "Another site may not ask this server."
+            return "Requests from another site are not allowed."
         cookie = cookie_parser(headers.get("cookie", "")).get(self._door.cookie)
         if not self._door.opens((cookie, _bearer(headers))):
             return "The token is missing. Open the address that 'agentos view' printed."
@@ -139,11 +139,11 @@ def _site(headers: Headers) -> str | None:
 
 
 def _no_change(headers: Headers) -> str | None:
-    """Why a request may look but not change anything; its origin, if it has one, is ours."""
+    """Why a request must not change anything; its origin, if any, was checked before."""
     if headers.get("origin") is None and _site(headers) != "same-origin":
-        return "Changes are taken from the page itself only."
+        return "Changes are accepted only from the page itself."
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        return "Changes are taken as JSON only."
+        return "Changes are accepted only as JSON."
     return None
 
 

@@ -1,4 +1,4 @@
-"""One connection to the page's server: whoever sends half a request or does not take an answer is cut off."""
+"""One connection to the page's server; drops clients that send half a request or do not read the answer."""
 
 import asyncio
 import itertools
@@ -7,25 +7,25 @@ from typing import cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-REQUEST_SECONDS = 5.0  # for the first byte of a request, and from then on for the rest of it
-ANSWER_SECONDS = 5.0  # in which something of an answer must be taken
-MAX_PARTS = 12  # so often; a busy machine may need a minute for a large answer, but not longer
-MAX_CONNECTIONS = 64  # a browser opens six at most
+REQUEST_SECONDS = 5.0  # until the first byte of a request, and again until the whole request is here
+ANSWER_SECONDS = 5.0  # the client must read part of an answer within this time
+MAX_PARTS = 12  # of those waits; a busy machine may need a minute for a large answer, but not longer
+MAX_CONNECTIONS = 64  # a browser opens at most six
 
 _NUMBERS = itertools.count()
 
 
 class Connection(H11Protocol):
-    """uvicorn's own, but it waits for nobody forever."""
+    """uvicorn's protocol, with a time limit on every wait for the client."""
 
     _request: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
-    _begun = False  # a part of a request has come
+    _begun = False  # part of a request has arrived
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._number = next(_NUMBERS)
-        # Tell us from the first byte that is not taken, not from 64 KiB on.
+        # Notify us from the first unread byte on, not only after 64 KiB.
         transport.set_write_buffer_limits(high=0)
         self._expect_request()
         self._make_room()
@@ -35,13 +35,13 @@ class Connection(H11Protocol):
         if not self._owes_request:
             self._begun = False
             _cancel(self._request)
-        elif not self._begun:  # a byte now and then buys no more time
+        elif not self._begun:  # a byte now and then does not extend the time
             self._begun = True
             self._expect_request()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY and not self._begun:  # of a request sent ahead
+        if self.conn.their_state is h11.SEND_BODY and not self._begun:  # a pipelined request
             self._begun = True
             self._expect_request()
 
@@ -60,7 +60,7 @@ class Connection(H11Protocol):
 
     @property
     def _owes_request(self) -> bool:
-        """Whether the other side has sent no request, or not all of it."""
+        """Whether the client has sent no request yet, or only part of one."""
         return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
 
     def _expect_request(self) -> None:
@@ -68,7 +68,7 @@ class Connection(H11Protocol):
         self._request = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
     def _expect_reading(self, parts: int = 0) -> None:
-        """Give the other side time to take a part of what is left of an answer."""
+        """Give the client time to read part of the rest of an answer."""
         left = self.transport.get_write_buffer_size()
 
         def look() -> None:
@@ -81,11 +81,11 @@ class Connection(H11Protocol):
         self._answer = self.loop.call_later(ANSWER_SECONDS, look)
 
     def _make_room(self) -> None:
-        """Where there are too many, end the oldest that owes a request, so that nobody keeps others out."""
+        """Above the limit, drop the oldest connection that owes a request, so that nobody blocks others."""
         known = cast("set[Connection]", self.connections)
-        there = [one for one in known if not one.transport.is_closing()]
-        if len(there) > MAX_CONNECTIONS:
-            owing = [one for one in there if one._owes_request]  # noqa: SLF001 - our own kind
+        open_now = [one for one in known if not one.transport.is_closing()]
+        if len(open_now) > MAX_CONNECTIONS:
+            owing = [one for one in open_now if one._owes_request]  # noqa: SLF001 - same class
             min(owing, key=lambda one: one._number).transport.abort()  # noqa: SLF001
 
 

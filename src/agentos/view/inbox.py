@@ -28,7 +28,7 @@ class Inbox:
         self._lineage_folder = lineage_folder
 
     def mark(self) -> tuple[Any, ...]:
-        """Something that changes when the inbox does; cheap enough to be asked all the time."""
+        """A value that changes when the inbox does; cheap enough to check all the time."""
         return tuple(
             (one.label, one.mock, one.progress.reviews, one.progress.run_id, one.decided)
             for one in self._discussions()
@@ -57,7 +57,7 @@ class Inbox:
             "run_id": progress.run_id,
             "reviews": progress.reviews,
             "since": progress.updated_at,
-            "question": progress.error or "The reviewer asks for a person's decision.",
+            "question": progress.error or "The reviewer asks a person to decide.",
             "questions": questions,
             "findings": findings,
             "draft": trail.get("draft"),
@@ -76,7 +76,7 @@ class Inbox:
         }
 
     def _trail(self, workflow: str, item: str) -> dict[str, dict[str, str]]:
-        """The first document of the item's trail and the latest of each kind, by kind."""
+        """The first document of the item's lineage and the latest of each kind, by kind."""
         found: dict[str, dict[str, str]] = {}
         lineage = Lineage(worktree=self._worktree, folder=self._lineage_folder, name=f"{item}-{workflow}")
         for name in lineage.tree.names(lineage.active):
@@ -90,7 +90,7 @@ class Inbox:
     def _last_review(
         self, discussion: Discussion, verdict: dict[str, str] | None
     ) -> tuple[list[dict[str, Any]], list[str]]:
-        """Findings and questions as they were recorded; where the run was cleaned away, from the document."""
+        """Findings and questions as recorded; if the run was deleted, from the review document."""
         progress = discussion.progress
         audit = self._home.runs / progress.run_id / f"workflow-audit-{progress.item}.jsonl"
         records = [one for one in read_lines(audit) if one.get("kind") == "verdict"]

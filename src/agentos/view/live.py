@@ -1,6 +1,6 @@
-"""What changed, told to every open page: one look at the files for all of them, as server-sent events.
+"""Sends every change to all open pages as server-sent events, from one look at the files.
 
-Nobody looks while nobody listens.
+Without an open page, nothing looks at the files.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from agentos.view.inbox import Inbox
 from agentos.view.run_index import Mark, RunIndex
 
 LOOK_SECONDS = 0.5
-RUN_SECONDS = 1.0  # between two events of one run
-COST_FACTOR = 5  # a run whose data take long to make is told of more rarely
+RUN_SECONDS = 1.0  # at least, between two events of one run
+COST_FACTOR = 5  # a run whose data is slow to make sends fewer events
 HEARTBEAT_SECONDS = 15.0
 
 
@@ -24,13 +24,13 @@ HEARTBEAT_SECONDS = 15.0
 class HomeSnapshot:
     """One look at the home."""
 
-    runs: Mark  # which runs there are, and which of them go on
+    runs: Mark  # which runs there are, and which of them are live
     each: dict[str, Mark]
     inbox: Mark
 
 
 def look(run_index: RunIndex, inbox: Inbox) -> HomeSnapshot:
-    """Look at sizes and times of files; the records are read, which is one query."""
+    """Check file sizes and times, and read the records, which is one query."""
     each: dict[str, Mark] = {}
     listed = []
     for run in run_index.folders():
@@ -48,14 +48,14 @@ def look(run_index: RunIndex, inbox: Inbox) -> HomeSnapshot:
 
 
 class _Page:
-    """What an open page has not been told yet; a page that is slow is told the latest only."""
+    """The unsent events of one open page; a slow page gets only the latest ones."""
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, str], dict[str, Any]] = {}
         self._ready = asyncio.Event()
         self._closed = False
 
-    def tell(self, event: str, about: str, data: dict[str, Any]) -> None:
+    def add(self, event: str, about: str, data: dict[str, Any]) -> None:
         self._left[event, about] = data
         self._ready.set()
 
@@ -79,7 +79,7 @@ class _Page:
 
 
 class Hub:
-    """Looks at the files as long as a page listens, and tells every page what changed."""
+    """Watches the files while a page is open, and sends every page what changed."""
 
     def __init__(
         self,
@@ -97,15 +97,15 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._changes = 0
-        self._due: set[str] = set()  # runs that changed and were not told of yet
-        self._told: dict[str, float] = {}
+        self._due: set[str] = set()  # changed runs whose event is not sent yet
+        self._sent: dict[str, float] = {}  # when the last event of each run was sent
 
     @property
     def watching(self) -> bool:
         return self._task is not None
 
     async def listen(self) -> AsyncGenerator[str, None]:
-        """The events for one page; the first one says that from now on nothing is missed."""
+        """The events for one page; after the first one, the page misses nothing."""
         if self._closed:
             return
         page = _Page()
@@ -113,7 +113,7 @@ class Hub:
         if self._task is None:
             self._task = asyncio.create_task(self._watch())
         else:
-            page.tell("hello", "", {"change": self._changes})
+            page.add("hello", "", {"change": self._changes})
         try:
             async for event in page.events():
                 yield event
@@ -132,13 +132,13 @@ class Hub:
     async def _watch(self) -> None:
         try:
             before = await self._look()
-            self._tell("hello", "")
+            self._send("hello", "")
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
                 now = await self._look()
                 self._compare(before, now)
                 before = now
-        except Exception as exc:  # noqa: BLE001 - pages must not wait for a watcher that is gone
+        except Exception as exc:  # noqa: BLE001 - pages must not wait for a dead watcher
             self._failed(exc)
             for page in self._pages:
                 page.close()
@@ -149,17 +149,17 @@ class Hub:
         moment = self._clock()
         for run in sorted(self._due):
             pause = max(RUN_SECONDS, COST_FACTOR * self._cost(run))
-            # A run that has just ended is told of at once: nothing comes after it that could bring it up.
-            if run in ended or moment - self._told.get(run, -pause) >= pause:
+            # The end of a run is sent immediately: no later event would report it.
+            if run in ended or moment - self._sent.get(run, -pause) >= pause:
                 self._due.discard(run)
-                self._told[run] = moment
-                self._tell("run", run, run=run)
+                self._sent[run] = moment
+                self._send("run", run, run=run)
         if before.runs != now.runs:
-            self._tell("runs", "")
+            self._send("runs", "")
         if before.inbox != now.inbox:
-            self._tell("inbox", "")
+            self._send("inbox", "")
 
-    def _tell(self, event: str, about: str, **data: Any) -> None:
+    def _send(self, event: str, about: str, **data: Any) -> None:
         self._changes += 1
         for page in self._pages:
-            page.tell(event, about, {"change": self._changes, **data})
+            page.add(event, about, {"change": self._changes, **data})

@@ -1,4 +1,4 @@
-"""The page that leads a browser in: every user can read a program's arguments, but not this file."""
+"""The private file that opens the page in a browser: program arguments are public, this file is not."""
 
 import html
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 _PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={address}"><title>agentos</title>'
-    '<p><a href="{address}">Go on to the runs</a></p></html>\n'
+    '<p><a href="{address}">Continue to the runs</a></p></html>\n'
 )
 
 
 class Entrance:
-    """A file for the owner's eyes alone that goes on to an address."""
+    """A file that only the owner can read and that redirects to an address."""
 
     def __init__(self, address: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="agentos-view-"))
@@ -24,5 +24,5 @@ class Entrance:
             file.write(_PAGE.format(address=html.escape(address)))
 
     def remove(self) -> None:
-        """Take it away; it may be gone already."""
+        """Remove the file; it may be gone already."""
         shutil.rmtree(self._folder, ignore_errors=True)

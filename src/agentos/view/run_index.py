@@ -1,7 +1,7 @@
-"""What the runs of a home left behind, read for the page: rows, data, logs. Server process, in its threads.
+"""Reads the runs of a home for the page: rows, data, logs. Server process, in its threads.
 
-Nothing is opened by a name that came in: runs and logs are looked up among those that are there, and a link
-is never followed.
+No file is opened by a name from a request: runs and logs are looked up among the existing ones, and links are
+never followed.
 """
 
 import contextlib
@@ -29,19 +29,19 @@ from agentos.store.run_folder import (
 
 LOG_BLOCK = 262_144  # bytes of a log in one answer
 LOG_TAIL = 65_536  # bytes shown of a log at first
-TICK_SECONDS = 5  # how often a live run is drawn anew though nothing happens: what goes on gets longer
-KEPT_DATA = 4  # runs whose data are kept in memory
+TICK_SECONDS = 5  # how often a live run is drawn again without events: its open spans get longer
+KEPT_DATA = 4  # runs whose data stays in memory
 
-Mark = tuple[Any, ...]  # changes when what it stands for changes
+Mark = tuple[Any, ...]  # changes when the thing it describes changes
 MakeData = Callable[[Path], dict[str, Any]]
 
 
-class NotThere(AgentosError):  # noqa: N818 - read as what it is
-    """No run, log or item of this name."""
+class NotThere(AgentosError):  # noqa: N818 - reads better without Error
+    """There is no run, log or item with this name."""
 
 
 class RunIndex:
-    """Reads the run folders; everything that is read twice is kept until its files change."""
+    """Reads the run folders and caches the results until the files change."""
 
     def __init__(self, runs: Path, make_data: MakeData) -> None:
         self._home = Home(path=runs.parents[1])
@@ -54,7 +54,7 @@ class RunIndex:
         self._over: set[str] = set()
 
     def folders(self) -> list[Path]:
-        """The folders of all runs, the newest first."""
+        """The folders of all runs, newest first."""
         return list_runs(self._home)[::-1]
 
     def folder(self, run_id: str) -> Path:
@@ -67,7 +67,7 @@ class RunIndex:
         return runs_before(run)
 
     def live(self, run: Path) -> bool:
-        """Tell whether the run goes on; one that is over never comes back, and is not asked again."""
+        """Whether the run is in progress; a finished run never starts again, so it is checked only once."""
         if run.name in self._over:
             return False
         if is_live(run):
@@ -77,13 +77,13 @@ class RunIndex:
         return False
 
     def mark(self, run: Path, *, live: bool) -> Mark:
-        """Something that changes when a file of the run does; of a run that is over, when one of few does."""
+        """A value that changes when a file of the run does; for a finished run, only a few files count."""
         if not live:
             return (live, _stat(run), _stat(run / "events.jsonl"), _stat(run / "summary.json"))
         return (live, _clock_tick(), *_entries(run))
 
     def rows(self, words: str = "") -> list[dict[str, Any]]:
-        """A row a run, the newest first; only those that have all the words in them, or in their items."""
+        """One row per run, newest first; only runs where every word matches the run or its items."""
         folders = self.folders()
         with self._rows_lock:
             for gone in self._tallies.keys() - {path.name for path in folders}:
@@ -93,7 +93,7 @@ class RunIndex:
             return [row for tally, row in rows if tally.has(words.casefold().split(), row)]
 
     def _knows(self, run: Path, label: str) -> bool:
-        """Tell whether the item is at work in a live run, though it has not said anything yet."""
+        """Whether the item belongs to a live run, even if it has no log yet."""
         with self._rows_lock:
             tally = self._tally(run)
             tally.row(live=True)
@@ -126,10 +126,10 @@ class RunIndex:
         return self._costs.get(run_id, 0.0)
 
     def log(self, run_id: str, label: str, after: int | None) -> dict[str, Any]:
-        """A part of an item's log: what comes after that many bytes, or the end of it."""
+        """Part of an item's log: what comes after `after` bytes, or the end of the log."""
         run = self.folder(run_id)
         name = f"{label}.log"
-        live = self.live(run)  # asked first: what is written before the end is then read for certain
+        live = self.live(run)  # checked first, so that nothing written before the end is missed
         if name not in {entry[0] for entry in _entries(run)}:
             if live and self._knows(run, label):
                 return {"text": "", "start": 0, "next": 0, "size": 0, "live": live}
@@ -145,7 +145,7 @@ class RunIndex:
 
 
 class _Tally:
-    """How a run stands, from its summary or, before there is one, from the events read so far."""
+    """The state of a run: from its summary or, until there is one, from the events read so far."""
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -172,7 +172,7 @@ class _Tally:
         mark = _stat(self.run / "events.jsonl") or ()
         if self._cut_off is None or self._cut_off[0] != mark:
             self._cut_off = (mark, self._events_row(live=False))
-            self._state, self._offset = RunState(), 0  # a run that was killed hardly ever gets more events
+            self._state, self._offset = RunState(), 0  # a killed run hardly ever gets more events
         return self._cut_off[1]
 
     def _events_row(self, *, live: bool) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class _Tally:
         return None if self._summary is None else self._summary[1]
 
     def _read_events(self) -> None:
-        """Continue where the last look ended; a line that is not whole yet is left for the next."""
+        """Continue where the last read ended; an incomplete line is left for the next read."""
         while True:
             try:
                 data, start, _ = _part(self.run / "events.jsonl", self._offset)
@@ -237,7 +237,7 @@ def _summary_row(run_id: str, summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def _part(path: Path, after: int | None) -> tuple[bytes, int, int]:
-    """Whole lines of a file from an offset on, or of its end; with the offset taken and the file's size."""
+    """Whole lines of a file from an offset, or from its end; also the actual offset and the file size."""
     with os.fdopen(run_tree(path.parent).open(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         start = max(0, size - LOG_TAIL) if after is None else min(max(0, after), size)
@@ -252,7 +252,7 @@ def _part(path: Path, after: int | None) -> tuple[bytes, int, int]:
 
 
 def _entries(run: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of every regular file of a run; a link is passed over."""
+    """Name, size and time of every regular file of a run; links are skipped."""
     try:
         entries = run_tree(run).entries(run)
     except OSError:

@@ -1,4 +1,4 @@
-"""The server of the live page: routes, and serving until it is told to stop. One process, loopback only."""
+"""The server of the live page: its routes, and serving until a signal. One process, loopback only."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ from agentos.view.run_index import NotThere, RunIndex
 HOST = "127.0.0.1"
 MAX_BODY = 100_000
 MAX_NOTE = 20_000
-LAST_WORDS_SECONDS = 1  # for answers under way when the server is stopped
+LAST_WORDS_SECONDS = 1  # to finish open responses when the server stops
 
 ASSETS = {
     "view.js": ("agentos.view", "text/javascript"),
@@ -144,21 +144,23 @@ class PageRoutes:
         with self._sending:
             subject = find_subject(self._home, self._worktree, self._folders, label)
             if note.strip() in pending_notes(self._home, subject):
-                raise UsageError(f"{subject.label} was already sent back so; its next run takes that up.")
+                raise UsageError(f"{subject.label} was already sent back like this; the next run uses it.")
             send_back(self._home, subject, note)
-        told = f"{subject.label}: {kept(note)}."
-        return {"label": subject.label, "told": told, "command": f"agentos {subject.command}"}
+        message = f"{subject.label}: {kept(note)}."
+        return {"label": subject.label, "told": message, "command": f"agentos {subject.command}"}
 
     async def _events(self, _request: Request) -> Response:
         return StreamingResponse(self.hub.listen(), media_type="text/event-stream")
 
     async def _unexpected(self, request: Request, exc: Exception) -> Response:
         self._failed(request.url.path, exc)
-        return PlainTextResponse("This is a bug; the terminal says where it is described.\n", status_code=500)
+        return PlainTextResponse(
+            "This is a bug. The terminal shows where the details are.\n", status_code=500
+        )
 
 
 def make_view(*, home: Home, worktree: Path, folders: Mapping[str, str], failed: Failed) -> PageRoutes:
-    """Put the page together for one project."""
+    """Build the page for one project."""
     lineage_folder = folders["lineage"]
 
     def make_data(run: Path) -> dict[str, Any]:
@@ -174,7 +176,7 @@ def make_view(*, home: Home, worktree: Path, folders: Mapping[str, str], failed:
 
 
 def _json(data: Any, status: int = 200) -> Response:
-    # In plain ASCII: text of a model may have halves of characters in it that no encoding takes.
+    # ASCII only: text from a model may contain lone surrogates, which cannot be encoded.
     return Response(json.dumps(data), status_code=status, media_type="application/json")
 
 
@@ -195,28 +197,28 @@ async def _body(request: Request) -> Any:
         async for block in request.stream():
             data += block
             if len(data) > MAX_BODY:
-                raise HTTPException(413, f"At most {MAX_BODY:,} bytes are taken.")
+                raise HTTPException(413, f"The request is larger than {MAX_BODY:,} bytes.")
     except ClientDisconnect as exc:
-        raise HTTPException(400, "The request is not whole.") from exc
+        raise HTTPException(400, "The request is incomplete.") from exc
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as exc:
-        raise HTTPException(400, "The request is no JSON.") from exc
+        raise HTTPException(400, "The request is not valid JSON.") from exc
 
 
 def _decision(body: Any) -> tuple[Answer, str, ShownDiscussion]:
     if not isinstance(body, dict) or not body.keys() <= {"answer", "note", "reviews", "decided_at"}:
-        raise HTTPException(400, "An object with answer, note, reviews and decided_at is needed.")
+        raise HTTPException(400, "Send an object with answer, note, reviews and decided_at.")
     answer, note, reviews = body.get("answer"), body.get("note", ""), body.get("reviews")
     decided_at = body.get("decided_at")
     if not isinstance(answer, str) or answer not in {"approve", "revise"}:
         raise HTTPException(400, "answer must be approve or revise.")
     if not isinstance(note, str) or len(note) > MAX_NOTE:
-        raise HTTPException(400, f"note must be a text of at most {MAX_NOTE:,} characters.")
+        raise HTTPException(400, f"note must be text of at most {MAX_NOTE:,} characters.")
     if reviews is not None and (not isinstance(reviews, int) or isinstance(reviews, bool)):
         raise HTTPException(400, "reviews must be a number.")
     if decided_at is not None and not isinstance(decided_at, str):
-        raise HTTPException(400, "decided_at must be the time of the answer that is changed.")
+        raise HTTPException(400, "decided_at must be the time of the answer to change.")
     chosen: Answer = "approve" if answer == "approve" else "revise"
     seen = ShownDiscussion(reviews=reviews, decided_at=decided_at)
     return chosen, note.encode("utf-8", errors="replace").decode(), seen
@@ -225,7 +227,7 @@ def _decision(body: Any) -> tuple[Answer, str, ShownDiscussion]:
 def _note(body: Any) -> str:
     note = body.get("note", "") if isinstance(body, dict) and body.keys() <= {"note"} else None
     if not isinstance(note, str) or len(note) > MAX_NOTE:
-        raise HTTPException(400, f"An object with a note of at most {MAX_NOTE:,} characters is needed.")
+        raise HTTPException(400, f"Send an object with a note of at most {MAX_NOTE:,} characters.")
     return note.encode("utf-8", errors="replace").decode()
 
 
@@ -234,7 +236,7 @@ def _read_asset(package: str, name: str) -> bytes:
 
 
 def listen(port: int) -> socket.socket:
-    """Take the port on the loopback interface, or any free one."""
+    """Listen on this port of the loopback interface; 0 is any free port."""
     taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -248,7 +250,7 @@ def listen(port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would raise them again at the end, and exit as if killed."""
+    """Leaves signals to this module: uvicorn would raise them again at the end and exit as if killed."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -262,9 +264,9 @@ def serve(
     ready: Callable[[str, str], None],
     entered: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; `ready` is told the address, and one that opens the page once.
+    """Serve until SIGINT or SIGTERM. `ready` gets the address, and a second one that opens the page once.
 
-    `entered` is called when that one was used.
+    `entered` is called when the second one is used.
     """
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(view, taken, ready, entered))

@@ -1,4 +1,4 @@
-"""The data of a run's page: read from its files, whole, live, torn or hostile."""
+"""The data of a run's page, read from files that are complete, live, torn or hostile."""
 
 import fcntl
 import json
@@ -53,7 +53,7 @@ EVENTS = (
     event(6, "returned", item="1", number=2, lease=2, key="k3"),
     event(6.5, "started", item="1", label="LLD-1", attempt=2, pid=6),
     event(7, "key_recovered", key="k1", provider="p", reason="rested"),
-    event(7, "paused", reason="every key rests", seconds=1),
+    event(7, "paused", reason="every key is rate limited", seconds=1),
     event(8, "resumed", seconds=1),
     event(8, "leased", item="1", number=1, lease=3, key="k1", provider="p", model="m", tokens=9, waited=0),
     event(9, "settled", item="1", number=1, lease=3, key="k1", tokens_in=100, tokens_out=20, error=None),
@@ -150,7 +150,7 @@ def test_calls_waits_and_retries_of_an_item(write: Write) -> None:
     ]
     assert calls[2]["tokens_in"] == 100
     assert [(one["start"], one["end"]) for one in kinds(item["spans"], "wait")] == [(2.2, 3)]
-    # The pause ends with the next lease, however long it was meant to be.
+    # The pause ends with the next lease, even if it was planned to be longer.
     assert [(one["start"], one["end"], one["reason"]) for one in kinds(item["spans"], "retry")] == [
         (4, 5, "again")
     ]
@@ -173,9 +173,9 @@ def test_the_keys_with_calls_refusals_rests_and_ends(write: Write) -> None:
         (4, 7, True)
     ]
     assert (one["calls"], one["errors"], one["rate_limited"], one["tokens_in"]) == (2, 0, 1, 100)
-    assert keys["k3"]["errors"] == 1  # its worker was gone; a refusal is counted by itself
+    assert keys["k3"]["errors"] == 1  # its worker died; refusals are counted separately
     assert (one["state"], one["busy_seconds"], one["rested_seconds"]) == ("available", 2, 3)
-    # Its group rests with it, but was not itself refused.
+    # The other key of its group is rate limited too, but was not refused itself.
     assert kinds(keys["k2"]["spans"], "rest")
     assert keys["k2"]["rate_limited"] == 0
     assert keys["k3"]["state"] == "disabled"
@@ -183,7 +183,7 @@ def test_the_keys_with_calls_refusals_rests_and_ends(write: Write) -> None:
 
 
 def test_a_wait_for_a_lease_goes_from_its_event_to_the_lease(write: Write) -> None:
-    wait = {"item": "1", "number": 3, "provider": "p", "model": "m", "reason": "every key rests"}
+    wait = {"item": "1", "number": 3, "provider": "p", "model": "m", "reason": "every key is rate limited"}
     events = [*EVENTS[:2], event(2, "waiting", **wait, until_seconds=5)]
     events += [event(2.5, "waiting", **wait | {"reason": "still"}, until_seconds=None)]
     events += [event(4, "leased", item="1", number=3, lease=1, key="k1", model="m", waited=2)]
@@ -192,7 +192,7 @@ def test_a_wait_for_a_lease_goes_from_its_event_to_the_lease(write: Write) -> No
     (item,) = read(write(events))["items"]
     assert kinds(item["spans"], "wait") == [
         {"kind": "wait", "start": 2, "end": 4, "reason": "still", "model": "m"},
-        {"kind": "wait", "start": 6, "end": 7, "reason": "every key rests", "model": "m"},
+        {"kind": "wait", "start": 6, "end": 7, "reason": "every key is rate limited", "model": "m"},
     ]
     assert (item["waited_seconds"], item["waiting"]) == (3, None)
 
@@ -208,9 +208,16 @@ def test_a_live_run_tells_what_is_waited_for(write: Write) -> None:
             told(100, "run_started", items=1, parallel=1),
             told(90, "started", item="1", label="LLD-1", attempt=1),
             told(
-                60, "waiting", item="1", number=1, provider="p", model="m", reason="rests", until_seconds=900
+                60,
+                "waiting",
+                item="1",
+                number=1,
+                provider="p",
+                model="m",
+                reason="rate limited",
+                until_seconds=900,
             ),
-            told(60, "paused", reason="every key rests", seconds=900),
+            told(60, "paused", reason="every key is rate limited", seconds=900),
         ]
     )
     lock = os.open(run / LOCK, os.O_RDWR | os.O_CREAT)
@@ -221,12 +228,12 @@ def test_a_live_run_tells_what_is_waited_for(write: Write) -> None:
         os.close(lock)
     (item,) = found["items"]
     assert found["run"]["live"]
-    assert item["waiting"]["reason"] == "rests"
-    assert found["run"]["paused"]["reason"] == "every key rests"
+    assert item["waiting"]["reason"] == "rate limited"
+    assert found["run"]["paused"]["reason"] == "every key is rate limited"
     assert 0 < found["run"]["paused"]["seconds_left"] <= 840
     assert item["waited_seconds"] >= 60
     assert kinds(item["spans"], "wait")[0]["open"] is True
-    assert read(run)["run"]["paused"] is None  # over
+    assert read(run)["run"]["paused"] is None  # the run is finished
 
 
 def test_pauses_and_the_end_of_the_run(write: Write) -> None:
@@ -371,7 +378,7 @@ def test_the_summary_has_the_last_word(write: Write) -> None:
     )
     item = found["items"][0]
     assert (item["tokens_in"], item["cost_usd"], item["output"]) == (7, 0.25, "docs/a.md")
-    # The page lies beside the logs, wherever the folder is by now.
+    # The page is next to the logs, even if the folder was moved.
     assert (item["log"], item["checkpoint"]) == ("LLD-1.log", "y.db")
     assert found["run"]["parallel"] == 4
     assert found["run"]["trace_id"] == "abc"
@@ -510,7 +517,7 @@ def test_an_answer_stands_with_the_verdict_of_the_run_before(write: Write, after
     assert (first["verdict"], first["questions"], first["draft"]) == ("DISCUSS", ["Really?"], 1)
     assert (first["findings"][0]["title"], first["run_id"]) == ("Which?", "run-1")
     assert first["decision"]["answer"] == "revise"
-    # Where that run was cleaned away, the answer is still told.
+    # If that run was deleted, the answer is still shown.
     (alone, *_) = read(run)["items"][0]["rounds"]
     assert (alone["review"], alone["decision"]["by"]) == (1, "ada")
 
@@ -613,7 +620,7 @@ def test_a_huge_diff_is_cut_and_a_huge_draft_is_read_in_part(write: Write, tmp_p
 
 
 def test_nothing_is_left_out_of_the_data(write: Write, tmp_path: Path) -> None:
-    """Whoever reads the data gets it whole; only the page must stay small."""
+    """Scripts get all the data; only the page must stay small."""
     trail(tmp_path, "active/1-lld", _002_draft="a\n", _004_draft="<b>" * 100)
     long = ["word " * 300 + str(number) for number in range(40)]
     records = [
@@ -627,7 +634,7 @@ def test_nothing_is_left_out_of_the_data(write: Write, tmp_path: Path) -> None:
     assert [one["text"] for one in found["items"][0]["rounds"][1]["findings"]] == long
 
 
-# Runs without an end.
+# Runs without a summary.
 
 
 def test_a_run_without_a_summary_compares_the_designs_it_has(write: Write, tmp_path: Path) -> None:
@@ -724,7 +731,7 @@ def test_the_trend_is_of_the_latest_runs(write: Write) -> None:
 
 
 def test_the_keys_of_the_data(write: Write) -> None:
-    """Whoever reads `agentos report --json` builds on these names."""
+    """Scripts that read `agentos report --json` rely on these names."""
     found = read(write(summary={"items": [row()], "keys": [{"id": "k1"}]}))
     assert set(found) == {"run", "items", "keys", "marks", "parallelism", "overlaps", "trend", "left_out"}
     assert set(found["run"]) >= {

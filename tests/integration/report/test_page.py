@@ -1,4 +1,4 @@
-"""The page of a run: what a browser is told to trust, and that data cannot become markup."""
+"""The page of a run: what its policy allows, and that data cannot become markup."""
 
 import json
 import re
@@ -16,7 +16,7 @@ HOSTILE = "</script><script>alert(1)</script><!-- <img onerror=alert(1)> &\u2028
 
 
 def unpacked(packed_data: dict[str, Any]) -> Any:
-    """What run.js does."""
+    """The same as `unpacked` in run.js."""
 
     def unpack(value: Any) -> Any:
         if isinstance(value, str) and value.startswith("~"):
@@ -152,7 +152,7 @@ def test_the_page_leaves_out_what_does_not_fit_of_calm_items_first(
     assert found["left_out"] == {"diffs": 1, "texts": 0}
     assert found["items"][0]["drafts"][1] == {"file": "004-draft.md", "diff": "", "left_out": True}
     assert found["items"][1]["drafts"][1]["diff"] == diffs[1]
-    assert data["items"][0]["drafts"][1]["diff"] == diffs[0]  # the caller's is whole
+    assert data["items"][0]["drafts"][1]["diff"] == diffs[0]  # the caller's data is complete
 
 
 def test_texts_are_cut_at_words_when_the_page_would_be_too_large(

@@ -1,4 +1,4 @@
-"""What the simulated models say, and that no scripted verdict is lost on the way."""
+"""The replies of the simulated models, and that no scripted verdict is lost."""
 
 from collections.abc import Iterator
 from typing import Any

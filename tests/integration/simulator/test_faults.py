@@ -1,4 +1,4 @@
-"""Every fault the simulated provider can be ordered to make, and clients that misbehave, over raw sockets."""
+"""Every fault of the simulator, and misbehaving clients, over raw sockets."""
 
 import contextlib
 import json
@@ -45,7 +45,7 @@ def request(body: bytes = BODY, *more: str, version: str = "1.1") -> bytes:
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """Read until the server ends the connection."""
+    """Read until the server closes the connection."""
     parts = []
     while part := connection.recv(65_536):
         parts.append(part)

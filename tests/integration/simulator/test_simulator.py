@@ -1,4 +1,4 @@
-"""The simulated provider over real sockets: the three wire formats, its limits and its records."""
+"""The simulator over real sockets: three wire formats, limits and counts."""
 
 import json
 import time

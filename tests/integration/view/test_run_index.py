@@ -1,4 +1,4 @@
-"""The run folders as the page reads them: rows, data, logs; no traversal, no link."""
+"""The run folders as the page reads them: rows, data, logs; no path traversal, no links."""
 
 import fcntl
 import json
@@ -204,7 +204,7 @@ def test_no_link_is_followed(runs: Path, tmp_path: Path) -> None:
     (run / "LLD-41.log").symlink_to(outside / "LLD-41.log")
     with pytest.raises(NotThere):
         run_index.log(RUN, "LLD-41", None)
-    assert b"secret" not in run_index.data(RUN)  # the rest of the run is shown all the same
+    assert b"secret" not in run_index.data(RUN)  # the rest of the run is still shown
 
 
 def test_a_linked_summary_or_folder_of_runs_is_not_read(runs: Path, tmp_path: Path) -> None:

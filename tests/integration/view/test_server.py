@@ -1,4 +1,4 @@
-"""The routes of the page over a home with runs and an item that waits for a person."""
+"""The routes of the page, for a home with runs and an item that needs a decision."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +57,7 @@ def item_43(workflow: str = "lld") -> Item:
 def wait_for_a_person(
     home: Home, worktree: Path, workflow: str = "lld", reviews: int = 1, *, mock: bool = False
 ) -> None:
-    """Leave behind what a run leaves when a review of item 43 ends in DISCUSS."""
+    """Write what a run leaves behind when a review of item 43 ends in DISCUSS."""
     home.create()
     item = item_43(workflow)
     with Records(home.records, mock=mock) as records:
@@ -154,7 +154,7 @@ def test_the_page_and_its_files_are_served(client: TestClient) -> None:
         assert answer.status_code == 200
         assert kind in answer.headers["content-type"]
     page = client.get("/").text
-    assert "style=" not in page  # the policy would refuse it
+    assert "style=" not in page  # the policy would block it
     assert "<script>" not in page
 
 
@@ -361,7 +361,7 @@ def test_a_second_answer_to_the_same_question_is_refused(
     assert "not taken" in late.json()["error"]
     [kept] = client.get("/api/inbox").json()["answered"]
     assert (kept["decided"]["answer"], kept["decided"]["note"]) == ("approve", "")
-    # Nor does a page that shows an answer change the one that came after it.
+    # A page that shows an older answer cannot change a newer one.
     change = {"answer": "revise", "decided_at": kept["decided"]["at"]}
     assert client.post("/api/inbox/LLD-43", json=change).status_code == 200
     assert client.post("/api/inbox/LLD-43", json=change | {"answer": "approve"}).status_code == 409

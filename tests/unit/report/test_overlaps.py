@@ -1,4 +1,4 @@
-"""Which files a design changes, and which designs meet in one."""
+"""Which files a design changes, and which designs change the same ones."""
 
 import pytest
 

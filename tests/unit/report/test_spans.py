@@ -27,7 +27,7 @@ def test_what_is_left_of_a_wait() -> None:
     left = Left.at(WaitSpan(start=1, of=WaitKind.BACKOFF, reason="cut", until=9), 4)
     assert left is not None
     assert left.as_dict() == {"reason": "cut", "seconds_left": 5, "of": "backoff"}
-    pause = Left.at(RunMark(start=1, of="pause", text="every key rests"), 4)
+    pause = Left.at(RunMark(start=1, of="pause", text="every key is rate limited"), 4)
     assert pause is not None
-    assert pause.as_dict() == {"reason": "every key rests", "seconds_left": None}
+    assert pause.as_dict() == {"reason": "every key is rate limited", "seconds_left": None}
     assert Left.at(None, 4) is None

@@ -1,4 +1,4 @@
-"""The summary: exit codes by rank, the perfect scheduler's time, the keys people's scripts read."""
+"""The summary: exit codes by rank, the perfect scheduler's time, and the keys that scripts read."""
 
 import itertools
 import json
@@ -175,7 +175,7 @@ def as_json(*rows: ItemRow, **more: Any) -> Any:
 
 
 def test_the_json_has_exactly_the_keys_that_scripts_read() -> None:
-    """Whoever adds a key adds it here and to the docs; whoever takes one away raises schema_version."""
+    """A new key is added here and to the docs; removing one raises schema_version."""
     data = as_json(row(), row("43", Status.FAILED, error="broken"))
     assert data.keys() == SUMMARY_KEYS
     assert all(item.keys() == ITEM_KEYS for item in data["items"])
@@ -243,7 +243,7 @@ HOSTILE = [
 
 
 def cells(page: str) -> list[list[Any]]:
-    """The cells of the table's rows, each as the tokens a Markdown reader sees in it."""
+    """The cells of the table's rows, each as the tokens that a Markdown parser finds."""
     tokens = MarkdownIt("commonmark").enable("table").parse(page)
     rows: list[list[Any]] = []
     inside = False

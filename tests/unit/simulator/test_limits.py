@@ -1,4 +1,4 @@
-"""The simulator's buckets and fault rules on a made-up clock."""
+"""The simulator's buckets and fault rules, with a fake clock."""
 
 import pytest
 from hypothesis import given

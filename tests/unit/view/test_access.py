@@ -1,4 +1,4 @@
-"""Who may ask the page's server: token, host, origin, and what every answer carries."""
+"""Access to the page's server: token, host, origin, and the headers of every response."""
 
 import pytest
 from starlette.responses import PlainTextResponse

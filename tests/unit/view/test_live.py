@@ -1,4 +1,4 @@
-"""What the page is told: changes once, the latest only, and nothing is looked at while nobody listens."""
+"""Events for the page: each change once, only the latest, and no watching without an open page."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ async def looked_at(files: Files, times: int = 3) -> None:
 
 
 def run(test: Callable[[Files], Coroutine[Any, Any, None]], files: Files) -> None:
-    # Aside: the browser's driver leaves a loop running in the thread of the tests.
+    # In another thread: the browser's driver leaves a loop running in the thread of the tests.
     with ThreadPoolExecutor(1) as aside:
         aside.submit(lambda: asyncio.run(asyncio.wait_for(test(files), 30))).result()
 
@@ -152,7 +152,7 @@ def test_nobody_looks_while_nobody_listens(files: Files) -> None:
         looks = files.looks
         for _ in range(20):
             await asyncio.sleep(0.001)
-        assert files.looks <= looks + 1  # one may have been under way
+        assert files.looks <= looks + 1  # one may have been in progress
 
     run(test, files)
 

@@ -1,17 +1,18 @@
 /* Draws one run: headline, timeline, items, keys, overlaps, last runs. Plain JavaScript, no network.
 
    AgentosRun.mount(element, data, options) renders the data of `agentos report --json` into the element and
-   returns {update(data), destroy()}; update keeps what the user has chosen, opened and scrolled to.
-   options.links: false hides links to files; a function (file name) -> address makes other ones.
+   returns {update(data), open(label), destroy()}. update keeps the filters, the open item and the scroll positions.
+   options.links: false hides links to files; a function maps a file name to its address.
    options.hash: true keeps the open item in the page's address.
+   options.tools: a function that returns extra elements for the panel of an item.
 
-   Every text is set as text, never as markup. Styles are set through classes and the CSSOM alone. */
+   Every text is set as text, never as markup. Styles are set only through classes and the CSSOM. */
 (function () {
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// ---- Words and forms -------------------------------------------------------------------------------------
+// ---- Words and formats -----------------------------------------------------------------------------------
 
 const STATUSES = {
   running: { word: "running", path: "M5 3.5v9l7.5-4.5z", fill: true },
@@ -36,16 +37,16 @@ const STATES = {
   accepted: { word: "accepted", path: "M3 8h10" },
 };
 const KEY_STATES = {
-  available: "available", reserved: "in use", rate_limited: "resting (429)",
+  available: "available", reserved: "in use", rate_limited: "rate limited",
   quota_exhausted: "quota exhausted", disabled: "disabled",
 };
 const ERRORS = {
-  rate_limited: "429: rate limited", quota_exhausted: "quota exhausted", capacity: "provider overloaded",
-  key_rejected: "key rejected", bad_request: "request refused", transient: "passing error",
+  rate_limited: "429: rate limited", quota_exhausted: "quota exhausted", capacity: "model overloaded",
+  key_rejected: "key rejected", bad_request: "request rejected", transient: "temporary error",
 };
-const FILINGS = { wanted: "not yet", unknown: "not known; look on GitHub" };
-const GROUP_FROM = 40; // rows from which calm ones are drawn together
-const TIGHT_FROM = 24; // rows from which rows are drawn thin
+const FILINGS = { wanted: "not yet", unknown: "unknown; check on GitHub" };
+const GROUP_FROM = 40; // from this many rows on, items without problems are grouped
+const TIGHT_FROM = 24; // from this many rows on, rows are thin
 
 function statusOf(name) {
   return STATUSES[name] || { word: String(name), path: "M8 3a5 5 0 1 0 .01 0" };
@@ -110,7 +111,7 @@ function date(text) {
 
 // ---- Making elements -------------------------------------------------------------------------------------
 
-// Marks that turn the direction of writing are shown, never obeyed: they can make a text read as another one.
+// Characters that change the text direction are shown as codes, never applied: they can make a text look like another one.
 const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 function visible(text) {
@@ -194,7 +195,7 @@ function Scale(from, to, width) {
   return x;
 }
 
-// ---- What is calm ----------------------------------------------------------------------------------------
+// ---- Items without problems ------------------------------------------------------------------------------
 
 function calm(item) {
   return ["approved", "skipped", "pending"].includes(item.status) && item.attempts <= 1 && !["wanted", "unknown"].includes(item.filing) &&
@@ -221,20 +222,20 @@ class Page {
     }
   }
 
-  // The skeleton is made once; sections are drawn into it.
+  // Built once; the sections are drawn into it.
   build(element) {
     this.root = h("div", { class: "ar" });
     this.head = h("header", { class: "ar-head" });
     this.notice = h("p", { class: "ar-notice", role: "status", hidden: true });
     this.stats = h("dl", { class: "ar-stats" });
-    this.chips = h("div", { class: "ar-chips", role: "group", "aria-label": "Show only items that ended as" });
+    this.chips = h("div", { class: "ar-chips", role: "group", "aria-label": "Filter by status" });
     this.search = h("input", {
-      class: "ar-search", type: "search", placeholder: "Find an item, title, error…", "aria-label": "Find items by text",
+      class: "ar-search", type: "search", placeholder: "Search label, title, error…", "aria-label": "Find items by text",
       autocomplete: "off", spellcheck: "false",
       oninput: () => { this.state.query = this.search.value; this.refresh(); },
     });
     this.shown = h("span", { class: "ar-muted ar-shown", "aria-live": "polite" });
-    this.views = segmented("Timeline by", [["items", "By item"], ["keys", "By key"]], (value) => {
+    this.views = segmented("Timeline rows", [["items", "By item"], ["keys", "By key"]], (value) => {
       this.state.view = value; this.state.active = null; this.state.span = -1; this.body.scrollTop = 0; this.refresh();
     });
     this.densities = segmented("Row height", [["roomy", "Roomy"], ["tight", "Dense"]], (value) => {
@@ -242,12 +243,12 @@ class Page {
     });
     this.group = h("label", { class: "ar-check" }, h("input", {
       type: "checkbox", onchange: (event) => { this.state.group = event.target.checked; this.refresh(); },
-    }), "Group calm items");
+    }), "Group items without problems");
     this.zoomOut = h("button", { class: "ar-button ar-square", type: "button", "aria-label": "Zoom out", onclick: () => this.zoom(2) }, "−");
     this.zoomIn = h("button", { class: "ar-button ar-square", type: "button", "aria-label": "Zoom in", onclick: () => this.zoom(0.5) }, "+");
     this.zoomAll = h("button", { class: "ar-button", type: "button", onclick: () => { this.state.window = null; this.refresh(); } }, "Whole run");
     this.pan = h("input", {
-      class: "ar-pan", type: "range", min: "0", max: "1000", value: "0", "aria-label": "Move along the time",
+      class: "ar-pan", type: "range", min: "0", max: "1000", value: "0", "aria-label": "Move the time window",
       oninput: () => this.panTo(Number(this.pan.value) / 1000),
     });
     this.plotHead = h("div", { class: "ar-plot-head" });
@@ -260,7 +261,7 @@ class Page {
     }, this.space);
     this.legend = h("ul", { class: "ar-legend", "aria-label": "Legend" });
     this.tip = h("div", { class: "ar-tip", role: "status", hidden: true });
-    this.table = h("div", { class: "ar-scroll ar-items", tabindex: "0", role: "region", "aria-label": "Items, as a table" });
+    this.table = h("div", { class: "ar-scroll ar-items", tabindex: "0", role: "region", "aria-label": "Table of items" });
     this.keys = h("section", { class: "ar-panel" });
     this.overlaps = h("section", { class: "ar-panel" });
     this.trend = h("section", { class: "ar-panel" });
@@ -278,8 +279,8 @@ class Page {
           h("span", { class: "ar-zoom", role: "group", "aria-label": "Zoom" }, this.zoomOut, this.zoomIn, this.zoomAll)),
         this.plotHead, this.body, this.pan, this.legend,
         h("p", { class: "ar-sr", id: "ar-keys-help" },
-          "Up and down choose a row, left and right what happened in it, Enter opens the item, plus and minus zoom. " +
-          "The table of items below holds the same facts as text.")),
+          "Up and down select a row. Left and right step through what happened in it. Enter opens the item. Plus and minus zoom. " +
+          "The table of items below has the same facts as text.")),
       h("section", { class: "ar-panel" }, h("div", { class: "ar-bar" }, h("h2", {}, "Items")), this.table),
       h("div", { class: "ar-columns" }, this.keys, h("div", { class: "ar-stack" }, this.trend, this.overlaps)),
       this.foot, this.tip, this.panel);
@@ -309,7 +310,7 @@ class Page {
     this.refresh();
   }
 
-  // Draw a section only when what it shows has changed, and leave the focus where it was.
+  // Draws a section only if its content changed, and keeps the focus where it was.
   section(name, signature, draw) {
     const text = JSON.stringify(signature);
     if (this.signatures.get(name) === text) return;
@@ -368,7 +369,7 @@ class Page {
     const total = run.expected || this.data.items.length;
     const good = run.totals.approved || 0, skipped = run.totals.skipped || 0;
     const ended = run.live ? badge("running", "live")
-      : run.cut_off ? badge("cut_off", "cut off: the run was killed; the same command goes on")
+      : run.cut_off ? badge("cut_off", "cut off: the run was killed. Run the same command to resume.")
       : badge(run.exit_code === 0 ? "approved" : run.exit_code === 1 ? "failed" : run.exit_code === 3 ? "needs_revision" : "paused",
           "exit " + run.exit_code + (run.meaning ? " · " + run.meaning : ""));
     const bar = s("svg", { class: "ar-share", viewBox: "0 0 1000 8", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -382,7 +383,7 @@ class Page {
       h("div", { class: "ar-title" },
         h("p", { class: "ar-over" }, "agentos", h("span", { "aria-hidden": "true" }, " / "), run.workflow, h("span", { "aria-hidden": "true" }, " / "), h("code", {}, run.run_id)),
         h("h1", {}, skipped && skipped === total ? "Nothing to do: " + counted(total, "item") + " skipped" : good + " of " + counted(total - skipped, "item") + " approved"),
-        h("p", { class: "ar-muted" }, [date(run.started_at), run.parallel ? run.parallel + " at once" : null,
+        h("p", { class: "ar-muted" }, [date(run.started_at), run.parallel ? run.parallel + " in parallel" : null,
           run.stopped ? "stopped: " + run.stopped.replace(/_/g, " ") : null].filter(Boolean).join(" · "))),
       h("div", { class: "ar-ended" }, ended), bar);
   }
@@ -392,7 +393,7 @@ class Page {
     this.notice.hidden = !paused;
     const left = paused && paused.seconds_left;
     if (paused) this.notice.replaceChildren(statusIcon("paused"), h("span", {}, h("b", {}, "Paused: "), paused.reason,
-      left === null ? "" : left > 0 ? "; goes on in about " + seconds(left) : "; goes on any moment"));
+      left === null ? "" : left > 0 ? "; resuming in about " + seconds(left) : "; resuming any moment"));
   }
 
   drawStats() {
@@ -401,12 +402,12 @@ class Page {
     const cost = run.cost_usd === null && run.cost_known_usd > 0 ? "≥ " + money(run.cost_known_usd) : money(run.cost_usd);
     this.stats.replaceChildren(
       stat("Wall time", seconds(run.wall_seconds), run.live ? "so far" : null),
-      stat("At work, on average", parallelism.mean_items.toFixed(1), run.parallel ? "of " + run.parallel : null),
-      stat("In a call, on average", parallelism.mean_calls.toFixed(1), null),
+      stat("Avg. items running", parallelism.mean_items.toFixed(1), run.parallel ? "of " + run.parallel : null),
+      stat("Avg. calls in flight", parallelism.mean_calls.toFixed(1), null),
       stat("Waited for keys", seconds(run.waited_seconds), "all items"),
       stat("Overhead", percent(run.coordination_overhead_percent), null, spark(trend.map((one) => one.overhead), "Overhead of the last runs")),
       stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokens(run.tokens_in) + " in, " + tokens(run.tokens_out) + " out"),
-      stat("Cost", cost, [run.pretended ? "pretended: a mock" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
+      stat("Cost", cost, [run.pretended ? "simulated by the mock" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
   }
 
   drawChips() {
@@ -491,7 +492,7 @@ class Page {
     this.drawRows();
   }
 
-  // How many items are at work and how many calls in flight, over the same time axis as the rows.
+  // How many items are running and how many calls are in flight, on the same time axis as the rows.
   drawPlotHead() {
     const { x, data } = this;
     const { parallelism, run } = data;
@@ -499,7 +500,7 @@ class Page {
     const most = Math.max(run.parallel || 1, ...parallelism.items.map((step) => step[1]), ...parallelism.calls.map((step) => step[1]), 1);
     const y = (n) => top + (height - top) * (1 - n / most);
     const chart = s("svg", { class: "ar-plot", width: x.width + 26, height: height + 24, role: "img",
-      "aria-label": "Parallelism: " + parallelism.mean_items.toFixed(1) + " items at work on average, at most " + Math.max(0, ...parallelism.items.map((one) => one[1])) + (run.parallel ? " of " + run.parallel : "") });
+      "aria-label": "Parallelism: " + parallelism.mean_items.toFixed(1) + " items running on average, at most " + Math.max(0, ...parallelism.items.map((one) => one[1])) + (run.parallel ? " of " + run.parallel : "") });
     chart.append(...gridlines(x, height), ...this.bands(x, height));
     chart.append(s("path", { class: "ar-area", d: stepPath(parallelism.items, x, y, this.ends, height) }));
     chart.append(s("path", { class: "ar-line ar-line-items", d: stepPath(parallelism.items, x, y, this.ends) }));
@@ -515,7 +516,7 @@ class Page {
     chart.append(this.brush);
     this.plotHead.replaceChildren(
       h("div", { class: "ar-plot-label" },
-        h("span", { class: "ar-key" }, swatch("ar-area-swatch"), "at work"),
+        h("span", { class: "ar-key" }, swatch("ar-area-swatch"), "running"),
         h("span", { class: "ar-key" }, swatch("ar-calls-swatch"), "in a call"),
         h("span", { class: "ar-scale-top" }, most), h("span", { class: "ar-scale-zero" }, "0")),
       chart);
@@ -545,20 +546,20 @@ class Page {
     const entry = (cls, text) => h("li", {}, swatch(cls), text);
     this.section("legend", [[...used.nodes], Object.keys(used), by], () => this.legend.replaceChildren(...[
       ...[...used.nodes].sort().slice(0, 6).map(([name, cls]) => entry("ar-call " + cls, name + " call")),
-      used.error && entry("ar-call ar-bad", "call that failed"),
-      by === "items" && used.life && entry("ar-life", "worker alive"),
-      by === "items" && used.wait && entry("ar-wait", "waits for a key"),
-      by === "items" && used.retry && entry("ar-retry", "waits before a retry"),
-      by === "items" && used.crashed && h("li", {}, mark("crash"), "worker died"),
+      used.error && entry("ar-call ar-bad", "failed call"),
+      by === "items" && used.life && entry("ar-life", "worker running"),
+      by === "items" && used.wait && entry("ar-wait", "waiting for a key"),
+      by === "items" && used.retry && entry("ar-retry", "waiting to retry"),
+      by === "items" && used.crashed && h("li", {}, mark("crash"), "worker crashed"),
       by === "keys" && used.limited && h("li", {}, mark("limited"), "429"),
-      by === "keys" && used.rest && entry("ar-rest", "key rests"),
+      by === "keys" && used.rest && entry("ar-rest", "rate limited"),
       by === "keys" && used.disabled && entry("ar-disabled", "key disabled"),
-      used["mark-pause"] && entry("ar-pause", "whole run paused"),
-      used["mark-stopping"] && entry("ar-stopping-swatch", "run stops"),
+      used["mark-pause"] && entry("ar-pause", "run paused"),
+      used["mark-stopping"] && entry("ar-stopping-swatch", "run stopping"),
     ].filter(Boolean)));
   }
 
-  // Only the rows in sight exist.
+  // Only the visible rows are in the document.
   drawRows() {
     const top = this.body.scrollTop, bottom = top + this.body.clientHeight;
     const first = this.list.findIndex((row) => row.y + row.height >= top - 120);
@@ -568,7 +569,7 @@ class Page {
     if (this.drawn === range) return;
     this.drawn = range;
     const nodes = first < 0 ? [] : this.list.slice(first, last).map((row, n) => this.drawRow(row, first + n));
-    if (!this.list.length) nodes.push(h("p", { class: "ar-empty" }, this.data.items.length ? "No item fits the filter." : "No item has begun yet."));
+    if (!this.list.length) nodes.push(h("p", { class: "ar-empty" }, this.data.items.length ? "No items match the filter." : "No items have started yet."));
     this.space.replaceChildren(...nodes);
     const active = this.list.findIndex((row) => row.id === this.state.active);
     if (active >= 0) this.body.setAttribute("aria-activedescendant", "ar-row-" + active);
@@ -579,25 +580,25 @@ class Page {
     const { x } = this;
     const plot = s("svg", { class: "ar-plot", width: x.width + 26, height: row.height, "aria-hidden": "true" });
     plot.append(...gridlines(x, row.height), ...this.bands(x, row.height));
-    let label, said;
+    let label, spoken;
     if (row.type === "item") {
       const { item } = row;
       drawItem(plot, item, x, row.height, !this.tight);
       label = [statusIcon(item.status), h("span", { class: "ar-name" }, item.label), this.tight && !item.title ? null : h("span", { class: "ar-sub" }, item.title || "")];
-      said = [item.label, item.title, statusOf(item.status).word, counted(item.reviews, "review"), seconds(item.seconds)].filter(Boolean).join(", ");
+      spoken = [item.label, item.title, statusOf(item.status).word, counted(item.reviews, "review"), seconds(item.seconds)].filter(Boolean).join(", ");
     } else if (row.type === "group") {
       drawGroup(plot, row.items, x, row.height, this.ends);
-      label = [h("span", { class: "ar-twist" + (this.state.expanded ? " ar-open" : ""), "aria-hidden": "true" }), h("span", { class: "ar-name" }, row.items.length + " calm items"), h("span", { class: "ar-sub" }, "approved, nothing to look at")];
-      said = row.items.length + " calm items, " + (this.state.expanded ? "shown below" : "grouped; Enter shows them");
+      label = [h("span", { class: "ar-twist" + (this.state.expanded ? " ar-open" : ""), "aria-hidden": "true" }), h("span", { class: "ar-name" }, row.items.length + " without problems"), h("span", { class: "ar-sub" }, "no error, retry or crash")];
+      spoken = row.items.length + " items without problems, " + (this.state.expanded ? "shown below" : "hidden; press Enter to show them");
     } else {
       const { key } = row;
       drawKey(plot, row, x, row.height);
       label = [h("span", { class: "ar-dot ar-k-" + key.state, "aria-hidden": "true" }), h("span", { class: "ar-name" }, key.id), h("span", { class: "ar-sub" }, counted(key.calls, "call") + (key.rate_limited ? ", " + key.rate_limited + " × 429" : ""))];
-      said = [key.id, KEY_STATES[key.state] || key.state, counted(key.calls, "call"), key.rate_limited + " rate limited", "rested " + seconds(key.rested_seconds)].join(", ");
+      spoken = [key.id, KEY_STATES[key.state] || key.state, counted(key.calls, "call"), key.rate_limited + " × 429", "rate limited for " + seconds(key.rested_seconds)].join(", ");
     }
     const node = h("div", {
       class: "ar-row ar-row-" + row.type + (row.height < 26 ? " ar-thin" : "") + (row.id === this.state.active ? " ar-active" : ""),
-      role: "option", id: "ar-row-" + number, "aria-label": said, "aria-selected": String(row.id === this.state.active),
+      role: "option", id: "ar-row-" + number, "aria-label": spoken, "aria-selected": String(row.id === this.state.active),
       "aria-posinset": number + 1, "aria-setsize": this.list.length,
     }, h("div", { class: "ar-row-label" }, label), plot);
     node.style.top = row.y + "px";
@@ -691,7 +692,7 @@ class Page {
   }
 
   showTip(row, span, clientX, clientY) {
-    const lines = span ? told(span, row) : toldRow(row);
+    const lines = span ? spanLines(span, row) : rowLines(row);
     const text = JSON.stringify([row.id, lines]);
     if (this.tipText !== text) {
       this.tipText = text;
@@ -710,7 +711,7 @@ class Page {
     this.tipText = null;
   }
 
-  // Dragging over the parallelism chart chooses a part of the time.
+  // Dragging over the parallelism chart zooms in on that time.
   dragging() {
     let from = null;
     const at = (event) => {
@@ -767,7 +768,7 @@ class Page {
       ["order", "Item", (item) => item.order],
       ["status", "Status", (item) => STATUS_ORDER.indexOf(item.status)],
       ["reviews", "Reviews", (item) => item.reviews],
-      ["attempts", "Starts", (item) => item.attempts],
+      ["attempts", "Attempts", (item) => item.attempts],
       ["seconds", "Time", (item) => item.seconds],
       ["waited", "Waited", (item) => item.waited_seconds],
       ["tokens", "Tokens", (item) => item.tokens_in + item.tokens_out],
@@ -854,7 +855,7 @@ class Page {
 
   address(to) {
     if (!this.options.hash) return;
-    try { history.replaceState(null, "", to); } catch { /* a page from disk may not */ }
+    try { history.replaceState(null, "", to); } catch { /* not allowed in a page from disk */ }
   }
 
   drawDetail(item) {
@@ -877,7 +878,7 @@ class Page {
       lives.length ? this.miniature(item, lives) : null,
       h("dl", { class: "ar-facts" },
         fact("Time", item.seconds ? seconds(item.seconds) : null), fact("Waited", item.waited_seconds >= 0.005 ? seconds(item.waited_seconds) : null),
-        fact("Reviews", item.reviews || null), fact("Starts", item.attempts || null),
+        fact("Reviews", item.reviews || null), fact("Attempts", item.attempts || null),
         fact("Tokens", item.tokens_in + item.tokens_out ? tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out" : null),
         fact("Cost", costOf(item)),
         fact("Output", item.output && !item.filed ? h("code", {}, item.output) : null),
@@ -886,7 +887,7 @@ class Page {
         fact("Checkpoint", item.checkpoint ? h("code", {}, item.checkpoint) : null),
         fact("Lineage", item.trail ? h("code", {}, item.trail) : null)),
       lives.length > 1 ? h("section", {}, h("h3", {}, "Workers"), h("ol", { class: "ar-lives" }, lives.map((life) => h("li", {},
-        "Start " + life.attempt + " at " + moment(life.start) + (life.resumed ? ", from its checkpoint" : "") + ": " + (life.error || (life.ended ? statusOf(life.ended).word : "at work")))))) : null,
+        "Attempt " + life.attempt + " at " + moment(life.start) + (life.resumed ? ", resumed from its checkpoint" : "") + ": " + (life.error || (life.ended ? statusOf(life.ended).word : "running")))))) : null,
       this.options.tools ? this.options.tools(item) : null,
       this.history(item),
     ].filter(Boolean));
@@ -905,7 +906,7 @@ class Page {
     return plot;
   }
 
-  // Drafts and verdicts in the order they came.
+  // Drafts and reviews, oldest first.
   history(item) {
     const parts = [];
     const drafts = new Map(item.drafts.map((draft) => [draft.number, draft]));
@@ -919,7 +920,7 @@ class Page {
     };
     const numbers = [...new Set([...drafts.keys(), ...gates.keys()])].sort((a, b) => a - b);
     for (const round of item.rounds) {
-      // A round that does not say its draft is on one of an earlier run.
+      // A round without a draft number reviewed a draft of an earlier run.
       const upto = round.draft ?? (round === item.rounds.at(-1) ? Infinity : round.review);
       for (const number of numbers) if (number <= upto) draftPart(number);
       parts.push(this.roundPart(round, round !== item.rounds.at(-1)));
@@ -929,16 +930,16 @@ class Page {
   }
 
   draftPart(number, draft, gate) {
-    const missing = gate && gate.missing.length ? h("p", { class: "ar-callout ar-s-needs_revision" }, "Sent back by the gate: misses " + gate.missing.join(", ")) : null;
+    const missing = gate && gate.missing.length ? h("p", { class: "ar-callout ar-s-needs_revision" }, "Sent back by the gate; missing: " + gate.missing.join(", ")) : null;
     const notes = gate ? gate.notes.map((note) => h("p", { class: "ar-muted" }, note)) : [];
     let change = null;
-    if (draft && draft.left_out) change = h("p", { class: "ar-muted" }, "What changed is left out to keep the page small; see " + draft.file + ".");
+    if (draft && draft.left_out) change = h("p", { class: "ar-muted" }, "Changes left out to keep the page small; see " + draft.file + ".");
     else if (draft && draft.diff) {
       change = h("details", { "data-name": "draft-" + number, ontoggle: (event) => {
         const node = event.target;
         if (node.open && !node.querySelector("pre")) node.append(diffBlock(draft));
-      } }, h("summary", {}, "What changed since draft " + (number - 1) + " ", h("span", { class: "ar-plus" }, "+" + draft.added), " ", h("span", { class: "ar-minus" }, "−" + draft.removed)));
-    } else if (draft && draft.diff === "") change = h("p", { class: "ar-muted" }, "Same as the draft before.");
+      } }, h("summary", {}, "Changes since draft " + (number - 1) + " ", h("span", { class: "ar-plus" }, "+" + draft.added), " ", h("span", { class: "ar-minus" }, "−" + draft.removed)));
+    } else if (draft && draft.diff === "") change = h("p", { class: "ar-muted" }, "Same as the previous draft.");
     return h("li", { class: "ar-part ar-part-draft" },
       h("h4", {}, "Draft " + number, draft ? h("span", { class: "ar-muted" }, " " + counted(draft.lines, "line") + " · " + draft.file) : null), missing, notes, change);
   }
@@ -949,7 +950,7 @@ class Page {
     const facts = [round.model, round.key, round.seconds ? seconds(round.seconds) : null,
       round.tokens_in ? tokens(round.tokens_in + round.tokens_out) + " tokens" : null,
       round.cost_usd !== null && round.cost_usd !== undefined ? money(round.cost_usd) : null,
-      round.run_id ? "in the run " + round.run_id : null].filter(Boolean).join(" · ");
+      round.run_id ? "in run " + round.run_id : null].filter(Boolean).join(" · ");
     const tiers = [1, 2, 3].map((tier) => [tier, findings.filter((one) => one.tier === tier)]).filter(([, some]) => some.length);
     return h("li", { class: "ar-part ar-part-round" },
       round.verdict ? h("h4", {}, "Review " + round.review + " ", badge(state, round.verdict)) : null,
@@ -966,15 +967,15 @@ class Page {
     const { keys } = this.data;
     const most = Math.max(0.001, ...keys.map((key) => key.busy_seconds));
     this.keys.replaceChildren(h("div", { class: "ar-bar" }, h("h2", {}, "Keys")),
-      keys.length ? h("div", { class: "ar-scroll", tabindex: "0", role: "region", "aria-label": "Keys, as a table" }, h("table", { class: "ar-table" }, h("caption", { class: "ar-sr" }, "Keys of the run"),
-        h("thead", {}, h("tr", {}, ["Key", "State", "Calls", "429s", "Other failures", "In calls", "Rested", "Tokens"].map((text, n) => h("th", { scope: "col", class: n > 1 ? "ar-num" : null }, text)))),
+      keys.length ? h("div", { class: "ar-scroll", tabindex: "0", role: "region", "aria-label": "Table of keys" }, h("table", { class: "ar-table" }, h("caption", { class: "ar-sr" }, "Keys of the run"),
+        h("thead", {}, h("tr", {}, ["Key", "State", "Calls", "429s", "Other errors", "In calls", "Rate limited", "Tokens"].map((text, n) => h("th", { scope: "col", class: n > 1 ? "ar-num" : null }, text)))),
         h("tbody", {}, keys.map((key) => {
           const bar = s("svg", { class: "ar-meter", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { class: "ar-meter-back", width: 100, height: 4, rx: 2 }), s("rect", { class: "ar-meter-fill", width: key.busy_seconds / most * 100, height: 4, rx: 2 }));
           return h("tr", {}, h("th", { scope: "row" }, h("span", { class: "ar-keyname" }, key.id), h("span", { class: "ar-sub" }, [key.provider, key.group && key.group !== key.id ? "group " + key.group : null].filter(Boolean).join(", "))),
             h("td", {}, h("span", { class: "ar-state" }, h("span", { class: "ar-dot ar-k-" + key.state, "aria-hidden": "true" }), KEY_STATES[key.state] || key.state)),
             h("td", { class: "ar-num" }, key.calls), h("td", { class: "ar-num" + (key.rate_limited ? " ar-warn" : "") }, key.rate_limited || "–"), h("td", { class: "ar-num" }, key.errors || "–"),
             h("td", { class: "ar-num" }, seconds(key.busy_seconds), bar), h("td", { class: "ar-num" }, key.rested_seconds ? seconds(key.rested_seconds) : "–"), h("td", { class: "ar-num" }, tokens(key.tokens_in + key.tokens_out)));
-        })))) : h("p", { class: "ar-muted ar-pad" }, "No key was used."));
+        })))) : h("p", { class: "ar-muted ar-pad" }, "No keys were used."));
   }
 
   drawOverlaps() {
@@ -995,10 +996,10 @@ class Page {
       const most = Math.max(...known, 1e-9), width = 100 / Math.max(8, values.length);
       return h("figure", { class: "ar-trend" },
         h("figcaption", {}, title, h("b", {}, values.at(-1) === null ? "unknown" : show(values.at(-1)))),
-        s("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": title + ", the oldest run first: " + values.map((value) => (value === null ? "unknown" : show(value))).join(", ") },
-          values.map((value, n) => s("rect", { class: "ar-col" + (n === values.length - 1 ? " ar-now" : ""), x: n * width + width * 0.12, width: width * 0.76, y: value === null ? 39 : 40 - Math.max(1, value / most * 38), height: value === null ? 1 : Math.max(1, value / most * 38) }, s("title", {}, trend[n].run_id + ": " + (value === null ? "unknown" : show(value) + (show === money && trend[n].pretended ? ", pretended" : "")))))));
+        s("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": title + ", oldest run first: " + values.map((value) => (value === null ? "unknown" : show(value))).join(", ") },
+          values.map((value, n) => s("rect", { class: "ar-col" + (n === values.length - 1 ? " ar-now" : ""), x: n * width + width * 0.12, width: width * 0.76, y: value === null ? 39 : 40 - Math.max(1, value / most * 38), height: value === null ? 1 : Math.max(1, value / most * 38) }, s("title", {}, trend[n].run_id + ": " + (value === null ? "unknown" : show(value) + (show === money && trend[n].pretended ? ", simulated" : "")))))));
     };
-    this.trend.replaceChildren(h("div", { class: "ar-bar" }, h("h2", {}, "Last runs"), h("span", { class: "ar-muted" }, trend.length > 1 ? counted(trend.length, "run") + ", the latest on the right" : !trend.length ? "no run is over yet" : trend[0].run_id === this.data.run.run_id ? "this one is the first" : "one earlier run")),
+    this.trend.replaceChildren(h("div", { class: "ar-bar" }, h("h2", {}, "Last runs"), h("span", { class: "ar-muted" }, trend.length > 1 ? counted(trend.length, "run") + ", latest on the right" : !trend.length ? "no finished run yet" : trend[0].run_id === this.data.run.run_id ? "this is the first" : "one earlier run")),
       h("div", { class: "ar-trends" }, chart("Overhead", trend.map((one) => one.overhead), percent), chart("Cost", trend.map((one) => one.cost_usd), money), chart("Wall time", trend.map((one) => one.wall_seconds), seconds), chart("Approved", trend.map((one) => one.approved), String)));
   }
 
@@ -1007,8 +1008,8 @@ class Page {
     const links = (this.data.run.files || []).map((name) => this.fileLink(name)).filter(Boolean);
     this.foot.replaceChildren(...[
       out.diffs ? h("p", {}, counted(out.diffs, "diff") + " left out to keep the page small; the drafts are in the lineage.") : null,
-      out.texts ? h("p", {}, counted(out.texts, "text") + " of findings cut to keep the page small; the audit trails have them whole.") : null,
-      this.data.run.begun && this.data.run.begun.command ? h("p", {}, "Command: ", h("code", {}, this.data.run.begun.command), began(this.data.run.begun)) : null,
+      out.texts ? h("p", {}, counted(out.texts, "text") + " of findings shortened to keep the page small; the full texts are in the audit trails.") : null,
+      this.data.run.begun && this.data.run.begun.command ? h("p", {}, "Command: ", h("code", {}, this.data.run.begun.command), startedWith(this.data.run.begun)) : null,
       this.data.run.trace_id ? h("p", {}, "Trace: ", h("code", {}, this.data.run.trace_id)) : null,
       links.length && !this.data.run.live ? h("p", {}, "Files of this run: ", links.map((link, n) => [n ? ", " : "", link])) : null,
     ].filter(Boolean));
@@ -1017,18 +1018,17 @@ class Page {
 
 // ---- Parts of the page -----------------------------------------------------------------------------------
 
-// What an item can wait for.
-const WAITS = { key: "waits for a key", overloaded: "waits for an overloaded model", budget: "waits for the budget", backoff: "waits before a retry" };
+const WAITS = { key: "waiting for a key", overloaded: "waiting for an overloaded model", budget: "waiting for the budget", backoff: "waiting to retry" };
 
 function waitingFor(item) {
   if (!item.waiting) return "";
   const { reason, seconds_left: left, of = "key" } = item.waiting;
-  return (WAITS[of] || "waits") + (reason ? ": " + reason : "") + (left ? ", about " + seconds(left) + " more" : "");
+  return (WAITS[of] || "waiting") + (reason ? ": " + reason : "") + (left ? ", about " + seconds(left) + " left" : "");
 }
 
-function began(run) {
-  const told = [run.drafter ? "drafter " + run.drafter : "", run.reviewer ? "reviewer " + run.reviewer : "", run.budget === null ? "" : "budget " + money(run.budget), run.item_budget === null ? "" : money(run.item_budget) + " per item", run.version ? "agentos " + run.version : ""];
-  return " · " + told.filter(Boolean).join(" · ");
+function startedWith(run) {
+  const facts = [run.drafter ? "drafter " + run.drafter : "", run.reviewer ? "reviewer " + run.reviewer : "", run.budget === null ? "" : "budget " + money(run.budget), run.item_budget === null ? "" : money(run.item_budget) + " per item", run.version ? "agentos " + run.version : ""];
+  return " · " + facts.filter(Boolean).join(" · ");
 }
 
 function costOf(item) {
@@ -1038,11 +1038,11 @@ function costOf(item) {
 
 function noOverlap(run) {
   if (run.compared === null || run.compared === undefined) return "No two designs of this run change the same file.";
-  if (run.compared < (run.totals.approved || 0) || !run.compared) return run.live ? "Overlaps are listed when the run is over." : "Nobody looked for overlaps: the run was cut off.";
+  if (run.compared < (run.totals.approved || 0) || !run.compared) return run.live ? "Overlaps are listed when the run is finished." : "Overlaps were not checked: the run was cut off.";
   return "None among the " + counted(run.compared, "design") + " approved " + (run.live ? "so far." : "before the run was cut off.");
 }
 
-// The calls of a key are those that the items made with it.
+// Fills in the calls of each key from the calls of the items.
 function callsOfKeys(data) {
   const made = new Map(data.keys.map((key) => [key.id, []]));
   for (const item of data.items) for (const span of item.spans) {
@@ -1053,7 +1053,7 @@ function callsOfKeys(data) {
   }
 }
 
-// Undoes `packed` of page.py.
+// Reverses `packed` of page.py.
 function unpacked({ texts, shapes, data }) {
   const unpack = (value) => {
     if (typeof value === "string" && value[0] === "~") return value[1] === "~" ? value.slice(1) : texts[value.slice(1)];
@@ -1227,7 +1227,7 @@ function drawKey(plot, row, x, height) {
   }
   const top = laneTop(row);
   lanes.forEach((calls, n) => {
-    // Calls that touch on the screen become one shape: a page need not draw what no eye can tell apart.
+    // Calls that touch on the screen become one shape: nobody could see them apart, and the page stays fast.
     let run = null;
     const flush = () => { if (run) parts.push(box(run, x, top + n * lane + 1, lane - 2, run.cls, run.bad ? 3 : 1.5)); };
     for (const call of calls) {
@@ -1252,11 +1252,12 @@ function stops(row) {
   return row.type === "key" ? row.key.spans : [];
 }
 
-function toldRow(row) {
-  if (row.type === "group") return [row.items.length + " calm items", ["what", "approved or skipped without an error, a retry or a second start"], ["to do", "choose the row to show them"]];
+// The lines of a tooltip: a title, then [name, value] pairs.
+function rowLines(row) {
+  if (row.type === "group") return [row.items.length + " items without problems", ["what", "approved, skipped or not started; no error, retry or crash"], ["show them", "click the row or press Enter"]];
   if (row.type === "key") {
     const { key } = row;
-    return [key.id, ["state", KEY_STATES[key.state] || key.state], ["calls", counted(key.calls, "call")], ["429s", key.rate_limited], ["rested", seconds(key.rested_seconds)]];
+    return [key.id, ["state", KEY_STATES[key.state] || key.state], ["calls", counted(key.calls, "call")], ["429s", key.rate_limited], ["rate limited", seconds(key.rested_seconds)]];
   }
   const { item } = row;
   return [item.label + (item.title ? " " + item.title : ""), ["status", statusOf(item.status).word], ["reviews", item.reviews], ["time", seconds(item.seconds)],
@@ -1267,9 +1268,9 @@ function clipped(text) {
   return text.length > 240 ? text.slice(0, 240) + " …" : text;
 }
 
-function told(span, row) {
+function spanLines(span, row) {
   const when = ["when", moment(span.start) + (span.end > span.start ? " – " + moment(span.end) : "")];
-  const long = span.end > span.start ? [["how long", seconds(span.end - span.start) + (span.open ? " so far" : "")]] : [];
+  const long = span.end > span.start ? [["duration", seconds(span.end - span.start) + (span.open ? " so far" : "")]] : [];
   const item = span.item || (row.item && row.item.label);
   const of = item ? [["item", item]] : [];
   switch (span.kind) {
@@ -1278,32 +1279,32 @@ function told(span, row) {
         ...(span.tokens_in || span.tokens_out ? [["tokens", (span.tokens_in || 0) + " in, " + (span.tokens_out || 0) + " out"]] : []),
         ...(span.cost_usd !== undefined ? [["cost", money(span.cost_usd)]] : []), ...(span.error ? [["error", ERRORS[span.error] || span.error]] : [])];
     case "life":
-      return ["Worker, start " + span.attempt, ...of, when, ...long, ...(span.ready !== undefined ? [["ready after", seconds(span.ready - span.start)]] : []), ...(span.resumed ? [["began", "from its checkpoint"]] : []),
-        ...(span.ended ? [["ended", span.ended === "crashed" ? "worker died" : statusOf(span.ended).word]] : []), ...(span.error ? [["reason", clipped(span.error)]] : [])];
+      return ["Worker, attempt " + span.attempt, ...of, when, ...long, ...(span.ready !== undefined ? [["ready after", seconds(span.ready - span.start)]] : []), ...(span.resumed ? [["resumed", "from its checkpoint"]] : []),
+        ...(span.ended ? [["ended", span.ended === "crashed" ? "worker crashed" : statusOf(span.ended).word]] : []), ...(span.error ? [["reason", clipped(span.error)]] : [])];
     case "node":
       return ["Node " + (span.node || "?"), ...of, ["round", span.round], when, ...long];
     case "wait":
-      return [(WAITS[span.of || "key"] || "waits").replace("w", "W"), ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : []), ...(span.model ? [["model", span.model]] : [])];
+      return [(WAITS[span.of || "key"] || "waiting").replace("w", "W"), ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : []), ...(span.model ? [["model", span.model]] : [])];
     case "retry":
-      return ["Waits before a retry", ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : [])];
+      return ["Waiting to retry", ...of, when, ...long, ...(span.reason ? [["reason", clipped(span.reason)]] : [])];
     case "filing":
       return ["Filing the issue", ...of, when, ...long];
     case "limited":
       return [span.reason === "quota_exhausted" ? "Quota exhausted" : "429: rate limited", ["key", row.id], when];
     case "rest":
-      return ["Key rests", ["key", row.id], when, ["rest", seconds(span.seconds) + (span.told ? ", told by the server" : ", by our own backoff")], ...(span.model ? [["model", span.model]] : []), ["reason", (ERRORS[span.reason] || span.reason)]];
+      return [span.reason === "quota_exhausted" ? "Quota exhausted" : "Rate limited", ["key", row.id], when, ["duration", seconds(span.seconds) + (span.told ? ", set by the provider" : ", backoff by agentos")], ...(span.model ? [["model", span.model]] : []), ["reason", (ERRORS[span.reason] || span.reason)]];
     case "disabled":
       return ["Key disabled", ["key", row.id], when, ...(span.reason ? [["reason", clipped(span.reason)]] : [])];
     case "pause":
-      return ["Whole run paused", when, ...long, ["reason", clipped(span.text)]];
+      return ["Run paused", when, ...long, ["reason", clipped(span.text)]];
     case "stopping":
-      return ["Run stops", when, ["reason", clipped(span.text)]];
+      return ["Run stopping", when, ["reason", clipped(span.text)]];
     default:
       return [span.kind, when, ...long];
   }
 }
 
-// ---- The door --------------------------------------------------------------------------------------------
+// ---- Entry point -----------------------------------------------------------------------------------------
 
 window.AgentosRun = {
   visible,

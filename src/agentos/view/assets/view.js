@@ -1,4 +1,4 @@
-// The live page over all runs of a home. Everything that is shown comes in as text and is put in as text.
+// The live page of all runs of a home. Everything is shown as text, never as markup.
 "use strict";
 
 (() => {
@@ -8,17 +8,17 @@
 
   const state = {
     project: "",
-    runs: null, // null until they have been read once
-    found: null, // the ids of runs that the search found; null without a search
+    runs: null, // null until they are loaded
+    found: null, // ids of the runs that match the search; null without a search
     waiting: [],
     answered: [],
     inboxRead: false,
     place: { page: "runs", run: null, item: null, log: null },
-    notes: new Map(), // what was typed and not sent yet, by label
+    notes: new Map(), // unsent notes, by label
     changing: new Set(), // labels whose answer is being changed
   };
 
-  // Small things.
+  // Basics.
 
   function element(tag, settings, ...children) {
     const made = document.createElement(tag);
@@ -56,7 +56,7 @@
   let newsTimer = null;
   let newsWaiting = [];
   function announce(text) {
-    // A screen reader is told what happened, but not again and again while a run goes on.
+    // Screen readers hear what happened, but are not flooded during a run.
     if (newsWaiting.includes(text)) return;
     newsWaiting.push(text);
     if (newsTimer !== null) return;
@@ -87,7 +87,7 @@
     try {
       answer = await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
     } catch {
-      throw new Refused("The server does not answer. Is 'agentos view' still running?");
+      throw new Refused("The server is not responding. Is 'agentos view' still running?");
     }
     const kind = answer.headers.get("content-type") || "";
     const body = kind.startsWith("application/json") ? await answer.json() : { error: await answer.text() };
@@ -95,7 +95,7 @@
     return body;
   }
 
-  // One thing is asked for once at a time; what changes meanwhile is asked for once more afterwards.
+  // Runs one request at a time. If something changes meanwhile, it runs once more afterwards.
   function oneAtATime(work) {
     let busy = false;
     let again = false;
@@ -169,12 +169,12 @@
     showLog();
   }
 
-  // The list at the side.
+  // The side list.
 
   function openList(open) {
     $("side-body").dataset.open = String(open);
     $("side-toggle").setAttribute("aria-expanded", String(open));
-    $("side-toggle").textContent = open ? "Hide the list" : "Show the list";
+    $("side-toggle").textContent = open ? "Hide list" : "Show list";
   }
 
   function bar(totals) {
@@ -210,12 +210,12 @@
   }
 
   function itemRow(one) {
-    const told = one.decided ? `decided: ${one.decided.answer}` : `waits since ${moment(one.since)}`;
+    const status = one.decided ? `decided: ${one.decided.answer}` : `waiting since ${moment(one.since)}`;
     return {
       key: one.label,
       href: address({ page: "inbox", item: one.label }),
       current: one === chosenItem(),
-      mark: JSON.stringify([one.title, told]),
+      mark: JSON.stringify([one.title, status]),
       fill: (link) =>
         link.append(
           element("span", { class: "v-row-head" },
@@ -223,7 +223,7 @@
             one.mock ? element("span", { class: "v-tag", text: "mock" }) : null,
             one.decided ? element("span", { class: "v-tag", text: "decided" }) : null),
           element("span", { class: "v-row-facts", text: one.title }),
-          element("span", { class: "v-row-time", text: told })),
+          element("span", { class: "v-row-time", text: status })),
     };
   }
 
@@ -239,10 +239,10 @@
     }
     $("side-title").textContent = inbox ? "Waiting for a decision" : "Runs";
     $("search").placeholder = inbox ? "Search the inbox" : "Search runs and items";
-    const nothing = !rows.length && (text ? "Nothing is found." : inbox ? "Nobody is asked for anything." : "No run yet.");
+    const nothing = !rows.length && (text ? "No results." : inbox ? "No open questions." : "No runs yet.");
     $("side-note").hidden = !nothing;
     $("side-note").textContent = nothing || "";
-    // Rows that did not change are left alone: the focus stays where it is.
+    // Unchanged rows are kept, so that the focus stays where it is.
     const list = $("side-list");
     const old = new Map([...list.children].map((child) => [child.dataset.key, child]));
     const wanted = rows.map((row) => {
@@ -292,20 +292,20 @@
     $("empty-view").dataset.kind = kind;
     if (kind === "runs") {
       $("empty-view").replaceChildren(
-        element("h1", { text: "Nothing was run here yet" }),
-        element("p", { text: "Type one of these in the project; the run shows up here by itself." }),
-        command("agentos lld --all --mock", "every issue, offline, with the mock"),
+        element("h1", { text: "No runs yet" }),
+        element("p", { text: "Type one of these commands in the project. The run shows up here by itself." }),
+        command("agentos lld --all --mock", "process every issue offline, with the mock"),
         command("agentos lld --all --dry-run", "only list what would run"),
         command("agentos init", "set up a project with folders for issues and briefs"));
     } else {
       $("empty-view").replaceChildren(
-        element("h1", { text: kind === "gone" ? "This item does not wait any more" : "Nothing waits for a decision" }),
+        element("h1", { text: kind === "gone" ? "This item is no longer waiting" : "No open questions" }),
         element("p", { text: "When a review ends in DISCUSS, the item waits here with its findings and its draft." }));
     }
   }
 
   function command(text, why) {
-    const said = element("span", { class: "v-copied", role: "status" });
+    const copied = element("span", { class: "v-copied", role: "status" });
     const copy = element("button", {
       type: "button",
       text: "Copy",
@@ -314,17 +314,17 @@
         click: async () => {
           try {
             await navigator.clipboard.writeText(text);
-            said.textContent = "copied";
+            copied.textContent = "copied";
           } catch {
             getSelection().selectAllChildren(code);
-            said.textContent = "selected; press Ctrl+C";
+            copied.textContent = "selected; press Ctrl+C";
           }
         },
       },
     });
     const code = element("code", { text });
     return element("div", { class: "v-command" },
-      element("div", { class: "v-command-line" }, code, copy, said),
+      element("div", { class: "v-command-line" }, code, copy, copied),
       why ? element("p", { class: "v-note", text: why }) : null);
   }
 
@@ -341,7 +341,7 @@
   const refreshRun = oneAtATime(async () => {
     const run = chosenRun();
     if (!run || state.place.page !== "runs") return;
-    // The data of one run must not stand under the name, or the trouble, of another.
+    // Never show the data of one run under the name, or the error, of another.
     if (mountedRun !== null && mountedRun !== run) unmount();
     const data = await ask(`/api/runs/${encodeURIComponent(run)}`);
     if (run !== chosenRun() || state.place.page !== "runs") return;
@@ -363,14 +363,14 @@
     state.project = answer.project;
     for (const run of first ? [] : answer.runs) {
       const known = before.get(run.run_id);
-      if (!known) announce(`A new run: ${run.workflow || ""} ${counted(run.items, "item")}`);
-      else if (known.live && !run.live) announce(`The run is over: ${totalsText(run.totals)}`);
+      if (!known) announce(`New run: ${run.workflow || ""} ${counted(run.items, "item")}`);
+      else if (known.live && !run.live) announce(`Run finished: ${totalsText(run.totals)}`);
     }
     draw();
     if (mountedRun !== chosenRun()) await refreshRun();
   });
 
-  // Sending an item back from its panel. Each form is made once, so that what is typed outlives every update.
+  // Sending an item back from its panel. Each form is created once, so that updates keep what is typed.
 
   const forms = new Map();
 
@@ -405,7 +405,7 @@
       element("h3", { id: `send-back-title-${label}`, text: "Send it back" }),
       element("label", { for: `send-back-${label}`, text: "What should change?" }),
       note,
-      element("p", { class: "v-note", text: "Both models get the note with the next run. Without a note, your edits of the document are reviewed." }),
+      element("p", { class: "v-note", text: "Both models get the note in the next run. Without a note, the next run reviews your edits to the document." }),
       element("div", { class: "v-buttons" }, button),
       trouble, done);
   }
@@ -415,7 +415,7 @@
   const refreshInbox = oneAtATime(async () => {
     const before = new Set([...state.waiting, ...state.answered].map((one) => one.label));
     const answer = await ask("/api/inbox");
-    for (const one of answer.waiting) if (state.inboxRead && !before.has(one.label)) announce(`${one.label} waits for a decision`);
+    for (const one of answer.waiting) if (state.inboxRead && !before.has(one.label)) announce(`${one.label} is waiting for a decision`);
     state.waiting = answer.waiting;
     state.answered = answer.answered;
     state.inboxRead = true;
@@ -454,21 +454,21 @@
   function discussion(one, changing) {
     const head = element("header", { class: "v-item-head" },
       element("p", { class: "v-note" }, `${one.label}${one.mock ? " (mock)" : ""} · ${one.workflow} · after ${counted(one.reviews, "review")} · `,
-        element("a", { href: address({ page: "runs", run: one.run_id }), text: "its run" }), " · ",
-        element("a", { href: address({ page: "runs", run: one.run_id, log: one.label }), text: "its log" })),
+        element("a", { href: address({ page: "runs", run: one.run_id }), text: "view run" }), " · ",
+        element("a", { href: address({ page: "runs", run: one.run_id, log: one.label }), text: "view log" })),
       element("h1", { id: "item-title", text: one.title || one.label }));
     const questions = one.questions.length ? one.questions : [one.question];
     const asked = element("div", { class: "v-asked" },
-      element("h2", { text: questions.length === 1 ? "The question" : "The questions" }),
+      element("h2", { text: questions.length === 1 ? "Question" : "Questions" }),
       ...questions.map((text) => element("p", { text })));
     const findings = element("section", { class: "v-pane v-pane-findings", "aria-labelledby": "findings-title" },
       element("h2", { id: "findings-title", text: `Findings (${one.findings.length})` }),
-      one.findings.length ? element("ol", { class: "v-findings" }, ...one.findings.map(finding)) : element("p", { class: "v-note", text: "The review has no finding." }),
-      one.verdict ? element("details", { class: "v-verdict" }, element("summary", { text: "The whole review" }),
+      one.findings.length ? element("ol", { class: "v-findings" }, ...one.findings.map(finding)) : element("p", { class: "v-note", text: "The review has no findings." }),
+      one.verdict ? element("details", { class: "v-verdict" }, element("summary", { text: "Full review" }),
         documentPane("Review", one.verdict.text, one.verdict.path, one.label)) : null);
     const draft = element("section", { class: "v-pane v-pane-draft", "aria-labelledby": "draft-title" },
       element("h2", { id: "draft-title", text: "Draft" }),
-      one.draft ? documentPane("Draft", one.draft.text, one.draft.path, one.label) : element("p", { class: "v-note", text: "No draft is kept in its trail." }));
+      one.draft ? documentPane("Draft", one.draft.text, one.draft.path, one.label) : element("p", { class: "v-note", text: "The lineage has no draft." }));
     return element("article", { class: "v-item", "aria-labelledby": "item-title" },
       head,
       one.decided && !changing ? decided(one) : null,
@@ -477,15 +477,15 @@
 
   function decided(one) {
     const next = state.waiting.find((other) => other.label !== one.label);
-    const done = one.decided.answer === "approve" ? "approve it" : "send it back";
+    const action = one.decided.answer === "approve" ? "approve it" : "send it back";
     return element("section", { class: "v-decided", "aria-labelledby": "decided-title" },
-      element("h2", { id: "decided-title", tabindex: "-1", text: `Decided: ${one.decided.answer}; the next run goes on` }),
-      element("p", { text: `${one.decided.by} chose to ${done}, ${moment(one.decided.at)}.` }),
+      element("h2", { id: "decided-title", tabindex: "-1", text: `Decided: ${one.decided.answer}; the next run resumes` }),
+      element("p", { text: `${one.decided.by} chose to ${action}, ${moment(one.decided.at)}.` }),
       one.decided.note ? element("blockquote", { class: "v-quote", text: one.decided.note }) : null,
-      command(one.command, "Type this in the project for the item to go on."),
+      command(one.command, "Type this in the project to resume the item."),
       element("p", { class: "v-buttons" },
         next ? element("a", { class: "v-button", href: address({ page: "inbox", item: next.label }), text: `Next: ${next.label}` }) : null,
-        element("button", { type: "button", text: "Change the answer", on: { click: () => {
+        element("button", { type: "button", text: "Change answer", on: { click: () => {
           state.changing.add(one.label);
           state.notes.set(one.label, one.decided.note);
           draw();
@@ -514,7 +514,7 @@
         state.place = { page: "inbox", item: one.label, run: null, log: null };
         history.replaceState(null, "", address(state.place));
         await refreshInbox();
-        announce(`${one.label}: decided, ${answer}; the next run goes on`);
+        announce(`${one.label}: decided, ${answer}; the next run resumes`);
         const title = $("decided-title");
         if (title) title.focus();
       } catch (error) {
@@ -523,7 +523,7 @@
         trouble.hidden = false;
         for (const button of buttons) button.disabled = false;
         if (error.status !== 409) return;
-        // Somebody else was first: show what is there now, and say above it why nothing came of this answer.
+        // Someone else answered first: show that answer, and above it why this one was rejected.
         state.changing.delete(one.label);
         await refreshInbox();
         problem(error.message);
@@ -533,7 +533,7 @@
     buttons.push(
       element("button", { type: "button", class: "v-approve", text: "Approve", "aria-describedby": "approve-help", on: { click: () => send("approve") } }),
       element("button", { type: "button", class: "v-revise", text: "Send back", "aria-describedby": "approve-help", on: { click: () => send("revise") } }));
-    if (one.decided) buttons.push(element("button", { type: "button", text: "Keep the answer", on: { click: () => {
+    if (one.decided) buttons.push(element("button", { type: "button", text: "Keep answer", on: { click: () => {
       state.changing.delete(one.label);
       state.notes.delete(one.label);
       draw();
@@ -543,9 +543,9 @@
       element("h2", { id: "answer-title", text: "Your answer" }),
       element("label", { for: "note", text: "Note" }),
       note,
-      element("p", { id: "note-help", class: "v-note", text: "The note goes into the review log, and to the drafter when it is sent back." }),
+      element("p", { id: "note-help", class: "v-note", text: "The note is added to the review log. If you send the item back, the drafter gets it too." }),
       element("div", { class: "v-buttons" }, ...buttons),
-      element("p", { id: "approve-help", class: "v-note", text: "Approve takes the draft as it is. Send back has it revised. Nothing happens before the next run; until then the answer can be changed." }),
+      element("p", { id: "approve-help", class: "v-note", text: "Approve accepts the draft as it is. Send back asks for a revision. Nothing happens until the next run; you can change the answer until then." }),
       trouble);
   }
 
@@ -601,16 +601,16 @@
       log.next = part.next;
       if (next === null) log.cut = part.start > 0;
       $("log-note").textContent = [
-        log.cut ? "the end of a long log" : null,
-        part.live ? "the run goes on" : "the run is over",
-        part.size ? null : "nothing was written yet",
+        log.cut ? "end of a long log" : null,
+        part.live ? "run in progress" : "run finished",
+        part.size ? null : "empty so far",
       ].filter(Boolean).join(" · ");
       if ($("log-follow").checked) box.scrollTop = box.scrollHeight;
       if (!part.text || part.next >= part.size) return;
     }
   });
 
-  // News from the server.
+  // Updates from the server.
 
   function connection(kind, text) {
     const shown = $("connection");
@@ -638,8 +638,8 @@
       if (run === log.run) refreshLog();
     });
     source.addEventListener("error", () => {
-      connection("gone", "server gone");
-      // Refused for good, not just out of reach: a server that was started again has another token.
+      connection("gone", "disconnected");
+      // Closed for good, not just unreachable: a restarted server has a new token.
       if (source.readyState === EventSource.CLOSED) setTimeout(listen, AT_MOST.retry);
     });
   }
@@ -669,7 +669,7 @@
     $("log-close").addEventListener("click", closeLog);
     $("log-pane").addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
-      event.stopPropagation(); // an item that is open stays open
+      event.stopPropagation(); // keep the item's panel open
       closeLog();
     });
     $("log-text").addEventListener("scroll", () => {
@@ -680,7 +680,7 @@
       if ($("log-follow").checked) $("log-text").scrollTop = $("log-text").scrollHeight;
     });
     document.querySelector(".v-skip").addEventListener("click", (event) => {
-      event.preventDefault(); // the address says where the page is, not where the focus is
+      event.preventDefault(); // the hash holds the page's place, not the focus
       $("main").focus();
     });
     window.addEventListener("hashchange", arrive);
