@@ -1,7 +1,7 @@
 """One request to one server and its whole answer: bounded in time and size, no redirect, no retry.
 
 Coordinator process. A timeout between bytes does not bound an answer: a server that sends one byte at a time
-can go on forever, even in the headers. So each request has its own thread, which is abandoned when time is up.
+can go on forever, even in the headers. So each request has its own thread, which is given up when time is up.
 Its connection is then shut down and no other is opened, so that nothing is sent after that.
 """
 

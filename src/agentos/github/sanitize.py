@@ -4,7 +4,7 @@ The text mentions nobody, closes nothing, shows up in no other repository, loads
 nothing and forges no marker. Whatever would do so is broken by a zero-width space, which leaves it readable.
 
 Code keeps its `@`, because decorators and addresses are common there. Only what is certainly code counts as
-code: a closed fence, and a code span in a paragraph without HTML, tables or formulas, which parsers do not all
+code: a closed fence, and a code span in a paragraph without HTML, tables or formulas, which not all parsers
 read the same way.
 """
 
