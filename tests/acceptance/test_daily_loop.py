@@ -877,7 +877,7 @@ def test_a_person_who_writes_while_the_run_goes_on_loses_nothing(
     done = designed.ok("lld", "3105")
     assert written
     assert designed.kept(written[0]), done
-    assert "was edited meanwhile; that version is kept as" in done.said
+    assert "was edited in the meantime; that version is kept as" in done.said
     if before:
         assert designed.kept(before)
     assert is_stamped_by(path, REAL)

@@ -182,7 +182,7 @@ def test_a_review_by_another_model_is_an_error_and_the_draft_is_kept(service: Ma
     project.issue(1)
     result = provider.lld("1")
     assert result.code == 1, result.text
-    assert ":reviewer, was served 'reviewer-other'" in project.row("1")["error"]
+    assert ":reviewer, but 'reviewer-other' answered" in project.row("1")["error"]
     assert provider.totals()["calls"] == 2, "a review by another model is not asked for again"
     assert project.row("1")["tokens_out"] > 0
     (draft,) = calls(project, "drafter")
@@ -309,7 +309,8 @@ def test_a_program_that_serves_another_model_is_no_reviewer(programs: Programs, 
     programs.behave("other")
     assert programs.lld("1").code == 1
     assert (
-        "asked for claude-cli:claude-fake-4-5, was served 'claude-fake-4-5-mini'" in project.row("1")["error"]
+        "asked for claude-cli:claude-fake-4-5, but 'claude-fake-4-5-mini' answered"
+        in project.row("1")["error"]
     )
 
 

@@ -1,1 +1,1 @@
-"""Finding items: in folders of the worktree, or on GitHub."""
+"""Finds items: in folders of the worktree, or on GitHub."""

@@ -9,11 +9,11 @@ _ENTRY = re.compile(r"[ \t]*-[ \t]+(.*)")
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 _SINGLE = re.compile(r"'((?:[^']|'')*)'")
 _COMMENT = re.compile(r"(?:^|[ \t])#.*")
-# Possessive, so that no text makes it try again and again.
+# Possessive, so that no text causes backtracking.
 _QUOTED_OR_PLAIN = re.compile(
     r"""\s*+((?:"(?:[^"\\]|\\["\\])*+"|'(?:[^']|'')*+')\s*+|[^,"'\[\]{}]*+)(?:,|$)"""
 )
-_NOT_PLAIN = tuple("[]{}&*!|>%@`\"'#,?")  # what no plain value begins with
+_NOT_PLAIN = tuple("[]{}&*!|>%@`\"'#,?")  # a plain value begins with none of these
 _END = frozenset({"---", "..."})
 
 
@@ -27,7 +27,7 @@ class FrontMatter:
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """Read what is understood; anything else is ignored, and a block that is never closed is text."""
+    """Read the fields that are understood; others are ignored, and a block that is never closed is text."""
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
         return FrontMatter(body=text)
@@ -46,7 +46,7 @@ def read_front_matter(text: str) -> FrontMatter:
 
 
 def _labels(value: str, following: Sequence[str]) -> tuple[str, ...]:
-    """`[a, b]`, `a, b`, or a list on the lines below; nothing where any part is not understood."""
+    """Read `[a, b]`, `a, b`, or a list on the lines below; nothing if any part is not understood."""
     plain = value if '"' in value or "'" in value else _COMMENT.sub("", value).strip()
     if not plain:
         found = [_scalar(one) for one in _entries(following)]
@@ -68,7 +68,7 @@ def _entries(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Cut at the commas that stand outside quotes; a comma at the end adds nothing."""
+    """Split at the commas outside quotes; a comma at the end adds nothing."""
     found: list[str] = []
     at = 0
     while at < len(text):
@@ -81,7 +81,7 @@ def _split(text: str) -> list[str]:
 
 
 def _scalar(value: str) -> str:
-    """A quoted or plain value; empty where it is neither."""
+    """Read a quoted or plain value; empty if it is neither."""
     if value.startswith('"'):
         quoted = _DOUBLE.match(value)
         rest = value[quoted.end() :] if quoted else "x"

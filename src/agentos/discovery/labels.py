@@ -1,4 +1,4 @@
-"""Choosing items by their labels; a label that nobody has is an error, never an empty list. Pure."""
+"""Selects items by their labels; a label that no item has is an error, never an empty list. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ _MOST_SHOWN = 5
 
 
 def with_labels(items: Sequence[Item], wanted: Sequence[str], *, place: str, what: str) -> tuple[Item, ...]:
-    """The items that have every label wanted; like GitHub's, labels have no case."""
+    """Return the items that have every wanted label; as on GitHub, case does not matter."""
     if not wanted:
         return tuple(items)
     check_labels(
@@ -20,7 +20,7 @@ def with_labels(items: Sequence[Item], wanted: Sequence[str], *, place: str, wha
 
 
 def check_labels(wanted: Iterable[str], known: Iterable[str], *, where: str) -> None:
-    """Refuse a label that does not exist, with the nearest that do; `where` begins the message."""
+    """Refuse a label that does not exist, and name the nearest that do; `where` begins the message."""
     by_lower = {label.lower(): label for label in known}
     for one in wanted:
         if one.lower() in by_lower:

@@ -1,4 +1,4 @@
-"""Items from Markdown files in the worktree. A file that cannot be used becomes an item that says why."""
+"""Reads items from Markdown files in the worktree. An unusable file becomes an item that says why."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ class Folder:
     id_of: IdOf
 
     def files(self) -> tuple[Path, ...]:
-        """Every file that is an item, usable or not."""
+        """List every file that is an item, usable or not."""
         try:
             entries = worktree_tree(self.worktree).entries(Path(self.path))
         except FileNotFoundError:
@@ -47,10 +47,10 @@ class Folder:
 
 
 def list_files(place: Folder) -> tuple[Item, ...]:
-    """List every item in the order people count: 2 before 10, numbers before words, unusable names last."""
+    """List every item in natural order: 2 before 10, numbers before words, unusable names last."""
     id_of = place.id_of
     files = place.files()
-    sharing: dict[str, list[Path]] = {}  # ids that differ only in case would be one on some disks
+    sharing: dict[str, list[Path]] = {}  # ids that differ only in case would be the same on some disks
     for path in files:
         if is_id(id_of(path.stem)):
             sharing.setdefault(id_of(path.stem).lower(), []).append(path)
@@ -65,7 +65,7 @@ def list_files(place: Folder) -> tuple[Item, ...]:
 
 
 def _name_problem(path: Path, sharing: Mapping[str, Sequence[Path]], id_of: IdOf) -> str | None:
-    """Why a file cannot be known by its name; `sharing` are the files of every usable id in lower case."""
+    """Say why a file's name cannot be used; `sharing` has the files of every usable id, in lower case."""
     item_id = id_of(path.stem)
     try:
         check_id(item_id)
@@ -74,12 +74,12 @@ def _name_problem(path: Path, sharing: Mapping[str, Sequence[Path]], id_of: IdOf
     others = [other for other in sharing[item_id.lower()] if other != path]
     same = [other for other in others if id_of(other.stem) == item_id]
     if same:
-        return f"{_listed(same)} is item {item_id!r}, too."
-    return f"Its id differs from that of {_listed(others)} only in case." if others else None
+        return f"Item {item_id!r} is also in {_listed(same)}."
+    return f"Its id differs from the id of {_listed(others)} only in case." if others else None
 
 
 def _refused(place: Folder, files: Sequence[Path], bad: Iterable[tuple[Path, str]]) -> Iterator[Item]:
-    """Items for files whose names cannot be used, each with a name that the file could have."""
+    """Make items for files whose names cannot be used, each with a name that the file could have."""
     taken = _taken(place, files)
     shown: set[str] = set()
     for path, problem in bad:
@@ -92,12 +92,12 @@ def _refused(place: Folder, files: Sequence[Path], bad: Iterable[tuple[Path, str
 
 
 def _taken(place: Folder, files: Iterable[Path]) -> set[str]:
-    """Ids and names that no other file can have."""
+    """Return the ids and names that are taken, in lower case."""
     return {name.lower() for path in files for name in (place.id_of(path.stem), path.name)}
 
 
 def pick_files(place: Folder, wanted: Iterable[str], *, what: str) -> tuple[Item, ...]:
-    """Read the items that are named by id, label, stem or file, whatever lies beside them."""
+    """Read the items named by id, label, stem or file, whatever else is in the folder."""
     files = place.files()
     chosen: dict[str, Path] = {}
     for one in wanted:
@@ -132,13 +132,15 @@ def _file_meant(place: Folder, files: Sequence[Path], name: str, what: str) -> P
 
 
 def _file_named(place: Folder, files: Sequence[Path], name: str) -> Path:
-    """The file that a path leads to from here, from the top of the worktree, or in the folder."""
+    """Find a file by its path from here, from the worktree's root, or in the folder of items."""
     given = Path(name)
     folder = Path(os.path.realpath(place.worktree / place.path))
     starts = (Path(), place.worktree, *((folder,) if given.name == name else ()))
     path = Path(place.path) / given.name
     if path not in files or all(Path(os.path.realpath((start / given).parent)) != folder for start in starts):
-        raise UsageError(f"{_shown(given)} is not a file in {place.path}. Put it there, or name one that is.")
+        raise UsageError(
+            f"{_shown(given)} is not a file in {place.path}. Put it there, or name a file that is."
+        )
     try:
         check_id(place.id_of(path.stem))
     except UsageError as exc:
@@ -148,7 +150,7 @@ def _file_named(place: Folder, files: Sequence[Path], name: str) -> Path:
 
 
 def _shown(path: Path) -> str:
-    """A path as it can be printed and sent, whatever bytes its name has."""
+    """Return a path that can be printed and sent, whatever bytes its name has."""
     text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
@@ -173,7 +175,7 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
     except OSError as exc:
         problem = f"{shown} {why_unreadable(exc)}"
         problem += "; split it into smaller items" if isinstance(exc, TooLarge) else ""
-    taken = split(text)  # a stamp is no part of what is asked for
+    taken = split(text)  # a stamp is not part of the request
     about = read_front_matter(taken.body)
     return Item(
         workflow=workflow,
@@ -199,12 +201,12 @@ def _decode(data: bytes, shown: str) -> tuple[str, str | None]:
     text = text.replace("\r\n", "\n")
     about = read_front_matter(text)
     if not about.title and not _without_comments(about.body).strip():
-        return "", f"{shown} is empty; describe what is wanted"
+        return "", f"{shown} is empty; describe what you want"
     return text, None
 
 
 def _without_comments(text: str) -> str:
-    """Cut HTML comments out; one that is not closed goes on to the end."""
+    """Remove HTML comments; one that is not closed extends to the end."""
     first, *rest = text.split("<!--")
     return first + "".join(part.partition("-->")[2] for part in rest)
 

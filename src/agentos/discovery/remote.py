@@ -1,4 +1,4 @@
-"""Items from GitHub: open issues, or those that are named."""
+"""Reads items from GitHub: open issues, or those that are named."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def list_issues(github: "GitHub", labels: Sequence[str], *, workflow: str, prefix: str) -> tuple[Item, ...]:
-    """Every open issue, or every one with all the labels."""
+    """List the open issues, or those with all the labels."""
     found = github.open_issues(labels)
     if labels and not found:
-        # Asked only now: where an issue has the labels, they exist.
+        # Checked only now: if an issue has the labels, they exist.
         check_labels(labels, github.labels(), where=f"{github.repository} does not have")
     return tuple(_item(issue, workflow=workflow, prefix=prefix) for issue in found)
 
 
 def read_issues(github: "GitHub", wanted: Sequence[str], *, workflow: str, prefix: str) -> tuple[Item, ...]:
-    """The issues that are named by number or label, also closed ones."""
+    """Read the issues named by number or label, also closed ones."""
     numbers: dict[int, None] = {}
     for one in wanted:
         text = ids_named(one, prefix, str)[0]

@@ -15,16 +15,16 @@ class RemoteIssue:
     url: str  # for people
     labels: tuple[str, ...]
     state: str  # "open" or "closed"
-    problem: str | None = None  # why the rest of what GitHub says about it cannot be read
+    problem: str | None = None  # why the rest of GitHub's data about it cannot be read
 
 
-class IssueRefused(AgentosError):  # noqa: N818 - read as what it is
-    """GitHub surely did not create the issue."""
+class IssueRefused(AgentosError):  # noqa: N818 - the name says what happened
+    """GitHub certainly did not create the issue."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
-        self.retry_after = retry_after  # seconds after which GitHub takes it, where it said so
+        self.retry_after = retry_after  # seconds after which GitHub will accept it, if it said so
 
 
 class FilingUncertain(AgentosError):  # noqa: N818
-    """Nobody knows whether GitHub created the issue."""
+    """It is unknown whether GitHub created the issue."""

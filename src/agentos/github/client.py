@@ -1,7 +1,7 @@
-"""The one door to GitHub: reads are tried again, a write is sent once. Coordinator process.
+"""All access to GitHub: reads are retried, a write is sent once. Coordinator process.
 
-What GitHub says is another's word: pages, rows, numbers and texts are bounded and typed here, and an error
-holds our words, a status, and at most one line of the server's.
+GitHub's answers are not trusted: pages, rows, numbers and texts are bounded and typed here. An error has our
+own text, a status, and at most one line from the server.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from agentos.github.repository import Repository
 from agentos.secret import Secret
 
 BACKOFF_SECONDS = (0.5, 2.0)  # before the second and the third try of a read
-MAX_READ_WAIT_SECONDS = 60.0  # a longer rest is told, not waited for
-CLOCK_MARGIN = timedelta(days=1)  # how far this machine's clock may have been wrong at an attempt
-STALE_SECONDS = 10.0  # for which pages may come that bring nothing new
+MAX_READ_WAIT_SECONDS = 60.0  # a longer wait is reported, not waited for
+CLOCK_MARGIN = timedelta(days=1)  # how wrong this machine's clock may have been at an attempt
+STALE_SECONDS = 10.0  # how long pages may bring nothing new
 LISTING_SECONDS = 1_800.0  # for a whole list, its waits included
 MAX_ROWS = 100_000  # of one list
 MAX_PAGES = 5_000
 MAX_LISTING_BYTES = 400_000_000  # of all its pages together
 _API_VERSION = "2022-11-28"
 _PER_PAGE = "100"
-_NEXT = {  # what to try after an answer that is no limit
-    403: " Give the token the right to read issues there.",
+_NEXT = {  # what to try if the refusal is not a rate limit
+    403: " Give the token permission to read issues there.",
     404: " Check the URL of origin and the token.",
 }
 
@@ -45,7 +45,7 @@ class Access:
 
     readable: bool
     has_issues: bool | None = None
-    push: bool | None = None  # labels are only taken from who may push
+    push: bool | None = None  # GitHub ignores labels from a token that may not push
     problem: str | None = None
 
 
@@ -65,7 +65,7 @@ class GitHub:
         tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.repository = repository
-        self.limit = limit  # seconds after which a request has surely ended
+        self.limit = limit  # seconds after which a request has certainly ended
         self._stale = stale
         self._sleep = sleep
         self._clock = clock
@@ -84,9 +84,9 @@ class GitHub:
         return f"GitHub({self.repository})"
 
     def open_issues(self, labels: Sequence[str] = ()) -> tuple[RemoteIssue, ...]:
-        """Every open issue that has all the labels, pull requests left out, by number."""
+        """List every open issue that has all the labels, without pull requests, by number."""
         query = {"state": "open", "sort": "created", "direction": "asc"}
-        # The server would take a comma for two labels.
+        # The server would read a comma as two labels.
         if asked := [label for label in labels if "," not in label]:
             query["labels"] = ",".join(asked)
         checked = {label.lower() for label in labels if "," in label}
@@ -96,12 +96,12 @@ class GitHub:
         return tuple(found[number] for number in sorted(found))
 
     def labels(self) -> tuple[str, ...]:
-        """The name of every label there is."""
+        """List the names of all labels."""
         named = (row.get("name") for row in self._rows("labels", {}, "name"))
         return tuple(name for name in named if isinstance(name, str))
 
     def issue(self, number: int) -> RemoteIssue:
-        """One issue; a number that is none is a usage error."""
+        """Read one issue; a number without an issue is a usage error."""
         what = f"Issue {number} of {self.repository} could not be read: "
         answer = self._get(f"{self._path}/issues/{number}", allowed=(404, 410), what=what)
         if answer.status != 200:
@@ -114,7 +114,7 @@ class GitHub:
         return found
 
     def find(self, marker: str, since: datetime) -> RemoteIssue | None:
-        """The issue whose body holds the marker; None if there is none among all written since."""
+        """Find the issue with the marker in its body; None if no issue written since then has it."""
         early = min(since, datetime.now(UTC)) - CLOCK_MARGIN
         query = {"state": "all", "sort": "created", "direction": "desc"}
         query["since"] = early.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -122,24 +122,24 @@ class GitHub:
         for one in self._list(query):
             if one.problem is not None:
                 raise ListingError(one.problem)
-            # Somebody may have copied the text: the first one is ours.
+            # Somebody may have copied the text: the first issue is ours.
             if marker in one.body and (found is None or one.number < found.number):
                 found = one
         if found is None and abs(self._clock_error) > CLOCK_MARGIN / 2:
             raise ListingError(
-                f"This machine's clock and GitHub's are {abs(self._clock_error)} apart, so that recent"
-                " issues cannot be told from old ones. Set the clock."
+                f"This machine's clock and GitHub's differ by {abs(self._clock_error)}, so recent"
+                " issues cannot be distinguished from old ones. Set the clock."
             )
         return found
 
     def create(self, title: str, body: str, labels: Sequence[str]) -> RemoteIssue:
-        """Create an issue: sent once, and either surely done, surely refused, or uncertain."""
+        """Create an issue: sent once, and then certainly created, certainly refused, or uncertain."""
         content = json.dumps({"title": title, "body": body, "labels": list(labels)}).encode()
         try:
             answer = self._exchange.send("POST", f"{self._path}/issues", content=content)
         except NoAnswer as exc:
-            told = f"GitHub ({self._exchange.host}) {exc}."
-            raise (FilingUncertain(told) if exc.sent else IssueRefused(told)) from None
+            message = f"GitHub ({self._exchange.host}) {exc}."
+            raise (FilingUncertain(message) if exc.sent else IssueRefused(message)) from None
         status = answer.status
         if status == 201:
             try:
@@ -152,12 +152,12 @@ class GitHub:
                 raise FilingUncertain("GitHub's answer to the new issue cannot be read.")
             return created
         if 300 <= status < 500 and status != 408:
-            rest = wait_seconds(answer)
-            raise IssueRefused(refusal_text(self.repository, answer, rest), rest)
+            delay = wait_seconds(answer)
+            raise IssueRefused(refusal_text(self.repository, answer, delay), delay)
         raise FilingUncertain(f"GitHub answered {status}{quoted(answer)}.")
 
     def check(self) -> Access:
-        """Whether the repository can be read and what may be done there."""
+        """Check whether the repository can be read and what the token may do there."""
         try:
             data = self._json(self._get(self._path))
         except ListingError as exc:
@@ -179,7 +179,7 @@ class GitHub:
                 yield read
 
     def _rows(self, listed: str, query: dict[str, str], key: str) -> Iterator[dict[str, Any]]:
-        """Every row of a list, each once; a list that does not come to its end is an error."""
+        """Yield every row of a list, each once; a list that does not end is an error."""
         name = f"list of {listed} of {self.repository}"
         what = f"The {listed} of {self.repository} could not be listed: "
         path = f"{self._path}/{listed}"
@@ -191,7 +191,7 @@ class GitHub:
         while True:
             answer = self._get(path, asked, what=what)
             page = self._json(answer)
-            # An empty answer would pass for an empty list, and a null for no issue.
+            # Otherwise an empty answer would count as an empty list, and a null as no issue.
             if not isinstance(page, list) or not all(isinstance(one, dict) for one in page):
                 raise ListingError(f"GitHub's {name} cannot be read.")
             size += len(answer.content)
@@ -204,10 +204,10 @@ class GitHub:
             now = self._clock()
             news = now if rows else news
             if path in visited:
-                raise ListingError(f"GitHub's {name} leads in a circle.")
+                raise ListingError(f"GitHub's {name} links back to an earlier page.")
             visited.add(path)
             if now - news >= self._stale:
-                raise ListingError(f"GitHub's {name} has brought nothing new for {self._stale:g} s.")
+                raise ListingError(f"GitHub's {name} has returned nothing new for {self._stale:g} s.")
             if (
                 len(seen) > MAX_ROWS
                 or len(visited) > MAX_PAGES
@@ -217,23 +217,23 @@ class GitHub:
                 raise ListingError(f"GitHub's {name} does not end. Use --label, or name the issues.")
 
     def _followed(self, url: str, listed: str) -> str:
-        """The path of the next page, on this server, where the token may go."""
+        """Return the path of the next page, which must be on this server: the token goes nowhere else."""
         try:
             here, there = urlsplit(self.repository.api_url), urlsplit(url)
             same = (there.scheme, there.hostname, there.port) == (here.scheme, here.hostname, here.port)
         except ValueError:
             same = False
         if not same:
-            raise ListingError("GitHub's list leads to another server. The token is not sent there.")
+            raise ListingError("GitHub's list links to another server. The token is not sent there.")
         path = there.path.removeprefix(here.path)
         if not path.endswith(f"/{listed}") or not path.startswith("/"):
-            raise ListingError(f"GitHub's list leads to something else than {listed}.")
+            raise ListingError(f"GitHub's list links to something other than {listed}.")
         return f"{path}?{there.query}"
 
     def _get(
         self, path: str, query: dict[str, str] | None = None, *, allowed: Sequence[int] = (), what: str = ""
     ) -> ServerAnswer:
-        """Read, at most three times; an error begins with what failed."""
+        """Send a read at most three times; an error begins with what failed."""
         for wait in (*BACKOFF_SECONDS, None):
             try:
                 answer = self._exchange.send("GET", path, query=query)
@@ -248,21 +248,21 @@ class GitHub:
             self._compare_clocks(answer)
             if answer.status == 200 or answer.status in allowed:
                 return answer
-            rest = wait_seconds(answer)
-            passing = answer.status >= 500 or rest is not None
-            if wait is None or not passing or (rest or 0.0) > MAX_READ_WAIT_SECONDS:
+            delay = wait_seconds(answer)
+            passing = answer.status >= 500 or delay is not None
+            if wait is None or not passing or (delay or 0.0) > MAX_READ_WAIT_SECONDS:
                 next_step = _NEXT.get(
                     answer.status, " Try again in a few minutes." if answer.status >= 500 else ""
                 )
                 raise ListingError(
-                    what + refusal_text(self.repository, answer, rest) + ("" if rest else next_step)
+                    what + refusal_text(self.repository, answer, delay) + ("" if delay else next_step)
                 )
-            if rest is not None:
+            if delay is not None:
                 self._tell(
-                    f"GitHub asks to wait before {self.repository} is read (rate limit, {answer.status});"
-                    f" going on in {rest:.0f} s"
+                    f"GitHub: rate limited while reading {self.repository} ({answer.status});"
+                    f" retrying in {delay:.0f} s"
                 )
-            self._sleep(wait if rest is None else rest)
+            self._sleep(wait if delay is None else delay)
         raise AssertionError
 
     def _json(self, answer: ServerAnswer) -> Any:
@@ -275,8 +275,8 @@ class GitHub:
 
     def _compare_clocks(self, answer: ServerAnswer) -> None:
         with contextlib.suppress(ValueError, TypeError, OverflowError, KeyError):
-            told = parsedate_to_datetime(answer.headers["date"])
-            self._clock_error = timedelta(seconds=round((datetime.now(UTC) - told).total_seconds()))
+            server_time = parsedate_to_datetime(answer.headers["date"])
+            self._clock_error = timedelta(seconds=round((datetime.now(UTC) - server_time).total_seconds()))
 
 
 def _unseen(page: list[dict[str, Any]], key: str, seen: set[int | str]) -> list[dict[str, Any]]:
@@ -284,7 +284,7 @@ def _unseen(page: list[dict[str, Any]], key: str, seen: set[int | str]) -> list[
     for row in page:
         value = row.get(key)
         if not isinstance(value, int | str):
-            rows.append(row)  # whoever reads it says what is wrong
+            rows.append(row)  # the reader of the row says what is wrong
         elif value not in seen:
             seen.add(value)
             rows.append(row)

@@ -1,4 +1,4 @@
-"""Reads the title and the labels out of a document. Pure."""
+"""Reads the title and the labels of a document. Pure."""
 
 import re
 from itertools import takewhile
@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 
 MAX_LABELS = 10
 MAX_LABEL = 50
-MAX_LABEL_WORDS = 4  # more is a sentence
+MAX_LABEL_WORDS = 4  # more words are a sentence
 
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join"])
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -30,16 +30,16 @@ _NO_LABELS = frozenset({"", "-", "none", "n/a", "tbd"})
 
 
 def title_and_text(document: str) -> tuple[str | None, str]:
-    """Part a document's title, if it begins with one, from the rest."""
+    """Split a document's title, if it begins with one, from the rest."""
     first, _newline, rest = document.lstrip("\ufeff\r\n").partition("\n")
     found = _TITLE.fullmatch(first.rstrip("\r"))
     return (found["title"], rest.lstrip("\r\n")) if found and found["title"] else (None, document)
 
 
 def labels_of(document: str) -> tuple[str, ...]:
-    """The labels that the document's own section names."""
+    """List the labels in the document's Labels section."""
     text = _CONTROL.sub("", document.replace("\r\n", "\n").replace("\r", "\n"))
-    # A comment keeps its lines, so that line numbers stay.
+    # A comment keeps its line breaks, so that line numbers stay the same.
     text = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text)
     lines = text.split("\n")
     fences = (token.map or (0, 0) for token in _BLOCKS.parse(text) if token.type == "fence")
@@ -56,23 +56,23 @@ def labels_of(document: str) -> tuple[str, ...]:
 
 
 def _named(lines: list[str], code: set[int]) -> list[str]:
-    """The lines that name labels: those of the section, or one line that says so itself."""
+    """Return the lines that name labels: those of the section, or one line that begins with "Labels:"."""
     start = next((n for n, line in enumerate(lines) if n not in code and _LABELS.fullmatch(line)), None)
     if start is None:
         alone = (_LABELS_LINE.fullmatch(line) for n, line in enumerate(lines) if n not in code)
         return next(([one["named"]] for one in alone if one), [])
     section = takewhile(lambda line: not _HEADING.match(line), lines[start + 1 :])
     written = [line for line in section if line.strip()]
-    # A list, or one line; what is said after it is no label.
+    # A list, or one line; text after it is not a label.
     listed = list(takewhile(_BULLET.match, written)) or written[:1]
     return [_BULLET.sub("", line, count=1) for line in listed]
 
 
 def _label(part: str) -> str | None:
-    """One label, or None for what is a sentence or nothing at all."""
+    """Return one label, or None for a sentence or an empty part."""
     text = part.strip()
     if not text.startswith("`"):
-        # What stands in code is a name as a whole; elsewhere a reason may follow: `**bug**: it crashes`.
+        # Text in code is the whole name; elsewhere a reason may follow: `**bug**: it crashes`.
         emphasised = re.match(
             r"(?:\*\*|__)?(?P<name>[^*]{1,60}?)(?:\*\*|__)(?::|[ \t]+[-\u2013\u2014])(?:[ \t]|$)", text
         )

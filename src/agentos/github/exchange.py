@@ -1,8 +1,8 @@
 """One request to one server and its whole answer: bounded in time and size, no redirect, no retry.
 
-Coordinator process. A limit between bytes is no limit on an answer: a server that drips keeps within it for
-ever, in the headers already. So each request has a thread, which is left behind when its time is up; its
-connection is shut down then, and none is opened any more, so that nothing is sent after that.
+Coordinator process. A timeout between bytes does not bound an answer: a server that sends one byte at a time
+can go on forever, even in the headers. So each request has its own thread, which is given up when time is up.
+Its connection is then shut down and no other is opened, so that nothing is sent after that.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ from agentos import redact
 from agentos.loopback import on_this_machine
 
 SILENT_SECONDS = 20.0  # without a byte
-ANSWER_SECONDS = 30.0  # for an answer, from the first look at the server's name to its last byte
-MAX_ANSWER_BYTES = 32_000_000  # a page of 100 issues with the longest bodies has less
+ANSWER_SECONDS = 30.0  # for an answer, from the name lookup to the last byte
+MAX_ANSWER_BYTES = 32_000_000  # a page of 100 issues with the longest bodies is smaller
 _PART_BYTES = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAnswer:
-    """What a server said, whole."""
+    """The complete answer of a server."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)  # names in lower case
@@ -44,7 +44,7 @@ class ServerAnswer:
 
     @property
     def next_page(self) -> str | None:
-        """Where a list goes on, by the server's word."""
+        """The next page of a list, as the server says."""
         with contextlib.suppress(ValueError, KeyError):
             for link in parse_header_links(self.headers.get("link", "")):
                 if link.get("rel") == "next":
@@ -52,17 +52,17 @@ class ServerAnswer:
         return None
 
 
-class NoAnswer(Exception):  # noqa: N818 - read as what it is
-    """There is no whole answer. Holds words of ours alone: a library's own may quote headers and bodies."""
+class NoAnswer(Exception):  # noqa: N818 - the name says what happened
+    """There is no complete answer. The text is our own: a library's text may quote headers and bodies."""
 
     def __init__(self, why: str, *, sent: bool = True, passing: bool = True) -> None:
         super().__init__(why)
         self.sent = sent  # the request may have been received
-        self.passing = passing  # the next try may go well
+        self.passing = passing  # the next try may succeed
 
 
 class Exchange:
-    """Requests to one server; no other ever hears of the token."""
+    """Requests to one server; no other server ever gets the token."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Exchange:
     def send(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> ServerAnswer:
-        """Send a request once; anything but a whole answer in time is a NoAnswer."""
+        """Send a request once; anything but a complete answer in time is a NoAnswer."""
         cut = _Cut()
         ended: list[ServerAnswer | NoAnswer] = []
 
@@ -96,10 +96,10 @@ class Exchange:
             thread.start()
             in_time = cut.over.wait(self._seconds)
         finally:
-            # Also where Ctrl+C ends the wait.
+            # Also if Ctrl+C ends the wait.
             cut.now()
-        if not in_time:  # what is there now may be the part that came before the cut
-            raise NoAnswer(f"did not give its whole answer within {self._seconds:g} s")
+        if not in_time:  # what has arrived may be only the part before the cut
+            raise NoAnswer(f"did not finish its answer within {self._seconds:g} s")
         if isinstance(ended[0], NoAnswer):
             raise ended[0]
         return ended[0]
@@ -108,10 +108,10 @@ class Exchange:
         self, method: str, url: str, query: Mapping[str, str] | None, content: bytes | None
     ) -> ServerAnswer | NoAnswer:
         try:
-            # A connection for each request: on one that the server has meanwhile closed a write would be
-            # lost, and nobody sure of it.
+            # One connection per request: if the server closed a reused one in the meantime, a write would
+            # be lost and nobody could be sure of it.
             with requests.Session() as session:
-                # No proxy gets to see what stays on this machine.
+                # What stays on this machine does not go through a proxy.
                 session.trust_env = not on_this_machine(self.host)
                 session.auth = _as_it_is
                 session.mount("http://", _Watching())
@@ -129,12 +129,12 @@ class Exchange:
                     return _whole(response)
         except NoAnswer as exc:
             return NoAnswer(str(exc), sent=exc.sent, passing=exc.passing)
-        except Exception as exc:  # noqa: BLE001 - whatever a library does with nonsense is no answer
+        except Exception as exc:  # noqa: BLE001 - whatever a library makes of nonsense is not an answer
             return self._in_words(exc)
 
     def _in_words(self, exc: Exception) -> NoAnswer:
         if isinstance(exc, requests.exceptions.SSLError):
-            return NoAnswer("shows a certificate that is not accepted", sent=not _never_sent(exc))
+            return NoAnswer("has a certificate that cannot be verified", sent=not _never_sent(exc))
         if isinstance(exc, requests.exceptions.ProxyError):
             return NoAnswer("cannot be reached through the proxy", sent=not _never_sent(exc))
         if _never_sent(exc):
@@ -142,12 +142,12 @@ class Exchange:
         if isinstance(exc, requests.Timeout | ReadTimeoutError):
             return NoAnswer(f"did not answer within {self._silent:g} s")
         if isinstance(exc, requests.RequestException | HTTPError):
-            return NoAnswer("broke the connection")
-        return NoAnswer(f"gave an answer that cannot be read ({type(exc).__name__})", passing=False)
+            return NoAnswer("dropped the connection")
+        return NoAnswer(f"sent an answer that cannot be read ({type(exc).__name__})", passing=False)
 
 
 class _Cut:
-    """Ends a request from outside."""
+    """Ends a request from another thread."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -156,7 +156,7 @@ class _Cut:
         self._connection: socket.socket | None = None
 
     def watch(self, connection: socket.socket) -> None:
-        """Keep a second handle of a connection; the first one changes hands when TLS begins."""
+        """Keep a second handle of a connection; TLS takes over the first one."""
         with self._lock:
             if self._cut:
                 raise NoAnswer("came too late", sent=False)
@@ -200,7 +200,7 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 class _Watching(HTTPAdapter):
-    """Opens connections that can be cut, also those to a proxy."""
+    """Opens connections that can be cut off, also to a proxy."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=0)
@@ -216,13 +216,13 @@ class _Watching(HTTPAdapter):
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Leave the request alone; without this, credentials of a .netrc file would be put in."""
+    """Leave the request alone; without this, credentials from a .netrc file would be added."""
     return request
 
 
 def _whole(response: requests.Response) -> ServerAnswer:
-    told = {name.lower(): value for name, value in response.headers.items()}
-    coding = told.get("content-encoding", "identity").strip().lower()
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    coding = headers.get("content-encoding", "identity").strip().lower()
     content = bytearray()
     for part in response.raw.stream(_PART_BYTES, decode_content=False):
         content += part
@@ -231,31 +231,33 @@ def _whole(response: requests.Response) -> ServerAnswer:
     if coding == "gzip":
         content = _unpacked(bytes(content))
     elif coding not in {"", "identity"}:
-        raise NoAnswer("gave an answer in a coding that nobody asked for", passing=False)
-    # Without our own secrets in it, whoever put them there.
+        raise NoAnswer("sent an answer in an encoding that was not requested", passing=False)
+    # Our own secrets are removed, whoever put them there.
     return ServerAnswer(
-        status=response.status_code, headers=redact.clean(told), content=redact.redact_bytes(bytes(content))
+        status=response.status_code,
+        headers=redact.clean(headers),
+        content=redact.redact_bytes(bytes(content)),
     )
 
 
 def _unpacked(data: bytes) -> bytearray:
-    # By hand, since a small answer may unpack to one that fills the memory.
+    # Done here with a limit, because a small answer may unpack to one that fills the memory.
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         content = unpacker.decompress(data, MAX_ANSWER_BYTES + 1)
     except zlib.error:
-        raise NoAnswer("gave an answer that cannot be unpacked", passing=False) from None
+        raise NoAnswer("sent an answer that cannot be decompressed", passing=False) from None
     if len(content) > MAX_ANSWER_BYTES:
         raise _too_large()
     return bytearray(content)
 
 
 def _too_large() -> NoAnswer:
-    return NoAnswer(f"gave an answer larger than {MAX_ANSWER_BYTES:,} bytes", passing=False)
+    return NoAnswer(f"sent an answer larger than {MAX_ANSWER_BYTES:,} bytes", passing=False)
 
 
 def _never_sent(exc: BaseException) -> bool:
-    """Whether no connection came about, so that nothing can have been received."""
+    """Say whether no connection was made, so that the server cannot have received anything."""
     if isinstance(exc, requests.ConnectTimeout):
         return True
     if not isinstance(exc, requests.ConnectionError) or not exc.args:
@@ -264,7 +266,7 @@ def _never_sent(exc: BaseException) -> bool:
     if isinstance(reason, TLSError):
         return bool(reason.args) and isinstance(reason.args[0], ssl.SSLCertVerificationError)
     if isinstance(reason, NoProxy):
-        # The proxy itself was not there, or it refused to open the tunnel: nothing got through it.
+        # The proxy could not be reached, or it refused to open the tunnel: nothing got through.
         tunnel = isinstance(reason.original_error, OSError) and "Tunnel connection failed" in str(reason)
         return tunnel or isinstance(reason.original_error, NewConnectionError | ConnectTimeoutError)
     return isinstance(reason, NewConnectionError | ConnectTimeoutError)

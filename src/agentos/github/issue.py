@@ -1,4 +1,4 @@
-"""Reads an issue out of GitHub's JSON, which may hold anything. Pure."""
+"""Reads an issue from GitHub's JSON, which may contain anything. Pure."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ from agentos.errors import ListingError
 from agentos.github import RemoteIssue
 from agentos.github.repository import Repository
 
-MAX_NUMBER = 2**53  # beyond that, not every reader of JSON keeps a number as it is
+MAX_NUMBER = 2**53  # not every JSON parser keeps a larger number exact
 MAX_URL = 500
 _WEB = re.compile(r"https?://[!#-;=?-~]+")  # printable ASCII without quotes and angle brackets
 
@@ -27,17 +27,17 @@ class _Issue(BaseModel):
 
 
 def read_issue(data: Any, repository: Repository) -> RemoteIssue | None:
-    """The issue, or None for a pull request; only its number must be there."""
+    """Return the issue, or None for a pull request; only the number is required."""
     problem: str | None = None
     try:
         read = _Issue.model_validate(data)
     except ValidationError as exc:
         wrong = {str(error["loc"][0]) for error in exc.errors() if error["loc"]}
-        problem = f"GitHub's answer about {repository} holds "
+        problem = f"GitHub's answer about {repository} contains "
         if "number" in wrong or not wrong:
             raise ListingError(f"{problem}an issue whose number cannot be read.") from None
         read = _Issue(number=data["number"], pull_request=data.get("pull_request"))
-        problem += f"issue {read.number} that cannot be read ({', '.join(sorted(wrong))})."
+        problem += f"issue {read.number}, which cannot be read ({', '.join(sorted(wrong))})."
     if read.pull_request is not None:
         return None
     names = (label if isinstance(label, str) else label.get("name") for label in read.labels or ())
@@ -53,12 +53,12 @@ def read_issue(data: Any, repository: Repository) -> RemoteIssue | None:
 
 
 def _text(text: str) -> str:
-    """Text that can be written anywhere; half a surrogate pair, which JSON may hold, cannot."""
+    """Return text that can be written anywhere; half a surrogate pair, which JSON allows, cannot."""
     return text.encode(errors="replace").decode()
 
 
 def _page(url: str, repository: Repository, number: int) -> str:
-    """Where people see the issue: what the server says, where that is a page of its own."""
+    """Return the issue's web page: the server's URL, if it is on the server's own site."""
     if len(url) <= MAX_URL and _WEB.fullmatch(url):
         with contextlib.suppress(ValueError):
             if repository.has_page_at(urlsplit(url).hostname or ""):

@@ -1,11 +1,11 @@
 """Makes a model's text harmless before it is posted. Pure.
 
-It calls nobody, closes nothing, shows up in no other repository, loads nothing by itself, hides nothing and
-forges no marker. What would do so is broken by a zero-width space, which leaves it readable as text.
+The text mentions nobody, closes nothing, shows up in no other repository, loads nothing by itself, hides
+nothing and forges no marker. Whatever would do so is broken by a zero-width space, which leaves it readable.
 
-Code keeps its `@`, since decorators and addresses are common there. Only what is code beyond doubt counts as
-code: a closed fence, and a code span in a paragraph without HTML, tables or formulas, which not every reader
-of Markdown takes the same way.
+Code keeps its `@`, because decorators and addresses are common there. Only what is certainly code counts as
+code: a closed fence, and a code span in a paragraph without HTML, tables or formulas, which not all parsers
+read the same way.
 """
 
 import re
@@ -18,17 +18,17 @@ from markdown_it.token import Token
 
 MAX_TITLE = 256
 MAX_BODY = 65_536  # characters, GitHub's limit
-BREAK = "\u200b"  # zero-width space: no blank to a pattern, nothing to see for a reader
+BREAK = "\u200b"  # zero-width space: not a blank to a pattern, invisible to a reader
 
 _ROUNDS = 20
-# Blocks only, and code spans only: links take a parser quadratic time in a hostile text.
+# Blocks only, and code spans only: parsing links takes quadratic time on a hostile text.
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join"])
 _CODE_SPANS = MarkdownIt("zero").enable(["backticks", "escape"])
 _OUR_LAST_LINE = re.compile(r"\n<!-- agentos: item=\S+ input=sha256:[0-9a-f]{64} -->\s*\Z")
 _MARKER = re.compile(r"<!-- agentos-filing: [0-9a-f]{32} -->")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# What turns the reading direction, and letters that nobody sees.
+# Characters that change the reading direction, and invisible letters.
 _UNSEEN = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _NUMERIC = re.compile(r"&#(?:[xX]0{0,9}([0-9a-fA-F]{1,2})|0{0,9}([0-9]{1,3}));")
 _NAMED = re.compile(r"&(commat|num);")
@@ -38,8 +38,8 @@ _ADDRESS = (
 _AT = re.compile(rf"(?P<address>{_ADDRESS})|@(?=[^\s{BREAK}])")
 _TARGET = r"(?:https?://|www\.)[^\s<>\"']{1,300}/(?:issues|pull|discussions)/\d"
 _REFERENCE = rf"(?:[A-Za-z0-9._-]{{1,100}}/[A-Za-z0-9._-]{{1,100}})?#\d|GH-\d|{_TARGET}"
-# Between the word and its reference: tags, entities, blanks, marks. Possessive, since what is taken is never
-# given back: a hostile text costs no more than a long one.
+# Between the word and its reference: tags, entities, blanks, marks. Possessive quantifiers never backtrack,
+# so a hostile text costs no more than a long one.
 _BETWEEN = (
     rf"(?:\s++|</?(?!https?:|www\.)[A-Za-z][^<>]{{0,300}}+>|&#?[A-Za-z0-9]{{1,31}}+;|\[[^\[\]\n]{{0,300}}+\]\((?={_TARGET})"
     rf"|(?!{_REFERENCE})[^A-Za-z0-9\s{BREAK}]){{0,200}}+"
@@ -49,13 +49,13 @@ _CLOSING = re.compile(
     rf"(?!{BREAK})(?=#\d|(?![A-Za-z0-9{BREAK}]){_BETWEEN}(?:{_REFERENCE}))",
     re.IGNORECASE,
 )
-# A reference to another repository leaves a trace there, which its people see.
+# A reference to another repository leaves a trace that people see there.
 _FOREIGN = re.compile(r"(?<=[A-Za-z0-9._-])/[A-Za-z0-9._-]{1,100}(?=#\d)")
 _FOREIGN_PAGE = re.compile(
     r"(?<=://)(?:www\.)?github\.com(?=(?:/[^\s/<>\"']{1,100}){2}/(?:issues|pull|discussions|commit)/)",
     re.IGNORECASE,
 )
-# GitHub shows these by themselves, as pictures and films.
+# GitHub embeds these as pictures and videos.
 _ASSET = re.compile(
     r"https?:(?=//(?:[a-z0-9-]{1,60}\.){0,3}githubusercontent\.com|//github\.com/(?:user-attachments|[^\s/]{1,100}/[^\s/]{1,100}/assets)/)",
     re.IGNORECASE,
@@ -65,15 +65,15 @@ _PLAIN_TAGS = (
     "b|blockquote|br|code|dd|del|details|dl|dt|em|h[1-6]|hr|i|ins|kbd|li|ol|p|pre|q|s|samp|small|strong|sub|"
     "summary|sup|table|tbody|td|tfoot|th|thead|tr|tt|u|ul|var"
 )
-# An HTML tag, a declaration or an instruction; those without attributes that only set text stay, and so do
-# addresses in angle brackets.
+# An HTML tag, a declaration or an instruction; tags without attributes that only format text
+# stay, and so do addresses in angle brackets.
 _TAG = re.compile(
     rf"<(?=[A-Za-z/!?])(?!!--)(?!/?(?:{_PLAIN_TAGS})[ \t]*/?>|details open>)"
     r"(?!https?://[^\s<>]{1,2000}>|(?:mailto:)?[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,255}>)",
     re.IGNORECASE,
 )
-# A link goes to the web, to a mailbox, or to a place in the repository. Anything else, such as a scheme that
-# is spelt with entities or escapes, is text.
+# A link goes to the web, to a mailbox, or to a place in the repository. Anything else, such as a scheme
+# spelled with entities or escapes, is text.
 _LINK_START = re.compile(
     r"\](?=\()(?!\(\s*+(?:"
     r"<?(?:https?://|mailto:)(?!\s)"
@@ -81,9 +81,9 @@ _LINK_START = re.compile(
     r"|<[A-Za-z0-9._~%+-]{0,200}[/#?>]))",
     re.IGNORECASE,
 )
-# Nothing of a definition is shown, whatever stands in it.
+# GitHub does not show any part of a definition, whatever is in it.
 _DEFINITION = re.compile(r"\](?=:)")
-# Fences that GitHub draws instead of showing them, and those that spell their language in disguise.
+# Fences that GitHub draws instead of showing, and fences with a disguised language name.
 _DRAWN = re.compile(
     r"(?<![`~])(?:`{3,}+|~{3,}+)[ \t]*+(?=(?:mermaid|geojson|topojson|stl)\b"
     rf"|[^\s{BREAK}]{{1,100}}(?<=[&\\]))",
@@ -95,12 +95,12 @@ _TICKS = re.compile(r"`+")
 
 
 def new_marker() -> str:
-    """A hidden line that tells one filing from every other."""
+    """Return a hidden line that identifies one filing."""
     return f"<!-- agentos-filing: {secrets.token_hex(16)} -->"
 
 
 def harmless_body(text: str, marker: str) -> str:
-    """The document as the body of an issue, with the marker of its filing at the end."""
+    """Return the document as the body of an issue, with the marker of its filing at the end."""
     assert _MARKER.fullmatch(marker)
     text = _UNSEEN.sub("", _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
     text = _OUR_LAST_LINE.sub("", f"\n{text}").strip("\n").replace("<!--", "&lt;!--")
@@ -109,18 +109,18 @@ def harmless_body(text: str, marker: str) -> str:
 
 
 def harmless_title(text: str) -> str:
-    """One line that calls nobody."""
+    """Return one line that mentions nobody."""
     plain = "".join(char if char.isprintable() else " " for char in text)
-    title = _calm(" ".join(plain.split()))
+    title = _without_mentions(" ".join(plain.split()))
     if len(title) > MAX_TITLE:
         title = f"{title[: MAX_TITLE - 1].rstrip()}…"
     return title or "Untitled"
 
 
 def _safe(text: str) -> tuple[str, str]:
-    """Make prose harmless until nothing changes; also give what closes a fence that was left open."""
+    """Make prose harmless until nothing changes; also return what closes a fence that was left open."""
     for _round in range(_ROUNDS):
-        # What is code is looked at anew each time: a change may have given the rest another reading.
+        # Code is found again in each round: a change may alter how the rest is read.
         after = "".join(part if is_code else _prose(part) for part, is_code in _parts(text))
         after = _DRAWN.sub(rf"\g<0>{BREAK}", after.replace("<!--", "&lt;!--"))
         if after == text:
@@ -134,16 +134,16 @@ def _safe(text: str) -> tuple[str, str]:
 
 
 def _prose(text: str) -> str:
-    text = _calm(text)
-    for shown_by_itself in (_IMAGE, _TAG, _LINK_START, _DEFINITION, _ASSET):
-        text = shown_by_itself.sub(rf"\g<0>{BREAK}", text)
+    text = _without_mentions(text)
+    for embedded in (_IMAGE, _TAG, _LINK_START, _DEFINITION, _ASSET):
+        text = embedded.sub(rf"\g<0>{BREAK}", text)
     text = _FOREIGN.sub(rf"\g<0>{BREAK}", text)
-    # The same page at an address that is followed, but not counted as a mention.
+    # The same page, at an address that redirects there but does not count as a mention.
     return _FOREIGN_PAGE.sub("redirect.github.com", text)
 
 
-def _calm(text: str) -> str:
-    """Call nobody, close nothing."""
+def _without_mentions(text: str) -> str:
+    """Mention nobody, close nothing."""
     text = _NAMED.sub(lambda found: "@" if found[1] == "commat" else "#", text)
     text = _NUMERIC.sub(_plain, text)
     text = _AT.sub(lambda found: found["address"] or f"@{BREAK}", text)
@@ -151,13 +151,13 @@ def _calm(text: str) -> str:
 
 
 def _plain(found: re.Match[str]) -> str:
-    """Letters, digits, `@` and `#` written as numbers are what they are; others stay as they were."""
+    """Turn letters, digits, `@` and `#` written as numbers into characters; leave others as they are."""
     char = chr(int(found[1], 16) if found[1] else int(found[2]))
     return char if char.isascii() and (char.isalnum() or char in "@#-/") else found[0]
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """The text in pieces, each with whether it is code beyond doubt."""
+    """Yield the text in pieces, each with whether it is certainly code."""
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     at = 0
@@ -179,7 +179,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _spans(lines: list[str], token: Token) -> list[tuple[int, int]]:
-    """Where a paragraph's code spans are, or nothing where there is any doubt."""
+    """Return where a paragraph's code spans are, or nothing if there is any doubt."""
     if _DOUBTFUL.search("\n".join(lines)):
         return []
     spans: list[tuple[int, int]] = []
@@ -200,8 +200,8 @@ def _spans(lines: list[str], token: Token) -> list[tuple[int, int]]:
             return []
         at += len(line) + 1
     (read,) = _CODE_SPANS.parseInline(token.content)
-    told = [child.content for child in read.children or () if child.type == "code_inline"]
-    return spans if seen == told else []
+    expected = [child.content for child in read.children or () if child.type == "code_inline"]
+    return spans if seen == expected else []
 
 
 def _fences(text: str) -> list[Token]:

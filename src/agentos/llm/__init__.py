@@ -1,1 +1,1 @@
-"""Calling models: lease, call, classify, settle."""
+"""Calls models: lease, call, classify, settle."""

@@ -1,4 +1,4 @@
-"""Anthropic's messages. Worker process."""
+"""Anthropic's messages API. Worker process."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ class Anthropic:
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("anthropic", base_url or BASE_URL, call_timeout=call_timeout)
 
-    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         body: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_output_tokens,

@@ -1,4 +1,4 @@
-"""One LLM call from start to end: lease, call, classify, settle, and again within bounds. Worker process."""
+"""One LLM call from start to end: lease, call, classify, settle, and retry within bounds. Worker process."""
 
 import threading
 import time
@@ -17,19 +17,19 @@ from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
 SAFETY_TOKENS = 64
-MODEL_LENGTH = 200  # characters of a served model's name that are kept
+MODEL_LENGTH = 200  # characters that are kept of a served model's name
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseRequest:
-    """What a worker asks a lease for."""
+    """What a worker needs a lease for."""
 
     provider: str
     model: str
     role: str
     tokens: int
     prompt_tokens: int
-    tries: int = 0  # how often this call has failed before
+    tries: int = 0  # how many times this call has failed
     after: int = 0  # the lease of its last try; the coordinator knows how long to wait after it
 
 
@@ -45,7 +45,7 @@ class Leases(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """A call that was answered, with what is worth keeping of how."""
+    """An answered call, with what is worth keeping about it."""
 
     reply: Reply
     key: str
@@ -55,7 +55,7 @@ class Made:
 
 
 class Caller:
-    """Makes calls of one provider through leases."""
+    """Makes calls to one provider through leases."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Caller:
         self._call_timeout = call_timeout
 
     def call(self, request: ModelRequest, *, keep: Callable[[Made], Kept]) -> Made:
-        """Call until there is a reply; `keep` saves it before anything else is done with it."""
+        """Call until there is a reply; `keep` saves it before anything else happens."""
         began = time.monotonic()
         tries = 0
         ask = LeaseRequest(
@@ -126,13 +126,14 @@ class Caller:
                 )
                 if not as_asked:
                     raise ItemFailed(
-                        f"reviewer: asked for {self._name}:{request.model}, was served {reply.model[:100]!r};"
-                        " a review by another model is not taken. Set reviewer to the name that is served."
+                        f"reviewer: asked for {self._name}:{request.model}, but {reply.model[:100]!r}"
+                        " answered; another model's review is not accepted. Set reviewer to the name that"
+                        " answered."
                     )
                 return made
 
     def _check_retry(self, request: ModelRequest, error: ProviderError, tries: int, elapsed: float) -> None:
-        """Fail unless the call may be tried again; the coordinator decides when, with the next lease."""
+        """Fail unless the call may be retried; the coordinator decides when, with the next lease."""
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
         if error.error_class is CallError.BAD_REQUEST:
@@ -140,11 +141,11 @@ class Caller:
         if tries > self._max_retries:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
-                f"the last: {error.error_class.value}: {error}"
+                f"last error: {error.error_class.value}: {error}"
             ) from None
 
     def _within_deadline(self, request: ModelRequest, secret: Secret) -> Reply:
-        """Make the call aside, so that neither a stop nor a dripping server has to wait for it."""
+        """Make the call in a thread, so that a stop or a slow server never has to be waited for."""
         box: list[Reply | BaseException] = []
 
         def run() -> None:
@@ -161,11 +162,11 @@ class Caller:
         result = box[0]
         if isinstance(result, BaseException):
             raise self._harmless(result) from None
-        # Texts that came in parts have been put together by now.
+        # By now, texts that came in parts are complete.
         echoed = self._echoed(result.text, result.model, *map(" ".join, result.headers.items()))
         if echoed is not None:
             raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
-        # Half of a surrogate pair cannot be written to any file of ours; a model's name is no document.
+        # Half a surrogate pair cannot be written to a file; a model's name must stay short.
         text = result.text.encode("utf-8", errors="replace").decode()
         return replace(result, text=text, model=result.model[:MODEL_LENGTH])
 
@@ -175,19 +176,19 @@ class Caller:
         return next(known, None) or (self._leases.vet(texts) if any(texts) else None)
 
     def _harmless(self, exc: BaseException) -> BaseException:
-        """An error that a graph, and with it the checkpoint, may see: without arguments or a history."""
+        """Return an error that a graph, and so its checkpoint, may see: without arguments or a history."""
         exc.__cause__ = exc.__context__ = None
         if isinstance(exc, AgentosError):
             headers = exc.headers if isinstance(exc, ProviderError) else {}
             if (echoed := self._echoed(str(exc), *map(" ".join, headers.items()))) is not None:
                 if isinstance(exc, ProviderError) and any(exc.tokens):
-                    return RefusedReply(echoed, tokens=exc.tokens)  # an answer, though not a whole one
+                    return RefusedReply(echoed, tokens=exc.tokens)  # an answer, though not a complete one
                 exc.args = (f"an error whose text contains the key {echoed}; not shown",)
                 headers.clear()
         elif isinstance(exc, Exception):
-            # The way it came goes to the item's log, through the coordinator; it may hold the request.
+            # The traceback goes to the item's log, through the coordinator; it may contain the request.
             traceback.print_exception(exc)
-            return ItemFailed(f"{self._name}: unexpected {type(exc).__name__} in a call, see the log")
+            return ItemFailed(f"{self._name}: unexpected {type(exc).__name__} in a call; see the log")
         return exc
 
 
@@ -206,12 +207,12 @@ def _tries(number: int) -> str:
 
 
 def estimate_tokens(request: ModelRequest) -> int:
-    """A rough count of what the call will take of a token budget."""
+    """Estimate how many tokens of a budget the call will use."""
     return prompt_tokens(request) + min(request.max_output_tokens, 4_000) + SAFETY_TOKENS
 
 
 def prompt_tokens(request: ModelRequest) -> int:
-    """A rough count of what is sent."""
+    """Estimate how many tokens are sent."""
     return (len(request.system) + len(request.prompt)) // 4
 
 

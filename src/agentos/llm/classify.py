@@ -1,7 +1,7 @@
-"""What a provider's refusal means and how long it asks us to wait. Pure, used in the worker.
+"""Reads a provider's refusal: what it means and how long to wait. Pure, used in the worker.
 
-Decided by status, headers and the fields of a parsed body; free text decides nothing. Two sentences that a
-provider gives as its only sign of a final limit are read as whole, anchored lines.
+Status, headers and the fields of a parsed body decide; free text does not. The exceptions are two sentences
+that are a provider's only sign of a final limit: they must match as whole, anchored lines.
 """
 
 import json
@@ -19,11 +19,11 @@ from agentos.model import CallError
 
 ProviderName = Literal["openai", "anthropic", "gemini"]
 
-MAX_DELAY = 86_400.0  # seconds; longer waits are cut to this
+MAX_DELAY = 86_400.0  # seconds; longer waits are shortened to this
 ABSURD_DELAY = 40 * 86_400.0  # seconds; beyond any real reset, so not a delay at all
-CLOCK_TOLERANCE = 5.0  # seconds; a Date header is whole seconds and some time old
-SHORT_DELAY = 3_600.0  # seconds; a daily quota that comes back sooner is a passing limit
-MAX_BODY_BYTES = 1_000_000  # no provider's error is that long
+CLOCK_TOLERANCE = 5.0  # seconds; a Date header has whole seconds and is a little old
+SHORT_DELAY = 3_600.0  # seconds; a daily quota that resets sooner is a temporary limit
+MAX_BODY_BYTES = 1_000_000  # no provider's error is longer
 MAX_MESSAGE = 300  # characters
 
 _KEY_STATUSES = frozenset({401, 402, 403})
@@ -43,11 +43,11 @@ _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `co
     }
 )
 _OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "server_overloaded"})
-_SPEND_LIMIT_MESSAGES = (  # a limit the user set: its 400 differs from a bad request by nothing else
+_SPEND_LIMIT_MESSAGES = (  # a limit the user set: nothing else distinguishes its 400 from a bad request
     "You have reached your specified API usage limits",
     "You have reached your specified workspace API usage limits",
 )
-# A quota of zero is left out of `quotaValue`, as zeros are in that format, and stands in such a line only.
+# That format omits zeros: a quota of zero is missing from `quotaValue` and appears only in a line like this.
 _NO_QUOTA = re.compile(
     r"^\* Quota exceeded for metric: [\w./-]+, limit: 0(?:, model: [\w./-]+)?[ \t]*$", re.MULTILINE
 )
@@ -59,17 +59,17 @@ _RESET = re.compile(
     r"x-ratelimit-reset(?:-(?P<a>[a-z-]+))?|anthropic-ratelimit-(?P<b>[a-z-]+)-reset", re.ASCII
 )
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-_MASKED = "***"  # stands in the middle of keys that providers show in part
+_MASKED = "***"  # in the middle of keys that providers show in part
 
 
 @dataclass(frozen=True, kw_only=True)
 class Classified:
-    """What to make of an answer that is no reply."""
+    """What an answer that is not a reply means."""
 
     error_class: CallError
     message: str  # one line for a person, without control characters
-    retry_after: float | None = None  # seconds, by the server's word
-    quota_reset: float | None = None  # seconds until the quota comes back, where that is known
+    retry_after: float | None = None  # seconds, as the server says
+    quota_reset: float | None = None  # seconds until the quota resets, if known
 
 
 def classify(
@@ -97,7 +97,7 @@ def classify(
 
 
 def seconds_to_pacific_midnight(now_wall: float) -> float | None:
-    """When Gemini's daily quotas come back."""
+    """Return the seconds until Gemini's daily quotas reset."""
     zone = _pacific()
     try:
         today = datetime.fromtimestamp(now_wall, zone).date()
@@ -112,7 +112,7 @@ def _pacific() -> tzinfo:
     try:
         return ZoneInfo("America/Los_Angeles")
     except (ZoneInfoNotFoundError, OSError, ValueError):
-        return timezone(timedelta(hours=-8))  # in summer an hour late, never early
+        return timezone(timedelta(hours=-8))  # in summer one hour late, never early
 
 
 def _error_class(
@@ -134,7 +134,7 @@ def _error_class(
 
 
 def _is_final(provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
-    """Tell a limit on money, which waiting does not cure, from a limit on rate."""
+    """Say whether it is a limit on money, which waiting does not cure, rather than on rate."""
     if _codes(error) & _FINAL_CODES:
         return True
     if provider != "anthropic":
@@ -146,7 +146,7 @@ def _is_final(provider: ProviderName, status: int, fields: Mapping[str, str], er
 
 
 def _error(body: bytes) -> dict[str, Any]:
-    """Return the error object of a body, or nothing where it cannot be trusted to be one."""
+    """Return the error object of a body, or an empty one if the body cannot be trusted."""
     if len(body) > MAX_BODY_BYTES:
         return {}
     try:
@@ -187,7 +187,7 @@ def _details(error: dict[str, Any], kind: str) -> Iterable[dict[str, Any]]:
 
 
 def _reasons(error: dict[str, Any]) -> set[str]:
-    """Return what the details name as the reason: Google's ErrorInfo, Anthropic's error_code."""
+    """Return the reasons named in the details: Google's ErrorInfo, Anthropic's error_code."""
     found = [one.get("reason") for one in _details(error, "ErrorInfo")]
     if isinstance(details := error.get("details"), dict):
         found.append(details.get("error_code"))
@@ -208,7 +208,7 @@ def _daily(error: dict[str, Any]) -> bool:
 
 
 def _no_quota(error: dict[str, Any]) -> bool:
-    """Tell whether the model has no quota at all with this key, so that no reset will bring any."""
+    """Say whether this key has no quota at all for the model, so that no reset will bring any."""
     if any(violation.get("quotaValue") in ("0", 0) for violation in _violations(error)):
         return True
     message = error.get("message")
@@ -220,7 +220,7 @@ def _no_quota(error: dict[str, Any]) -> bool:
 
 
 def _asked_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -> float | None:
-    """Return the delay the server asks for outright: headers first, then Google's RetryInfo."""
+    """Return the delay that the server asks for: headers first, then Google's RetryInfo."""
     milliseconds = fields.get("retry-after-ms", "")
     if _NUMBER.fullmatch(milliseconds) and (delay := _sane(float(milliseconds) / 1000)):
         return delay
@@ -233,9 +233,9 @@ def _asked_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -
 
 
 def _reset_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -> float | None:
-    """Return when the limit that refused the call is whole again, from the reset headers.
+    """Return the seconds until the limit that refused the call is full again, from the reset headers.
 
-    A reset is the time to a full refill: a limit that still has something left says nothing about this call.
+    A reset is the time to a full refill: a limit with something left did not refuse this call.
     """
     resets: dict[str, float] = {}
     used_up: set[str] = set()
@@ -286,14 +286,14 @@ def _moment(text: str) -> float | None:
 
 
 def _sane(seconds: float | None) -> float | None:
-    """Drop what is no delay (negative, zero, absurd, not a number), cut what is too long."""
+    """Drop what is not a delay (negative, zero, absurd, not a number), shorten what is too long."""
     if seconds is None or not 0 < seconds <= ABSURD_DELAY:
         return None
     return min(seconds, MAX_DELAY)
 
 
 def _server_time(fields: Mapping[str, str], now_wall: float) -> float:
-    """Return the time by the clock that the server's dates are made with, where ours is off."""
+    """Return the server's time if our clock is wrong, because its dates are based on that."""
     text = fields.get("date", "")
     moment = _moment(text) if len(text) <= 64 else None
     return now_wall if moment is None or abs(moment - now_wall) <= CLOCK_TOLERANCE else moment
@@ -304,12 +304,12 @@ def _message(status: int, error_class: CallError, error: dict[str, Any], body: b
     code = code if _CODE.fullmatch(code) else ""
     head = f"HTTP {status} {code}" if code else f"HTTP {status}"
     if error_class is CallError.KEY_REJECTED:
-        return f"{head}: the provider rejects this key."  # providers quote parts of the key in their own text
+        return f"{head}: the provider rejected this key."  # a provider's own text may quote parts of the key
     if 300 <= status < 400:
-        return f"{head}: redirected elsewhere; a key is not sent there. Check the base_url."
+        return f"{head}: the server redirects elsewhere; the key is not sent there. Check the base_url."
     text = _first_text(error, "message", "detail", "status") or _phrase(status)
     if body and not error:
-        text += f" ({len(body)} bytes that are no error of this provider)"
+        text += f" ({len(body)} bytes that are not an error of this provider)"
     words = "".join(char if char.isprintable() else " " for char in text[: 20 * MAX_MESSAGE]).split()
     text = " ".join("[key]" if _MASKED in word else word for word in words)
     line = f"{head}: {text}" if text else head

@@ -1,9 +1,9 @@
 """Command line programs as providers: `claude -p` and `gemini -p`. Worker process.
 
 A program gets the prompt on standard input, never on its command line, and an empty private folder to work
-in. Its tools, its settings, its memory files and its way of reading files named in a prompt are switched
-off: what it sees is what is asked. It runs in a process group of its own inside the worker's session, and
-carries the worker's token, so it ends with the call and with the worker.
+in. Its tools, settings and memory files are switched off, and so is reading files that a prompt names: it
+sees only the prompt. It runs in its own process group inside the worker's session and carries the worker's
+token, so it ends with the call and with the worker.
 """
 
 import contextlib
@@ -41,15 +41,15 @@ _AS_JSON = "Reply with one JSON object that follows this JSON schema, and with n
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """How one program is asked, and how its answer is read."""
+    """How one program is called, and how its answer is read."""
 
     program: str
-    install: str  # what to do where it is missing
+    install: str  # what to do if it is missing
     arguments: Callable[[str, Path], Sequence[str]]  # of model and the file with the system prompt
-    environment: Callable[[Path], Mapping[str, str]]  # beside the worker's own
+    environment: Callable[[Path], Mapping[str, str]]  # in addition to the worker's own
     read: Reader
     files: Mapping[str, str] = field(default_factory=dict)  # put into its folder
-    quote: Callable[[str], str] = str  # makes a text safe from the program's own reading of it
+    quote: Callable[[str], str] = str  # keeps the program from interpreting a text
 
 
 def _claude_arguments(model: str, system: Path) -> Sequence[str]:
@@ -57,7 +57,7 @@ def _claude_arguments(model: str, system: Path) -> Sequence[str]:
         "-p",
         *("--model", model),
         *("--output-format", "json"),
-        "--verbose",  # every message, not the last alone: they tell the model served and when a limit resets
+        "--verbose",  # all messages, not only the last: they name the served model and when a limit resets
         *("--system-prompt-file", str(system)),
         *("--tools", ""),
         *("--setting-sources", ""),
@@ -69,7 +69,7 @@ def _claude_arguments(model: str, system: Path) -> Sequence[str]:
 
 def _claude_environment(_system: Path) -> Mapping[str, str]:
     return {
-        "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # a text with @/some/file must stay a text
+        "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",  # a text with @/some/file must stay text
         "CLAUDE_CODE_MAX_RETRIES": "0",  # retries under retries multiply
         "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -82,12 +82,12 @@ def _gemini_arguments(model: str, _system: Path) -> Sequence[str]:
     return [
         *("--model", model),
         *("--output-format", "json"),
-        *("--approval-mode", "default"),  # without a person to ask, whatever must be approved is refused
+        *("--approval-mode", "default"),  # with nobody to ask, anything that needs approval is refused
         *("--extensions", "none"),
         *("--allowed-mcp-server-names", "none"),
         *(
             "--prompt",
-            r"Answer the request above. An at sign in it is written \@; write it without the stroke.",
+            r"Answer the request above. An at sign in it is written \@; write it without the backslash.",
         ),
     ]
 
@@ -97,11 +97,11 @@ def _gemini_environment(system: Path) -> Mapping[str, str]:
 
 
 def _without_at(text: str) -> str:
-    """Keep the program from reading files: in a prompt it replaces @path by what the file holds."""
+    """Keep the program from reading files: in a prompt it replaces @path with the file's content."""
     return text.replace("@", r"\@")
 
 
-# Only names that do not exist are allowed, so that nothing is.
+# Only names that do not exist are allowed, so nothing is.
 _GEMINI_SETTINGS = {
     "tools": {"core": ["none"]},
     "mcp": {"allowed": ["none"]},
@@ -114,14 +114,14 @@ _GEMINI_SETTINGS = {
 COMMANDS: Mapping[str, CommandLine] = {
     "claude-cli": CommandLine(
         program="claude",
-        install="Install Claude Code and log in by starting 'claude' once",
+        install="Install Claude Code, run 'claude' once and log in",
         arguments=_claude_arguments,
         environment=_claude_environment,
         read=read_claude,
     ),
     "gemini-cli": CommandLine(
         program="gemini",
-        install="Install Gemini CLI and log in by starting 'gemini' once",
+        install="Install Gemini CLI, run 'gemini' once and log in",
         arguments=_gemini_arguments,
         environment=_gemini_environment,
         read=read_gemini,
@@ -132,14 +132,16 @@ COMMANDS: Mapping[str, CommandLine] = {
 
 
 def check_command(name: str, model: str, worktree: Path | None, environment: Mapping[str, str]) -> None:
-    """Refuse a command provider that cannot work, before any work is done."""
+    """Refuse a command provider that cannot work, before any work."""
     command = COMMANDS[name]
     if not _MODEL.fullmatch(model):
-        raise ConfigError(f"Model '{name}:{model}': {model!r} is no name of a model.")
+        raise ConfigError(f"Model '{name}:{model}': {model!r} is not a model name.")
     if programs.find_program(command.program, environment, worktree) is None:
         here = programs.find_program(command.program, environment, None)
         where = (
-            "is not on your PATH" if here is None else f"is only in the project ({here}), which is not used"
+            "is not on your PATH"
+            if here is None
+            else f"is only in the project ({here}), and programs from the project are not run"
         )
         raise ConfigError(
             f"Model '{name}:{model}': the program {command.program!r} {where}. "
@@ -148,18 +150,18 @@ def check_command(name: str, model: str, worktree: Path | None, environment: Map
 
 
 class CommandProvider:
-    """Starts the program once a call."""
+    """Starts the program once per call."""
 
     def __init__(self, name: str, *, call_timeout: float, worktree: Path) -> None:
         self._command = COMMANDS[name]
         self._worktree = worktree
         self._call_timeout = call_timeout
 
-    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has a login of its own
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - it has its own login
         program = programs.find_program(self._command.program, environ.read(), self._worktree)
         if program is None or not _MODEL.fullmatch(request.model):
             raise ItemFailed(
-                f"The program {self._command.program!r} cannot be asked for {request.model!r}. "
+                f"The program {self._command.program!r} cannot be used for {request.model!r}. "
                 f"{self._command.install}."
             )
         with contextlib.ExitStack() as stack:
@@ -175,7 +177,7 @@ class CommandProvider:
             running = _RunningProgram(arguments, prompt, work, environment)
 
             def stop() -> None:
-                # The worker goes without waiting for this thread, so all is done here and now.
+                # The worker does not wait for this thread, so everything happens here and now.
                 running.stop()
                 folder.cleanup()
 
@@ -200,7 +202,7 @@ class CommandProvider:
 
 
 class _RunningProgram:
-    """A started program and all of its process group."""
+    """A running program with its whole process group."""
 
     def __init__(
         self, arguments: Sequence[str], prompt: IO[bytes], folder: Path, environment: Mapping[str, str]
@@ -211,16 +213,16 @@ class _RunningProgram:
             self._process = programs.start(arguments, environment, folder=folder, stdin=prompt)
         except OSError as exc:
             raise ItemFailed(
-                f"{arguments[0]} cannot be started: {exc.strerror or exc}. Try it by hand."
+                f"{arguments[0]} cannot be started: {exc.strerror or exc}. Try to start it by hand."
             ) from exc
 
     def stop(self) -> None:
-        """Kill the whole group at once; there is no state worth saving."""
+        """Kill the whole group immediately; there is no state worth saving."""
         self._stopped = True
         self._signal(signal.SIGKILL)
 
     def finish(self, seconds: float) -> ProgramOutput:
-        """Take what it prints until it ends; end it when the time is over or it prints too much."""
+        """Read what it prints until it ends; end it when time is up or it prints too much."""
         out, err = bytearray(), bytearray()
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -235,7 +237,7 @@ class _RunningProgram:
         return ProgramOutput(code=self._process.returncode, out=bytes(out), err=bytes(err[-MAX_ERROR_BYTES:]))
 
     def _watch(self, streams: Mapping[int, bytearray], seconds: float) -> bool:
-        """Read until the program has ended; tell whether it had to be ended for being late."""
+        """Read until the program has ended; return whether it had to be ended because time was up."""
         deadline, kill_at = time.monotonic() + seconds, None
         out, err = streams.values()
         with selectors.DefaultSelector() as selector:
@@ -261,7 +263,7 @@ class _RunningProgram:
     def _ended(self) -> bool:
         with self._lock:
             if self._process.poll() is not None and not self._gone:
-                # What it started and left behind goes with it.
+                # Whatever it started and left behind is killed too.
                 self._kill_group(signal.SIGKILL)
                 self._gone = True
         return self._gone
@@ -277,7 +279,7 @@ class _RunningProgram:
 
 
 def _take(descriptor: int, content: bytearray) -> bool | None:
-    """Read a part of what is there; False at the end, None where nothing is there yet."""
+    """Read some of what is there; False at the end, None if nothing is there yet."""
     try:
         data = os.read(descriptor, _CHUNK)
     except BlockingIOError:

@@ -1,6 +1,6 @@
-"""What `claude` and `gemini` print, read as a reply or a classified error. Pure, used in the worker.
+"""Reads what `claude` and `gemini` print as a reply or a classified error. Pure, used in the worker.
 
-Decided by exit codes and the fields of the JSON that each prints; free text decides nothing.
+Exit codes and the fields of the printed JSON decide; free text does not.
 """
 
 import json
@@ -13,11 +13,11 @@ from agentos.llm.http import count, declined, incomplete
 from agentos.llm.provider import ProviderError, Reply
 from agentos.model import CallError
 
-MAX_LINE = 300  # characters of what a program says about its failure
-LONGEST_RESET = 40 * 86_400.0  # seconds; beyond any real reset, so not one at all
+MAX_LINE = 300  # characters of a program's own error message
+LONGEST_RESET = 40 * 86_400.0  # seconds; longer than any real reset, so not a reset
 
 _SECRET = re.compile(r"\b(?:sk-|AIza|ya29\.)\S*", re.ASCII)
-_LOGIN = "{program} is not logged in, or its login is refused; start {program} once by hand and log in"
+_LOGIN = "{program} is not logged in, or its login was refused; run {program} once by hand and log in"
 
 _BY_STATUS = {
     400: CallError.BAD_REQUEST,
@@ -41,8 +41,8 @@ _CLAUDE_WORDS = {  # the `error` of a message or of the result
 }
 _GEMINI_CODES = _BY_STATUS | {
     41: CallError.KEY_REJECTED,  # its own exit codes: no login,
-    42: CallError.BAD_REQUEST,  # an input it does not take,
-    52: CallError.BAD_REQUEST,  # a configuration it does not take,
+    42: CallError.BAD_REQUEST,  # an input it does not accept,
+    52: CallError.BAD_REQUEST,  # a configuration it does not accept,
     55: CallError.BAD_REQUEST,  # a folder it does not trust
 }
 _GEMINI_TYPES = {
@@ -61,15 +61,15 @@ _GEMINI_TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOutput:
-    """A program that has ended by itself."""
+    """What is left of a program that ended by itself."""
 
     code: int  # negative: killed by that signal
     out: bytes
-    err: bytes  # its end, where it is long
+    err: bytes  # only its end, if it is long
 
 
 Reader = Callable[[ProgramOutput, float], Reply]
-"""(what a program left, the time of day) -> the reply; raises ProviderError where it is none."""
+"""(a program's output, the time of day) -> the reply; raises ProviderError if there is none."""
 
 
 def read_claude(finished: ProgramOutput, now_wall: float) -> Reply:
@@ -92,8 +92,8 @@ def read_claude(finished: ProgramOutput, now_wall: float) -> Reply:
     return Reply(text=text, model=_claude_model(messages, result), tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG001 - as the other reader
-    """Read what `gemini --output-format json` printed; its errors stand on standard error."""
+def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG001 - same signature as the other reader
+    """Read what `gemini --output-format json` printed; its errors are on standard error."""
     found = _json(finished.out, (dict,)) or _json(finished.err, (dict,))
     if not isinstance(found, dict):
         raise _no_answer("gemini", finished, _GEMINI_CODES)
@@ -107,7 +107,7 @@ def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG
     out = {name: count(one.get("candidates")) + count(one.get("thoughts")) for name, one in tokens.items()}
     return Reply(
         text=text,
-        # Helper models may have had a word, too; the one that wrote most wrote the answer.
+        # Helper models may have taken part; the model that wrote most wrote the answer.
         model=max(out, key=lambda name: out[name], default=""),
         tokens_in=sum(count(one.get("prompt")) for one in tokens.values()),
         tokens_out=sum(out.values()),
@@ -140,7 +140,7 @@ def _claude_error(messages: list[dict[str, Any]], result: dict[str, Any], now_wa
 
 
 def _claude_reset(messages: list[dict[str, Any]], now_wall: float) -> float | None:
-    """Seconds until a subscription's used up limit is there again, where the program tells the time."""
+    """Return the seconds until a subscription's used-up limit resets, if the program says when."""
     for message in reversed(messages):
         info = _table(message, "rate_limit_info")
         moment = info.get("resetsAt")
@@ -169,9 +169,9 @@ def _by_code(meanings: Mapping[int, CallError], code: Any) -> CallError:
 def _no_answer(
     program: str, finished: ProgramOutput, meanings: Mapping[int, CallError] | None = None
 ) -> ProviderError:
-    """A program that left no JSON: its exit code and its last line are all there is to tell."""
+    """Make the error for a program that left no JSON: only its exit code and last line are known."""
     if finished.code == 0:
-        return ProviderError(CallError.TRANSIENT, f"{program} printed no answer that can be read")
+        return ProviderError(CallError.TRANSIENT, f"{program} printed no readable answer")
     said = finished.err.decode("utf-8", errors="replace") or finished.out.decode("utf-8", errors="replace")
     ended = f"exit code {finished.code}" if finished.code > 0 else f"killed by signal {-finished.code}"
     return _error(program, _by_code(meanings or {}, finished.code), ended, said)
@@ -181,7 +181,7 @@ def _error(
     program: str, found: CallError, head: str, said: Any, *, quota_reset: float | None = None
 ) -> ProviderError:
     if found is CallError.KEY_REJECTED:
-        # Programs may quote parts of a key in their own words.
+        # A program's own message may quote parts of a key.
         return ProviderError(found, f"{head}: {_LOGIN.format(program=program)}")
     line = _last_line(said) if isinstance(said, str) else ""
     return ProviderError(
@@ -197,7 +197,7 @@ def _last_line(text: str) -> str:
 
 
 def _json(data: bytes, kinds: tuple[type, ...]) -> dict[str, Any] | list[Any] | None:
-    """Find the JSON that ends the output; lines such as notices may stand before it."""
+    """Find the JSON at the end of the output; lines such as notices may come before it."""
     text = data.decode("utf-8", errors="replace").strip()
     for start in _line_starts(text):
         if text[start : start + 1] in {"{", "["}:
@@ -212,7 +212,7 @@ def _json(data: bytes, kinds: tuple[type, ...]) -> dict[str, Any] | list[Any] | 
 
 def _line_starts(text: str) -> Iterator[int]:
     start = 0
-    for _ in range(100):  # no notice is longer; reading a garbled output must not take for ever
+    for _ in range(100):  # no notice is longer; reading garbled output must not take forever
         yield start
         start = text.find("\n", start) + 1
         if not start:

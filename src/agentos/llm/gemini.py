@@ -1,4 +1,4 @@
-"""Gemini's generateContent. Worker process."""
+"""Gemini's generateContent API. Worker process."""
 
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +18,7 @@ class Gemini:
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("gemini", base_url or BASE_URL, call_timeout=call_timeout)
 
-    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         settings: dict[str, Any] = {"maxOutputTokens": request.max_output_tokens}
         if request.schema is not None:
             settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.schema}

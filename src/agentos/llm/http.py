@@ -16,14 +16,14 @@ from agentos.model import CallError
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
-MAX_REPLY_BYTES = 6_000_000  # fits into one message to the coordinator, which looks for secrets in it
-TOKENS_MOST = 10**9  # of one call, by a server's word
+MAX_REPLY_BYTES = 6_000_000  # fits into one message to the coordinator, which checks it for secrets
+TOKENS_MOST = 10**9  # of one call, as a server reports it
 _LIMIT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpAnswer:
-    """A 2xx answer: its JSON object and the headers that tell of limits."""
+    """A 2xx answer: its JSON object and its rate limit headers."""
 
     data: dict[str, Any]
     headers: dict[str, str]
@@ -45,7 +45,7 @@ class Endpoint:
         self._provider = provider
         self._base = base_url.rstrip("/")
         self._call_timeout = call_timeout
-        # Neither proxies nor netrc of the environment: nothing leaves the machine that nobody asked for.
+        # No proxies or netrc from the environment: nothing leaves the machine that the user did not ask for.
         # A redirect would carry the key's header to another server.
         self._client = httpx2.Client(
             trust_env=False,
@@ -56,29 +56,29 @@ class Endpoint:
     def post(
         self, path: str, body: Mapping[str, Any], *, key: KeyHeader, headers: Mapping[str, str] | None = None
     ) -> HttpAnswer:
-        """Make the call; anything but a whole JSON object with a 2xx status is a ProviderError."""
+        """Make the call; anything but a complete JSON object with a 2xx status is a ProviderError."""
         deadline = time.monotonic() + self._call_timeout
         sent = {**(headers or {}), key.name: key.scheme + key.secret.reveal()}
-        # Errors are told by their class: the library's own hold the request, and so the key.
+        # Errors show only their class: the library's errors contain the request, and so the key.
         try:
             with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
                 content = self._read(response, deadline)
         except httpx2.TimeoutException:
-            raise ProviderError(CallError.TRANSIENT, "no answer in time") from None
+            raise ProviderError(CallError.TRANSIENT, "timed out waiting for an answer") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             raise ProviderError(CallError.TRANSIENT, f"the connection failed: {type(exc).__name__}") from None
-        told = {
+        limits = {
             name.lower(): value
             for name, value in response.headers.items()
             if name.lower().startswith(_LIMIT_HEADERS) and redact.find(f"{name}{value}") is None
         }
-        # Before anything is cut out of it: a piece of a secret would not be known for one.
+        # Before anything is cut out of it: a piece of a secret would not be recognized.
         echoed = _echoed(response, content)
         if not response.is_success:
             found = classify(
                 self._provider, response.status_code, response.headers, content, now_wall=time.time()
             )
-            # What kind of error it is stands: a rejected key must be put aside, whatever else is said.
+            # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
             rejected = found.error_class is CallError.KEY_REJECTED
             refused = f"HTTP {response.status_code}: the server's answer contains the key {echoed}; not shown"
             raise ProviderError(
@@ -86,15 +86,15 @@ class Endpoint:
                 found.message if echoed is None or rejected else refused,
                 retry_after=found.retry_after,
                 quota_reset=found.quota_reset,
-                headers=told,
+                headers=limits,
             )
         if echoed is not None:
-            # Paid for all the same; what the server says of tokens is part of what is not taken.
+            # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
             raise RefusedReply(echoed, tokens=(len(json.dumps(body)) // 4, len(content) // 4))
-        return HttpAnswer(data=_object(content), headers=told)
+        return HttpAnswer(data=_object(content), headers=limits)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
-        # The client's timeout is a limit between bytes: a server that drips would never meet it.
+        # The client's timeout applies between bytes: a server that sends one at a time would never reach it.
         content = bytearray()
         for part in response.iter_bytes():
             content += part
@@ -103,12 +103,14 @@ class Endpoint:
                     CallError.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes"
                 )
             if time.monotonic() > deadline:
-                raise ProviderError(CallError.TRANSIENT, f"no whole answer within {self._call_timeout:.0f} s")
+                raise ProviderError(
+                    CallError.TRANSIENT, f"no complete answer within {self._call_timeout:.0f} s"
+                )
         return bytes(content)
 
 
 def _echoed(response: httpx2.Response, content: bytes) -> str | None:
-    """Name the secret that an answer holds, in its text or in a header."""
+    """Name the secret that an answer contains, in its text or in a header."""
     texts = (content.decode("utf-8", errors="replace"), *(" ".join(one) for one in response.headers.items()))
     return next((found for text in texts if (found := redact.find(text)) is not None), None)
 
@@ -124,22 +126,22 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def incomplete(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
-    """An answer that is there but not whole is no result."""
+    """Make the error for an answer that is not complete."""
     return ProviderError(CallError.TRANSIENT, f"the reply is incomplete: {why}", tokens=tokens)
 
 
 def declined(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
-    """The model will not answer this request, however often it is asked."""
+    """Make the error for a model that will not answer this request, however often it is asked."""
     return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", tokens=tokens)
 
 
 def count(value: Any) -> int:
-    """A token count by the server's word; what is no count is nothing, an absurd one ends the item."""
+    """Read a token count from the server; what is not a count is 0, an absurd one fails the item."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         return 0
     if value > TOKENS_MOST:
         raise ItemFailed(
-            f"the server says that the call took about 2**{value.bit_length()} tokens, which makes no sense;"
-            " what it cost cannot be known. Check the base_url, then run it again with --retry-failed."
+            f"the server reports about 2**{value.bit_length()} tokens for the call, which is impossible;"
+            " its cost is unknown. Check the base_url, then run it again with --retry-failed."
         )
     return value

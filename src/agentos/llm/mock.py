@@ -22,7 +22,7 @@ _STDOUT = 1
 
 
 class MockProvider:
-    """Serves the calls of one item; one object a worker process."""
+    """Serves the calls of one item; one object per worker process."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class MockProvider:
         if self._calls <= self._script.refuse_first or secret == Secret(secret.name, REFUSED_SECRET):
             raise ProviderError(
                 CallError.RATE_LIMITED,
-                "The mock refuses this call, as asked.",
+                "The mock refuses this call, as scripted.",
                 retry_after=RETRY_AFTER_SECONDS,
             )
 
     def _perform(self) -> None:
-        """Do what the script wants done beside writing, once a process."""
+        """Do what the script asks for besides writing, once per process."""
         script = self._script
         if script.say is not None:
             _print(script.say)
@@ -79,7 +79,7 @@ class MockProvider:
         if script.crash is not None:
             os.kill(os.getpid(), script.crash)
         if script.hang is not None:
-            time.sleep(script.hang)  # not cancel.sleep: a worker that hangs does not listen
+            time.sleep(script.hang)  # not cancel.sleep: a worker that hangs ignores the stop
         if script.fail is not None:
             raise ItemFailed(script.fail)
 
@@ -90,7 +90,7 @@ class MockProvider:
         programs.shell(command, environment.read(), self._worktree)
 
     def _draft(self, number: int) -> str:
-        # After the drafts the gate returns comes one that answers no review; every later one answers its own.
+        # The first draft that passes the gate answers no review; each later one answers the review before it.
         answered = number - 1 - self._script.gate
         return mock_documents.draft(
             self._kind,

@@ -32,7 +32,7 @@ def draft(
     resolved: Sequence[MockFinding],
     files: Sequence[str] = (),
 ) -> str:
-    """Write a draft; an incomplete one lacks a section the gates ask for."""
+    """Write a draft; an incomplete one is missing a section that the gate requires."""
     title = _one_line(title) or item_id
     if kind == "lld":
         return _lld(item_id, title, number, complete=complete, resolved=resolved, files=files)
@@ -63,7 +63,7 @@ def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[MockFindin
 
 
 def findings(kind: Kind, number: int, verdict: Verdict) -> tuple[MockFinding, ...]:
-    """Find what the review of that number finds; no two numbers find the same."""
+    """Return the findings of the review with that number; no two reviews have the same."""
     if verdict == "APPROVED":
         return ()
     rounds = ((_UNDECIDED,),) if verdict == "DISCUSS" else _ROUNDS[kind]
@@ -171,20 +171,20 @@ The issue asks for: {title}. Afterwards the behaviour is available to every user
 
 ## 4. Alternatives
 
-Extending the present module was weighed; it would mix two responsibilities.
+Extending the existing module was considered; it would mix two responsibilities.
 
 ## 5. Cost
 
-One call a request, at most 5 with retries. No new infrastructure.
+One call per request, at most 5 with retries. No new infrastructure.
 
 ## 6. Safety & Security
 
-Files are written only inside the project, first beside their place and then renamed. Input is checked against
-a pattern before use. No secret is stored or logged.
+Files are written only inside the project, first under a temporary name, then renamed. Input is checked
+against a pattern before use. No secret is stored or logged.
 
 ## 7. Observability
 
-One log record a request, with its id, its duration and its result.
+One log record per request, with its id, its duration and its result.
 
 ## 8. Test plan
 
@@ -196,7 +196,7 @@ One log record a request, with its id, its duration and its result.
 
 ## 9. Rollout
 
-Behind a setting that is off; switched on after a week without a report. Switching it off goes back.
+Behind a setting that is off; switched on after a week without a report. Switching it off rolls back.
 """
 
 
@@ -212,7 +212,7 @@ def _module_name(item_id: str) -> str:
 
 
 def _one_line(title: str) -> str:
-    # A comment in a title would script the mock in the next workflow; taking one out can make another.
+    # A comment in a title would script the mock in the next workflow; removing one can form another.
     visible = re.sub(r"<!--.*?(?:-->|\Z)", "", title, flags=re.DOTALL).replace("<!--", "< !--")
     return " ".join(visible.split())
 
@@ -227,7 +227,7 @@ def _as_json(finding: MockFinding) -> dict[str, Any]:
 
 
 _SUMMARIES: dict[Verdict, str] = {
-    "APPROVED": "Review {number}: the document is complete and can be built as it stands.",
+    "APPROVED": "Review {number}: the document is complete and can be built as it is.",
     "REVISE": "Review {number}: the approach is sound, but the findings below have to be resolved first.",
     "DISCUSS": "Review {number}: the document is sound, but it rests on a decision that is not the author's.",
 }
@@ -243,14 +243,14 @@ _RETRY = MockFinding(
     tier=1,
     category="Cost",
     title="Unbounded retry",
-    text="a refused call is tried again with no limit in tries or time, so an outage costs without end.",
+    text="a refused call is retried with no limit in tries or time, so the cost of an outage is unbounded.",
     recommendation="State the largest number of tries and the longest time, and what happens then.",
 )
 _SCOPE = MockFinding(
     tier=1,
     category="Safety",
     title="Files outside the project",
-    text="a file is written below the home directory, where a failure can damage what is not the project's.",
+    text="a file is written below the home directory, where a failure can damage files outside the project.",
     recommendation="Write inside the project only, and let tests write below a temporary folder.",
 )
 _INPUT = MockFinding(
@@ -265,14 +265,14 @@ _TIMEOUT = MockFinding(
     category="Architecture",
     title="No time limit",
     text="the caller waits for a part that may never answer.",
-    recommendation="Give the wait a limit, and say what is done when it is reached.",
+    recommendation="Limit the wait, and say what happens when the limit is reached.",
 )
 _TRACE = MockFinding(
     tier=2,
     category="Observability",
     title="Trace ends at the process",
-    text="the trace's context is not handed to the process that does the work.",
-    recommendation="Hand it over in the environment, and test that one trace comes out.",
+    text="the trace context is not passed to the process that does the work.",
+    recommendation="Pass it in the environment, and test that the result is one trace.",
 )
 _CRITERION = MockFinding(
     tier=2,
@@ -285,7 +285,7 @@ _ROUNDS: dict[Kind, tuple[tuple[MockFinding, ...], ...]] = {
     "lld": ((_RETRY, _TIMEOUT), (_TRACE,), (_SCOPE, _CRITERION), (_TIMEOUT, _TRACE), (_INPUT,)),
     "issue": ((_RETRY, _CRITERION), (_TIMEOUT,), (_SCOPE, _CRITERION), (_CRITERION,), (_INPUT,)),
 }
-# Whole but for its verdict, so that nothing else gives the reader a reason to refuse it.
+# Complete except for its verdict, so that the reader has no other reason to refuse it.
 _SPOOF = """# Review
 
 ## Identity Confirmation

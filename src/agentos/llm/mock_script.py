@@ -1,6 +1,6 @@
-r"""Reads how an item scripts the mock, by a comment in its text: `<!-- mock: verdicts=REVISE latency=1 -->`.
+r"""Reads the comment in an item's text that scripts the mock: `<!-- mock: verdicts=REVISE latency=1 -->`.
 
-Words are separated by blanks; a value with blanks stands in double quotes, with `\"` and `\\` as escapes.
+Words are separated by blanks; a value with blanks is in double quotes, with `\"` and `\\` as escapes.
 """
 
 import re
@@ -14,7 +14,7 @@ from agentos.errors import ItemFailed
 Verdict = Literal["APPROVED", "REVISE", "DISCUSS"]
 Garbage = Literal["truncated", "empty", "spoof", "html"]
 
-LONGEST_SECONDS = 1_000_000.0  # far beyond any test, far below what a timer refuses
+LONGEST_SECONDS = 1_000_000.0  # far more than any test needs, far less than a timer refuses
 _START = re.compile(r"<!--\s*mock:")
 _WORD = re.compile(
     r'\s*(?P<name>[^\s="]+)(?:(?P<given>=)(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"]*)))?(?=\s|\Z)',
@@ -38,23 +38,23 @@ _LETTERS = {
 class Script:
     """What the mock does for one item."""
 
-    verdicts: tuple[Verdict, ...] = ("APPROVED",)  # one a review; the last repeats
-    latency: float = 0.0  # seconds a call
+    verdicts: tuple[Verdict, ...] = ("APPROVED",)  # one per review; the last repeats
+    latency: float = 0.0  # seconds per call
     fail: str | None = None  # the workflow fails with this message
-    hang: float | None = None  # seconds the first draft sleeps, deaf to any stop
+    hang: float | None = None  # seconds the first draft sleeps, ignoring any stop
     crash: signal.Signals | None = None  # the worker sends itself this signal
     say: bytes | None = None  # printed
     sh: str | None = None  # run by a shell
-    refuse_first: int = 0  # calls refused before the first that is served
-    garbage: Garbage | None = None  # what every review is instead of a review
-    gate: int = 0  # drafts that lack a required section
+    refuse_first: int = 0  # calls that are refused before the first is served
+    garbage: Garbage | None = None  # what every reply is instead of a review
+    gate: int = 0  # drafts that are missing a required section
     chat: bool = False  # every reply is wrapped in thinking, a greeting and a fence
     stuck: bool = False  # findings are the same in every round
-    files: tuple[str, ...] = ()  # files a design also changes, so that designs can meet
+    files: tuple[str, ...] = ()  # files a design also changes, so that designs can overlap
 
 
 def parse_script(text: str) -> Script:
-    """Read the first mock comment of an item's text; without one the mock approves at once."""
+    """Read the first mock comment of an item's text; without one the mock approves the first draft."""
     start = _START.search(text)
     if start is None:
         return Script()
@@ -67,13 +67,13 @@ def parse_script(text: str) -> Script:
         if read is None:
             raise ItemFailed(f"The mock does not know {_shown(name)}; it knows {', '.join(_READERS)}.")
         if field in given:
-            raise ItemFailed(f"The mock comment gives {name} twice.")
+            raise ItemFailed(f"The mock comment has {name} twice.")
         given[field] = read(name, value)
     return Script(**given)
 
 
 def _words(body: str) -> Iterator[tuple[str, str | None]]:
-    """Split into names and raw values; what a backslash means differs from key to key."""
+    """Split into names and raw values; the meaning of a backslash differs by key."""
     at, body = 0, body.rstrip()
     while at < len(body):
         word = _WORD.match(body, at)

@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its chat completions. Worker process."""
+"""OpenAI, and every server with its chat completions API. Worker process."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ class OpenAI:
 
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("openai", base_url or BASE_URL, call_timeout=call_timeout)
-        # The name OpenAI itself wants now; other servers know the old one.
+        # OpenAI itself now requires the new name; other servers know the old one.
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         self._takes_schema = True
 
-    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller gives up, not we
+    def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         key = KeyHeader(name="authorization", scheme="Bearer ", secret=secret)
         body = self._body(request)
         try:
@@ -27,7 +27,7 @@ class OpenAI:
         except ProviderError as error:
             if error.error_class is not CallError.BAD_REQUEST or "response_format" not in body:
                 raise
-            # Many compatible servers know no schemas; the reply is then read as Markdown.
+            # Many compatible servers do not support schemas; the reply is then read as Markdown.
             self._takes_schema = False
             answer = self._endpoint.post("/chat/completions", self._body(request), key=key)
         return _reply(answer)

@@ -1,4 +1,4 @@
-"""What a provider is to the rest: a request in, a reply or a classified error out. Worker process."""
+"""The interface of a provider: a request in, a reply or a classified error out. Worker process."""
 
 import threading
 from collections.abc import Callable
@@ -14,30 +14,30 @@ Role = Literal["drafter", "reviewer"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """One call as the workflow wants it; says nothing about keys."""
+    """One call as the workflow wants it, without any key."""
 
     role: Role
     model: str  # without the provider's name
-    number: int  # the how-manieth call of this role for this item, from 1
+    number: int  # the number of the call, from 1, per role and item
     system: str
     prompt: str
-    schema: dict[str, Any] | None = None  # JSON schema of the reply, where structured output is wanted
+    schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
     max_output_tokens: int = 16_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What came back, whole."""
+    """The complete reply."""
 
     text: str
-    model: str  # the model that served it, by its own word
+    model: str  # the model that served it, as the server says
     tokens_in: int
     tokens_out: int
     headers: dict[str, str] = field(default_factory=dict)  # rate limit headers, lower case
 
 
 class ProviderError(AgentosError):
-    """A call that gave no usable reply, classified."""
+    """A call without a usable reply, classified."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class ProviderError(AgentosError):
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
-        self.retry_after = retry_after  # seconds, by the server's word
-        self.quota_reset = quota_reset  # seconds until a used up quota is there again
+        self.retry_after = retry_after  # seconds, as the server says
+        self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
-        self.tokens = tokens  # in and out: an answer that cannot be used is paid for all the same
+        self.tokens = tokens  # in and out: an answer that cannot be used is paid for anyway
 
 
-class RefusedReply(ProviderError):  # noqa: N818 - read as what it is
-    """The server's answer holds one of our secrets: nothing of it is kept, and it is not asked again."""
+class RefusedReply(ProviderError):  # noqa: N818 - the name says what happened
+    """The server's answer contains one of our secrets: none of it is kept, and the call is not retried."""
 
     def __init__(self, secret: str, *, tokens: tuple[int, int]) -> None:
-        # No key is to blame, as with other answers that cannot be used.
+        # As with other unusable answers, no key is blamed.
         super().__init__(
             CallError.TRANSIENT,
             f"the server's answer contains the key {secret}; it was refused",
@@ -70,7 +70,7 @@ class RefusedReply(ProviderError):  # noqa: N818 - read as what it is
 
 
 class Cancel:
-    """Set once when the worker must stop; every wait ends at once."""
+    """Set once when the worker must stop; every wait ends immediately."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -81,23 +81,23 @@ class Cancel:
         with self._changed:
             self._set = True
             self._changed.notify_all()
-            for tell in self._listeners:
-                tell()
+            for listener in self._listeners:
+                listener()
 
-    def on_set(self, tell: Callable[[], None]) -> None:
-        """Have one more told of the stop, at once if it has come already."""
+    def on_set(self, listener: Callable[[], None]) -> None:
+        """Add a listener for the stop; it is called immediately if the stop has come already."""
         with self._changed:
-            self._listeners.append(tell)
+            self._listeners.append(listener)
             if self._set:
-                tell()
+                listener()
 
     def wake(self) -> None:
-        """Let those who wait look again at what they wait for."""
+        """Make every waiting thread check its condition again."""
         with self._changed:
             self._changed.notify_all()
 
     def wait(self, ready: Callable[[], bool], seconds: float | None) -> None:
-        """Wait until it is ready or the time is over; raise StopRequested if the stop comes first."""
+        """Wait until it is ready or time is up; raise StopRequested if the stop comes first."""
         with self._changed:
             self._changed.wait_for(lambda: self._set or ready(), seconds)
             if self._set and not ready():

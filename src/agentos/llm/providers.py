@@ -1,4 +1,4 @@
-"""From a provider's name to its implementation; each is imported only where it is used."""
+"""Maps a provider's name to its implementation; each is imported only when it is used."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -20,15 +20,17 @@ MODULES = {
     "claude-cli": "agentos.llm.command",
     "gemini-cli": "agentos.llm.command",
 }
-COMMAND_PROVIDERS = frozenset({"claude-cli", "gemini-cli"})  # programs with a login of their own, not a key
+COMMAND_PROVIDERS = frozenset({"claude-cli", "gemini-cli"})  # programs with their own login instead of a key
 _CLASSES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini"}
 
 
 def check_provider(model: str, worktree: Path | None, environment: Mapping[str, str]) -> None:
-    """Refuse a model whose provider is not there, before any work."""
+    """Refuse a model whose provider does not exist or cannot work, before any work."""
     provider, _, name = model.partition(":")
     if provider not in MODULES:
-        raise ConfigError(f"Model {model!r}: there is no provider {provider!r}, only {', '.join(MODULES)}.")
+        raise ConfigError(
+            f"Model {model!r}: there is no provider {provider!r}. Choose one of {', '.join(MODULES)}."
+        )
     if provider in COMMAND_PROVIDERS:
         import_module(MODULES[provider]).check_command(provider, name, worktree, environment)
 

@@ -1,9 +1,9 @@
-"""Whether the model that answered is the one that was asked for. Pure."""
+"""Checks that the model that answered is the one that was asked for. Pure."""
 
 import re
 
-# What a provider adds to a name without serving another model: a date, a build number, a preview's mark.
-# A part of one or two digits is the next version, and so another model.
+# What a provider adds to a name without serving a different model: a date, a build number, a preview mark.
+# A part of one or two digits is the next version, and so a different model.
 _ADDED = re.compile(
     r"(?:-(?:\d{4}-\d{2}-\d{2}|\d{6,8}|\d{3,4}|(?:preview|exp)(?:-\d{2}-\d{2,4}|-\d{4})?|v\d+(?::\d+)?))+"
 )
@@ -12,19 +12,19 @@ _LATEST = "-latest"
 
 
 def same_model(asked: str, served: str) -> bool:
-    """Compare a model's names; a server that gives none proves nothing and is believed."""
+    """Compare the names of a model; a server that reports no name is trusted."""
     wanted, given = _parts(asked), _parts(served)
     if not given or not wanted:
         return True
-    # One of them may carry the vendor in front: openai/gpt-5 and gpt-5.
+    # One of them may begin with the vendor: openai/gpt-5 and gpt-5.
     for one, other in zip(reversed(wanted[:-1]), reversed(given[:-1]), strict=False):
         if one != other:
             return False
-    name, told = wanted[-1], given[-1]
-    if name == told:
+    name, reported = wanted[-1], given[-1]
+    if name == reported:
         return True
     name = name.removesuffix(_LATEST)
-    return told == name or (told.startswith(name) and bool(_ADDED.fullmatch(told, len(name))))
+    return reported == name or (reported.startswith(name) and bool(_ADDED.fullmatch(reported, len(name))))
 
 
 def _parts(name: str) -> list[str]:

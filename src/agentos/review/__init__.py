@@ -1,4 +1,4 @@
-"""Verdicts of governance reviews: read from a model's reply or a document, rendered for people. Pure."""
+"""Governance reviews: read from a model's reply or a document, and rendered for people. Pure."""
 
 from agentos.review.parsed_review import Finding, ParsedReview, Verdict
 from agentos.review.reader import read_document, read_reply

@@ -1,4 +1,4 @@
-"""A Markdown text as a tree of blocks, with code, quotes and HTML set apart as opaque. Pure."""
+"""A Markdown text as a tree of blocks; code, quotes and HTML are opaque. Pure."""
 
 import re
 from collections import defaultdict
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# A review has a few thousand characters. Text beyond these limits is none, and takes bounded time.
+# A review has a few thousand characters; a longer text is not one. The limits bound the time it takes.
 MAX_CHARACTERS = 1_000_000
 MAX_LINES = 10_000
 MAX_NESTING = 20
 
-# Inline rules are left out: box lines are read as they stand, and inline parsing of hostile text is slow.
+# Inline rules are left out: box lines are read as written, and inline parsing of hostile text is slow.
 # Link definitions are left out because they would make a line such as "[x]: ..." vanish.
 _PARSER = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).disable(["reference", "inline", "text_join"])
 
@@ -24,7 +24,7 @@ _SETEXT = frozenset("-=")
 
 @dataclass(frozen=True, kw_only=True)
 class Heading:
-    """A heading that stands by itself, in no list or quote."""
+    """A heading outside lists and quotes."""
 
     level: int
     text: str
@@ -40,7 +40,7 @@ class Paragraph:
 
 @dataclass(frozen=True, kw_only=True)
 class ListItem:
-    """One item of a list with all that is indented below it."""
+    """One item of a list, with everything indented below it."""
 
     blocks: tuple["Block", ...]
     source: str  # as written, with its marker
@@ -55,7 +55,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class Opaque:
-    """Code, a quotation or HTML: what stands in it is not said by the review."""
+    """Code, a quotation or HTML: its text is not a statement of the review."""
 
     kind: str  # "code", "quote" or "html"
     source: str
@@ -80,7 +80,7 @@ def parse(text: str) -> ParsedMarkdown:
         )
     try:
         tokens = _PARSER.parse(text)
-    except Exception:  # noqa: BLE001 - hostile text may hit a bug of the parser, and no reader may raise
+    except Exception:  # noqa: BLE001 - hostile text may hit a bug in the parser, and a reader must not raise
         return ParsedMarkdown(problem="The Markdown cannot be parsed.")
     if problem := _problem(tokens):
         return ParsedMarkdown(problem=problem)
@@ -88,7 +88,7 @@ def parse(text: str) -> ParsedMarkdown:
 
 
 def visible(text: str) -> str:
-    """Drop HTML comments inside running text; one in a code span is no comment."""
+    """Drop HTML comments inside running text; in a code span they are not comments."""
     if "<!--" not in text:
         return text
     runs: dict[int, list[int]] = defaultdict(list)
@@ -115,7 +115,7 @@ def visible(text: str) -> str:
 
 def _problem(tokens: Sequence[Token]) -> str:
     for token in tokens:
-        # The parser drops what is nested deeper, without a word.
+        # The parser silently drops anything nested deeper.
         if token.level >= MAX_NESTING - 1:
             return "Lists or quotes are nested too deeply."
         if token.type == "fence" and not _closed(token):
@@ -178,7 +178,7 @@ class _Builder:
     def _text(self, token: Token, content: str) -> Block:
         lines = tuple(visible(content).split("\n"))
         underlined = token.markup[:1] in _SETEXT
-        # A rule right below the last box underlines the whole paragraph, which nobody means as a heading.
+        # A rule right below the last box underlines the whole paragraph, which is never meant as a heading.
         if token.type == "paragraph_open" or (underlined and len(lines) > 1):
             return Paragraph(lines=lines)
         return Heading(level=int(token.tag[1:]), text=lines[0].strip(), underlined=underlined)

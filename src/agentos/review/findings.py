@@ -31,7 +31,7 @@ _LABEL = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ListEntry:
-    """One bullet, number or box line with what is nested below it."""
+    """One bullet, number or box line, with what is nested below it."""
 
     ticked: bool
     boxed: bool
@@ -45,7 +45,7 @@ class _EntryText:
 
     title: str
     text: str
-    spoken: str  # the text without code and quotations, which never make a finding
+    spoken: str  # the text without code and quotations, which are never a finding
     recommendation: str
 
 
@@ -66,7 +66,7 @@ def questions_in(section: Section) -> Iterator[str]:
 
 
 def suggestion(text: str) -> Finding | None:
-    """Make a finding of a suggestion given as plain text."""
+    """Turn a suggestion given as plain text into a finding."""
     first, _, more = tidy(text).partition("\n")
     titled = split_title(first)
     body = tidy(f"{titled.text}\n{more}")
@@ -78,7 +78,7 @@ def suggestion(text: str) -> Finding | None:
 def _findings(entry: ListEntry, *, tier: int, category: str) -> Iterator[Finding]:
     praised = tier < 3 and not entry.boxed and entry.lines[0].startswith(_PRAISE)
     if entry.ticked or praised:
-        # What is ticked is fine, but an empty box below it says that a part of it is not.
+        # A ticked entry is fine, but an empty box below it means that a part of it is not.
         for nested in _entries(entry.nested):
             if nested.boxed and not nested.ticked:
                 yield from _findings(nested, tier=tier, category=category)
@@ -88,7 +88,7 @@ def _findings(entry: ListEntry, *, tier: int, category: str) -> Iterator[Finding
     if tier == 3:
         category = SUGGESTION
     elif category == GENERAL and (named := category_named(title)):
-        # "- **Cost:** ..." stands for a category's heading.
+        # "- **Cost:** ..." is meant as the heading of a category.
         category, title = named, ""
         own = _content(ListEntry(ticked=False, boxed=entry.boxed, lines=entry.lines), titled=True)
         if not own.text:
@@ -133,7 +133,7 @@ def _item(item: ListItem) -> Iterator[ListEntry]:
 
 
 def _boxed(lines: Sequence[str], nested: tuple[Block, ...]) -> Iterator[ListEntry]:
-    """Cut running lines at the boxes; what is nested belongs to the last of them."""
+    """Split running lines at the boxes; nested blocks belong to the last box."""
     starts = [index for index, line in enumerate(lines) if index == 0 or _BOX.match(line.strip())]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         first = lines[start].strip()
@@ -155,7 +155,7 @@ def _content(entry: ListEntry, *, titled: bool) -> _EntryText:
     first, *more = entry.lines
     split = split_title(first) if titled else None
     title = split.title if split else ""
-    # Behind a title a line is never escaped: it cannot be taken for structure there.
+    # After a title a line is never escaped: it cannot be taken for structure there.
     text = [unescape_inline(split.text) if split and split.title else unescape_line(first)]
     quoted: set[int] = set()
     recommendation: list[str] = []
@@ -181,7 +181,7 @@ def _content(entry: ListEntry, *, titled: bool) -> _EntryText:
 
 
 def _sort_lines(lines: Sequence[str], text: list[str], recommendation: list[str], *, titled: bool) -> None:
-    """Put lines with the text or, from a marked label on, with the recommendation."""
+    """Add lines to the text or, after a marked label, to the recommendation."""
     into = text
     for raw in lines:
         line = raw.strip()

@@ -1,4 +1,4 @@
-"""Reads a review written in Markdown, in the shape it was asked for or drifted from it. Pure."""
+"""Reads a review written in Markdown, in the requested shape or close to it. Pure."""
 
 from agentos.review import blocks, sections, verdict_section
 from agentos.review.findings import findings_in, questions_in
@@ -8,7 +8,7 @@ from agentos.review.sections import Part
 
 
 def read_markdown(text: str, *, strict: bool) -> ParsedReview:
-    """Read a review; a strict reader insists on the tiers, and on boxes for an approval."""
+    """Read a review; `strict` requires the tiers, and boxes for an approval."""
     document = blocks.parse(clean(text))
     if document.problem:
         return ParsedReview.unreadable(document.problem)

@@ -1,4 +1,4 @@
-"""What a review says, as frozen values; and how a contradiction in it is settled. Pure."""
+"""What a review says, as frozen values, and how a contradiction in it is settled. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ LONGEST_NAME = 100  # characters of a finding in a one-sentence reason
 class Verdict(StrEnum):
     """How a review ends."""
 
-    APPROVED = "APPROVED"  # given in so many words, with nothing in the review against it
+    APPROVED = "APPROVED"  # stated explicitly, with nothing in the review against it
     REVISE = "REVISE"  # the draft must be changed first
     DISCUSS = "DISCUSS"  # a person must decide
-    UNREADABLE = "UNREADABLE"  # no verdict can be told for certain, which is never an approval
+    UNREADABLE = "UNREADABLE"  # no verdict is certain, which is never an approval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +22,14 @@ class Finding:
     """One open point of a review."""
 
     tier: int  # 1 blocking, 2 high priority, 3 suggestion
-    category: str  # "Cost", "Quality", ...; "Suggestion" in tier 3, "General" where none is given
-    title: str  # "" where the reviewer gave none
+    category: str  # "Cost", "Quality", ...; "Suggestion" in tier 3, "General" if none is given
+    title: str  # "" if the reviewer gave none
     text: str
-    recommendation: str  # "" where the reviewer gave none
+    recommendation: str  # "" if the reviewer gave none
 
     @property
     def name(self) -> str:
-        """What to call the finding in a sentence."""
+        """The name of the finding in a sentence."""
         words = " ".join((self.title or self.text).split())
         shown = words if len(words) <= LONGEST_NAME else words[: LONGEST_NAME - 3].rstrip() + "..."
         return f"{self.category}: {shown}"
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictReason:
-    """A verdict and, where it needs one, the reason for it."""
+    """A verdict and, if it needs one, the reason for it."""
 
     verdict: Verdict
     reason: str = ""
@@ -79,17 +79,17 @@ class ParsedReview:
 
 
 def settle(decision: VerdictReason, *, findings: Sequence[Finding], gate_failed: bool) -> VerdictReason:
-    """Take an approval back where the review itself speaks against it."""
+    """Turn an approval into REVISE if the review itself contradicts it."""
     if decision.verdict is not Verdict.APPROVED:
         return decision
     blocking = next((finding for finding in findings if finding.tier == 1), None)
     if blocking is not None:
         return VerdictReason(
             verdict=Verdict.REVISE,
-            reason=f'APPROVED beside the open Tier 1 finding "{blocking.name}" is read as REVISE.',
+            reason=f'APPROVED with the open Tier 1 finding "{blocking.name}" is read as REVISE.',
         )
     if gate_failed:
         return VerdictReason(
-            verdict=Verdict.REVISE, reason="APPROVED beside a failed Pre-Flight Gate is read as REVISE."
+            verdict=Verdict.REVISE, reason="APPROVED with a failed Pre-Flight Gate is read as REVISE."
         )
     return decision

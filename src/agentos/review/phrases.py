@@ -1,4 +1,4 @@
-"""The words of a review: cleaned, escaped, and told apart from placeholders. Pure."""
+"""The words of a review: cleaned, escaped, and distinguished from placeholders. Pure."""
 
 import re
 import unicodedata
@@ -52,7 +52,7 @@ _TURN = re.compile(
     re.IGNORECASE,
 )
 _CLOSING = re.compile(r"[*_)\]]{1,3}([.!]?)(?=\s|$)")
-_LONGEST_PLACEHOLDER = 1000  # characters; a longer explanation is no placeholder
+_LONGEST_PLACEHOLDER = 1000  # characters; a longer explanation is not a placeholder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Titled:
 
 
 def clean(text: str) -> str:
-    """Make any string valid Unicode with one kind of line end and no unseen characters."""
+    """Make any string valid Unicode with one kind of line end and no invisible characters."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").translate(_UNSEEN)
 
@@ -100,7 +100,7 @@ def unescape_inline(line: str) -> str:
 
 
 def escape_line(line: str) -> str:
-    """Keep a line from being anything but text: no heading, list, box, quote, fence or HTML block."""
+    """Make a line plain text: it opens no heading, list, box, quote, fence or HTML block."""
     line = escape_inline(line)
     if line[:1] in _LINE_MARKS:
         return "\\" + line
@@ -121,7 +121,7 @@ def escape_title(title: str) -> str:
 
 
 def split_title(line: str) -> Titled:
-    """Take a leading bold title off a line; bold words inside a sentence are no title."""
+    """Split a leading bold title from a line; bold words inside a sentence are not a title."""
     bold = _BOLD.match(line)
     if bold is None:
         return Titled(title="", text=line)
@@ -141,9 +141,9 @@ def split_title(line: str) -> Titled:
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a text only says that there is nothing to say, with an explanation at most.
+    """Say whether a text only states that there is nothing to report, perhaps with an explanation.
 
-    Fails closed: whatever turns the sentence round ("but", "must", a bold title) makes it a finding.
+    Fails closed: anything that turns the sentence around ("but", "must", a bold title) makes it a finding.
     """
     if len(text) > _LONGEST_PLACEHOLDER:
         return False
@@ -151,17 +151,17 @@ def says_nothing(text: str) -> bool:
     bare = folded.lstrip("*_([ ")
     if not bare.strip("*_)] .-\u2013\u2014"):
         return True
-    if bare != folded:  # emphasis that wraps the first sentence is no bold title
+    if bare != folded:  # emphasis around the first sentence is not a bold title
         bare = _CLOSING.sub(r"\1", bare, count=1)
     nothing = _NOTHING.match(bare)
     return nothing is not None and _TURN.search(bare, nothing.end()) is None
 
 
 def stands_open(*, title: str, text: str, recommendation: str) -> bool:
-    """Whether a finding says anything, or is only the placeholder of an empty list."""
+    """Say whether a finding has content, or is only the placeholder of an empty list."""
     if recommendation:
         return True
     if title:
-        # Words behind a title are taken for the finding itself, whatever the title says.
+        # Words after a title are the finding itself, whatever the title says.
         return not (says_nothing(title) and (not text or says_nothing(text)))
     return not says_nothing(text)

@@ -12,7 +12,7 @@ def read_document(text: str) -> ParsedReview:
 
 
 def read_reply(text: str, kind: Kind) -> ParsedReview:
-    """Read a model's reply, which must have all that was asked for."""
+    """Read a model's reply, which must have everything it was asked for."""
     return _read(text, kind=kind)
 
 

@@ -1,6 +1,6 @@
 """Writes a structured review as the Markdown document people read. Pure.
 
-Text of the model cannot add structure: read back, the document says what the review said.
+The model's text cannot add structure: the document, read back, says what the review said.
 """
 
 from collections.abc import Iterable, Iterator
@@ -68,7 +68,7 @@ def _tier(
     if not own:
         yield nothing
     yield ""
-    # A category that this kind of review does not list is shown all the same.
+    # A category that this kind of review does not list is shown anyway.
     for category in dict.fromkeys([*categories, *(finding.category for finding in own)]):
         yield f"### {category}"
         mine = [finding for finding in own if finding.category == category]

@@ -1,4 +1,4 @@
-"""The structured review a model is asked for, and the reading of one. Pure; model output comes in here."""
+"""The structured review that a model is asked for, and how it is read. Pure; model output comes in here."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _NOT_IN_ISSUES = "Observability"
 
 
 class NotAReviewError(ValueError):
-    """A text that is no structured review; the message is the reason, in one sentence."""
+    """A text that is not a structured review; the message is the reason, in one sentence."""
 
 
 def _has_words(title: str) -> str:
@@ -74,16 +74,16 @@ class StructuredReview(_Closed):
     verdict: Literal["APPROVED", "REVISE", "DISCUSS"]
 
     def open_findings(self) -> tuple[Finding, ...]:
-        """List the findings in the words in which they are kept, less placeholders."""
+        """List the findings as they are kept, without placeholders."""
         return (*self._tier(1), *self._tier(2), *filter(None, map(suggestion, self.suggestions)))
 
     def open_questions(self) -> tuple[str, ...]:
-        """List the questions, less placeholders."""
+        """List the questions, without placeholders."""
         asked = (tidy(question) for question in self.questions)
         return tuple(question for question in asked if not says_nothing(question))
 
     def reading(self) -> ParsedReview:
-        """Give the review as the rest of the program sees it."""
+        """Return the review as the rest of the program sees it."""
         findings = self.open_findings()
         decision = settle(
             VerdictReason(verdict=Verdict(self.verdict)),
@@ -109,7 +109,7 @@ class StructuredReview(_Closed):
 
 @cache
 def review_schema(kind: Kind) -> dict[str, Any]:
-    """Give the JSON schema of a review, without references, which some providers do not take."""
+    """Return the JSON schema of a review, without references, which some providers do not accept."""
     schema = StructuredReview.model_json_schema()
     definitions = schema.pop("$defs")
     if kind == "issue":
@@ -120,7 +120,7 @@ def review_schema(kind: Kind) -> dict[str, Any]:
 
 
 def looks_structured(text: str) -> bool:
-    """Whether a text is meant as JSON: an object, or one json fence that is all of it."""
+    """Say whether a text is meant as JSON: an object, or a single json fence around everything."""
     return _payload(text).startswith("{")
 
 
@@ -133,7 +133,7 @@ def structured_review(text: str) -> StructuredReview | None:
 
 
 def parse_review(text: str, kind: Kind | None = None) -> StructuredReview:
-    """Read JSON by the schema, the whole of it and nothing else, or raise NotAReviewError."""
+    """Read JSON that follows the schema, with nothing around it, or raise NotAReviewError."""
     try:
         data = json.loads(_payload(text), object_pairs_hook=_distinct)
         review = StructuredReview.model_validate(data)
@@ -164,7 +164,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise NotAReviewError(f"The JSON gives {clean(key)[:40]!r} twice.")
+            raise NotAReviewError(f"The JSON has {clean(key)[:40]!r} twice.")
         found[key] = value
     return found
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from agentos.review.blocks import Block, Heading, Paragraph
 from agentos.review.phrases import heading_name
 
-GENERAL = "General"  # the category of a finding below a tier's own heading
+GENERAL = "General"  # the category of a finding directly below a tier's heading
 
 CATEGORIES = ("Cost", "Safety", "Security", "Legal", "Architecture", "Observability", "Quality")
 _CATEGORY = re.compile(
@@ -56,7 +56,7 @@ _NAMES = (
     (Part.VERDICT, r"(?:final |overall |review )?verdict(?:$| ?[:\u2013\u2014]| -)"),
 )
 _PATTERNS = tuple((part, re.compile(pattern, re.IGNORECASE)) for part, pattern in _NAMES)
-# Taken from the heading as written: a cross before the word must not get lost.
+# Taken from the heading as written, so that a cross before the word does not get lost.
 _REST = {
     Part.GATE: re.compile(r"flight(?: gate)?(?: checks?)?", re.IGNORECASE),
     Part.VERDICT: re.compile(r"verdict", re.IGNORECASE),
@@ -73,7 +73,7 @@ class Section:
     heads_tier: bool = False  # opens a tier, not a category of it
     numbered: bool = False  # a real heading that says "Tier N"
     category: str = GENERAL
-    boxes_only: bool = False  # may not belong to the tier, or be settled: only an empty box is a finding
+    boxes_only: bool = False  # perhaps not part of the tier, or settled: only an empty box is a finding
     rest: str = ""  # what follows the name in the heading: "PASSED", "APPROVED"
     blocks: list[Block] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ def split(blocks: Iterable[Block]) -> list[Section]:
     for block in blocks:
         section = _opened_by(block, tier)
         if section is None:
-            # An underlined sentence is no heading: a finding must not vanish as one.
+            # An underlined sentence is not a heading: a finding must not vanish as one.
             sections[-1].blocks.append(
                 Paragraph(lines=(block.text,)) if isinstance(block, Heading) else block
             )
@@ -97,7 +97,7 @@ def split(blocks: Iterable[Block]) -> list[Section]:
 
 
 def category_named(text: str) -> str:
-    """Find the usual category that a text names, or nothing."""
+    """Return the usual category that a text names, or an empty string."""
     match = _CATEGORY.fullmatch(text)
     return match[1].capitalize() if match else ""
 
@@ -113,7 +113,7 @@ def _opened_by(block: Block, tier: Section | None) -> Section | None:
 
 
 def _opened_by_bold(paragraph: Paragraph, tier: Section | None) -> Section | None:
-    """Take a bold line that names a tier or a category for the heading it stands for."""
+    """Read a bold line that names a tier or a category as the heading it is meant to be."""
     bold = _BOLD_LINE.fullmatch(paragraph.lines[0].strip())
     name = heading_name(bold["words"]) if bold else ""
     section = None
@@ -149,9 +149,9 @@ def _tier(name: str, level: int, *, numbered: bool) -> Section | None:
 def _category(level: int, name: str, tier: Section | None) -> Section:
     category = category_named(name)
     inside = tier is not None and bool(category or level > tier.level)
-    # Levels drift: a heading beside that of a tier may be one of its categories.
-    beside = tier is not None and level == tier.level and tier.tier < 3
-    if tier is None or not (inside or beside):
+    # Levels drift: a heading on the same level as a tier's may be one of its categories.
+    same_level = tier is not None and level == tier.level and tier.tier < 3
+    if tier is None or not (inside or same_level):
         return Section(part=Part.OTHER, level=level)
     return Section(
         part=Part.TIER,

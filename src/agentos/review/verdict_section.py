@@ -1,6 +1,6 @@
 """The verdict of a review document: the boxes of its last Verdict section. Pure.
 
-A verdict is never guessed: whatever leaves a doubt is unreadable, with the doubt as the reason.
+A verdict is never guessed: if there is any doubt it is unreadable, and the doubt is the reason.
 """
 
 import re
@@ -23,9 +23,9 @@ _TAG = re.compile(r"<[A-Za-z/!?]")
 class _Box:
     """One box and its label."""
 
-    mark: str  # "" where it is empty
+    mark: str  # "" if it is empty
     label: VerdictWord
-    leading: bool  # stands at the start of its line, or behind a box that does
+    leading: bool  # is at the start of its line, or after a box that is
 
     @property
     def ticked(self) -> bool:
@@ -41,7 +41,7 @@ class _Lines:
 
 
 def gate_failed(section: Section) -> bool:
-    """Tell whether a Pre-Flight section says that the draft did not pass."""
+    """Say whether a Pre-Flight section reports that the draft did not pass."""
     lines = _lines(section.blocks).own
     first = section.rest or next((line for line in lines if not _BOX.match(line)), "")
     boxes = [box for line in lines for box in _boxes(line) if box.leading and box.ticked]
@@ -50,7 +50,7 @@ def gate_failed(section: Section) -> bool:
 
 
 def decide(sections: Sequence[Section], *, bare_approval: bool) -> VerdictReason:
-    """Read the verdict of a document; without boxes it is an approval only where the caller allows it."""
+    """Read the verdict of a document; without boxes it is an approval only if the caller allows it."""
     places = [index for index, section in enumerate(sections) if section.part is Part.VERDICT]
     if not places:
         return VerdictReason.unreadable("There is no Verdict section.")
@@ -60,7 +60,7 @@ def decide(sections: Sequence[Section], *, bare_approval: bool) -> VerdictReason
     if any(map(_holds_html, sections[: places[-1] + 1])):
         return VerdictReason.unreadable("There is HTML before the verdict, which may hide it.")
     decision = _read(last, after, bare_approval=bare_approval)
-    # An earlier one deeper down, such as that of a coverage table, is about something else.
+    # An earlier one on a deeper level, such as a coverage table's, is about something else.
     rival = any(sections[index].level <= last.level for index in places[:-1])
     if decision.verdict is Verdict.APPROVED and rival:
         return VerdictReason.unreadable("There is more than one Verdict section.")
@@ -72,7 +72,7 @@ def _read(section: Section, after: Sequence[Section], *, bare_approval: bool) ->
     shown = (_BREAK.sub("", line).strip() for line in (section.rest, *lines.own))
     own = [line for line in shown if line]
     if any("~~" in line or _TAG.search(line) or _opens_code(line) for line in own):
-        return VerdictReason.unreadable("The Verdict section holds struck-out, hidden or code text.")
+        return VerdictReason.unreadable("The Verdict section has struck-out, hidden or code text.")
     elsewhere = [*lines.nested, *(line for other in after for line in _all_lines(other.blocks))]
     boxes = [box for line in own for box in _boxes(line)]
     listed = [box for box in boxes if box.leading and (box.ticked or not box.mark or box.label.verdict)]
@@ -104,23 +104,23 @@ def _doubts(listed: Sequence[_Box], ticked: Sequence[_Box]) -> Iterator[str]:
         yield f"More than one verdict box is ticked: {', '.join(box.label.shown for box in ticked[:3])}."
     label = ticked[0].label
     if label.verdict is None:
-        yield f'The ticked verdict "{label.shown}" is not a known one.'
+        yield f'The ticked verdict "{label.shown}" is not a known verdict.'
     empty = {box.label.word for box in listed if not box.ticked and box.label.verdict}
     if label.word in empty:
         yield f"The verdict {label.word} is both ticked and not ticked."
     if not empty:
-        yield "The ticked box stands alone, so the list of verdicts may be cut off."
+        yield "The ticked box is the only one, so the list of verdicts may be cut off."
 
 
 def _doubts_beside(section: Section, own: Sequence[str], verdict: Verdict) -> Iterator[str]:
-    """Yield what the rest of the section says against the ticked box."""
+    """Yield what in the rest of the section contradicts the ticked box."""
     if _CUT_BOX.match(own[-1]):
         yield "The list of verdicts is cut off."
     if any(contradicts(line, verdict) for line in own if not _BOX.match(line)):
-        yield f"The Verdict section ticks {verdict} and states another verdict beside it."
+        yield f"The Verdict section ticks {verdict} but also states another verdict."
     unclear = section.rest and not _BOX.match(section.rest) and label_of(section.rest).verdict is None
     if verdict is Verdict.APPROVED and unclear:
-        yield "The Verdict heading says something else than the ticked APPROVED."
+        yield "The Verdict heading does not agree with the ticked APPROVED."
 
 
 def _read_bare(section: Section, own: Sequence[str], *, approval: bool) -> VerdictReason:
@@ -133,9 +133,7 @@ def _read_bare(section: Section, own: Sequence[str], *, approval: bool) -> Verdi
         return VerdictReason.unreadable("The Verdict section gives more than one verdict.")
     if label.verdict is Verdict.APPROVED:
         if not approval:
-            return VerdictReason.unreadable(
-                "APPROVED stands without its boxes, so the review may be cut off."
-            )
+            return VerdictReason.unreadable("APPROVED comes without its boxes, so the review may be cut off.")
         if any(map(takes_back, others)):
             return VerdictReason.unreadable("The approval is followed by words that may take it back.")
     return label.decision()
@@ -153,12 +151,12 @@ def _boxes(line: str) -> Iterator[_Box]:
 
 
 def _opens_code(line: str) -> bool:
-    """Tell whether a code span of a line may go on below it."""
+    """Say whether a code span may continue on the next line."""
     return "``" in line or line.count("`") % 2 == 1
 
 
 def _holds_html(section: Section) -> bool:
-    """Tell whether a section has an HTML block of its own; a comment is none."""
+    """Say whether a section has an HTML block; a comment does not count."""
     return any(
         isinstance(block, Opaque) and block.kind == "html" and _TAG.search(visible(block.source)) is not None
         for block in section.blocks

@@ -1,4 +1,4 @@
-"""Verdict words: what a box or a line says, taken exactly. Pure."""
+"""Verdict words: what a box or a line says, read exactly. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ _REFUSALS = (
 )  # fmt: skip
 _WORDS |= dict.fromkeys(_REFUSALS, Verdict.REVISE)
 
-# Only these may stand beside APPROVED; a cross or a warning sign makes it another word.
+# Only these may appear next to APPROVED; a cross or a warning sign makes it a different word.
 _CHEERS = frozenset("\u2705\u2714\u2713\u2611\U0001f389\U0001f44d\U0001f680\U0001f7e2\ufe0f")
 
 _EMPHASIS = re.compile(r"\*{1,3}|_{1,3}|`")
 _END = re.compile(r"\s*[-\u2013\u2014]+(?:\s|$)|[:.!](?=[\s*_]|$)|\(")
-_LONGEST = 200  # characters in which a label must end
+_LONGEST = 200  # characters within which a label must end
 _STATEMENT = re.compile(
     r"[*_]{0,3}(?:final |overall )?verdict(?:[*_]{0,3} ?[:\u2013\u2014-]| is\b)[*_]{0,3} ?", re.IGNORECASE
 )
@@ -37,9 +37,9 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictWord:
-    """What stands behind a box, or in place of one."""
+    """The words after a box, or in place of one."""
 
-    word: str  # in capitals; "" where the label is empty or cut off
+    word: str  # in capitals; "" if the label is empty or cut off
     tail: str = ""
 
     @property
@@ -51,11 +51,11 @@ class VerdictWord:
         return shorten(self.word)
 
     def decision(self) -> VerdictReason:
-        """Turn a known word into the verdict it stands for."""
+        """Turn a known word into the verdict it means."""
         verdict = _WORDS[self.word]
         if verdict is Verdict.APPROVED and takes_back(self.tail):
             condition = shorten(" ".join(self.tail.split()).strip("-:.!( \u2013\u2014"))
-            return VerdictReason.unreadable(f'The approval carries a condition: "{condition}".')
+            return VerdictReason.unreadable(f'The approval has a condition: "{condition}".')
         if verdict.value != self.word:
             return VerdictReason(
                 verdict=verdict, reason=f"The reviewer's verdict is {self.word}, which is read as {verdict}."
@@ -95,7 +95,7 @@ def stated_in(line: str) -> VerdictWord:
 
 
 def contradicts(line: str, verdict: Verdict) -> bool:
-    """Tell whether a line by itself states another verdict."""
+    """Say whether a line states a different verdict."""
     stated = stated_in(line).verdict
     if stated is not None:
         return stated is not verdict
@@ -103,7 +103,7 @@ def contradicts(line: str, verdict: Verdict) -> bool:
 
 
 def takes_back(text: str) -> bool:
-    """Tell whether words beside an approval make it a conditional one."""
+    """Say whether the words around an approval make it conditional."""
     return _CONDITION.search(text) is not None
 
 
@@ -128,5 +128,5 @@ def _label(words: str, tail: str, emoji: str) -> VerdictWord:
 
 def _capitals(words: str) -> str:
     folded = " ".join(words.split()).strip("*_ ")
-    # Other scripts have letters that become ours in capitals.
+    # Letters of other scripts can become Latin letters in capitals.
     return folded.upper() if folded.isascii() else folded

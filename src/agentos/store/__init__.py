@@ -1,1 +1,1 @@
-"""Where things are kept: files, the home folder, records."""
+"""Storage: files, the home folder, records."""

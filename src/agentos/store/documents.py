@@ -1,4 +1,4 @@
-"""Documents in the worktree: who wrote the one that is there, and replacing it without losing a word."""
+"""Documents in the worktree: who wrote the existing one, and how it is replaced without losing a word."""
 
 import contextlib
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from agentos.store.tree import PathRefused, Tree, unfinished, worktree_tree
 MAX_DOCUMENT_BYTES = 1_000_000
 REVIEW_LOG = "## Review Log"
 _LOG_LINES = ("|", "### Follow-ups", "- Tier ")
-_TRIES = 5  # to put a document in its place while somebody else keeps writing there
+_TRIES = 5  # to put a document in place while somebody else keeps writing there
 
 
 class Author(StrEnum):
-    """Who wrote a document as it is now."""
+    """Who wrote the current version of a document."""
 
-    OURS = "ours"  # as we wrote it
-    EDITED = "edited"  # a person changed it since
+    OURS = "ours"  # as agentos wrote it
+    EDITED = "edited"  # changed by a person since then
     FOREIGN = "foreign"  # no stamp, or the stamp of another item
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A document that is in its place."""
+    """A document in the worktree."""
 
-    path: str  # from the worktree
+    path: str  # relative to the worktree
     author: Author
     stamp: Stamp | None
-    text: str | None  # None where it cannot be read as text
+    text: str | None  # None if it cannot be read as text
     body: str = ""  # the text without its stamp
 
     @property
@@ -45,14 +45,16 @@ class Found:
 
 
 def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> Found | None:
-    """Look at a document's place; None where nothing is."""
+    """Read the document at its path; None if there is none."""
     tree = worktree_tree(worktree)
     try:
         text = tree.text(path, MAX_DOCUMENT_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as exc:
-        if isinstance(exc, PathRefused) and not tree.exists(path):  # not the document: there is no way to it
+        if isinstance(exc, PathRefused) and not tree.exists(
+            path
+        ):  # a folder above it, not the document, is refused
             raise UsageError(f"Cannot read {path}: {exc.strerror}.") from exc
         return Found(path=str(path), author=Author.FOREIGN, stamp=None, text=None)
     taken = split(text)
@@ -66,14 +68,14 @@ def _author(taken: Stamped, label: str, lineage: Lineage) -> Author:
         return Author.FOREIGN
     unchanged = taken.unchanged
     if unchanged is None:
-        # The first version wrote no hash of the text; its lineage has the text that was approved.
+        # The first version wrote no hash of the text; its lineage has the approved text.
         approved = without_review_log(taken.body).strip("\n")
         unchanged = any(without_stamps(text).strip("\n") == approved for text in lineage.finals())
     return Author.OURS if unchanged else Author.EDITED
 
 
 def without_review_log(body: str) -> str:
-    """Cut our review log out; whatever a person wrote in it or after it stays."""
+    """Remove our review log; whatever a person wrote in it or after it stays."""
     before, found, log = ("\n" + body).partition(f"\n{REVIEW_LOG}\n")
     if not found:
         return body
@@ -85,17 +87,17 @@ def without_review_log(body: str) -> str:
 
 
 def put_in_place(worktree: Path, path: Path, text: str, *, label: str, lineage: Lineage) -> list[str]:
-    """Put a document in its place; give the files of the lineage in which what was there is kept.
+    """Put a document in place; return the lineage files that keep what was there before.
 
-    What is there is moved away whole, so that nothing written up to that moment is lost, and the new document
-    never takes the place of anything: should somebody put a file there meanwhile, it is moved away, too.
+    The existing file is moved away whole, so that nothing written up to that moment is lost. The new document
+    never overwrites anything: if somebody puts a file there in the meantime, it is moved away too.
     """
     tree = worktree_tree(worktree)
     kept: list[str] = []
     for _ in range(_TRIES):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             if tree.text(path, MAX_DOCUMENT_BYTES) == text:
-                # A run that was killed right after it had put it there.
+                # A run was killed right after it put the document there.
                 tree.remove(path.with_name(unfinished(path.name)))
                 return kept
         if tree.exists(path):
@@ -105,7 +107,7 @@ def put_in_place(worktree: Path, path: Path, text: str, *, label: str, lineage: 
         except FileExistsError:
             continue
         return kept
-    raise ItemFailed(f"{path} is changed again and again by somebody else; run the item again later.")
+    raise ItemFailed(f"{path} keeps being changed by somebody else; run the item again later.")
 
 
 def _move_away(tree: Tree, path: Path, label: str, lineage: Lineage) -> list[str]:
@@ -116,7 +118,7 @@ def _move_away(tree: Tree, path: Path, label: str, lineage: Lineage) -> list[str
         return []
     try:
         if found.by_mock and found.author is Author.OURS:
-            # Nobody's work; but only if it is still that when it is gone from its place.
+            # Nobody's work, but only if it is still unchanged once it has been moved away.
             aside = lineage.take(path, "mock")
             with contextlib.suppress(UnicodeDecodeError):
                 if tree.text(aside, MAX_DOCUMENT_BYTES) == found.text:

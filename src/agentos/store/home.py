@@ -1,4 +1,4 @@
-"""The home folder: where a project's runs, checkpoints and records live, for the owner's eyes alone."""
+"""The home folder with a project's runs, checkpoints and records, readable only by its owner."""
 
 import contextlib
 import os
@@ -16,10 +16,10 @@ IGNORE = "# Runs, checkpoints and records of agentos; not for version control.\n
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """Names of everything below the home folder; `create` makes it."""
+    """The paths of everything in the home folder; `create` makes it."""
 
     path: Path
-    register: Register | None = None  # where it is known; one that the user names needs none
+    register: Register | None = None  # the list it is on; a home that the user names needs none
 
     @property
     def tree(self) -> Tree:
@@ -54,14 +54,14 @@ class Home:
         return self.checkpoints / f"{workflow}_workflow_{item_id}{'.mock' if mock else ''}.db"
 
     def create(self) -> "Home":
-        """Make what is missing, for the owner alone; a new home becomes known as this user's."""
+        """Create what is missing, private to the owner; a new home becomes known as this user's."""
         try:
             if self.register is None:
                 self.path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             else:
                 Tree(self.path.parent).make_folder(Path(self.path.name), PRIVATE_FOLDER)
             self.tree.make_private(Path())
-            with self.tree.alone():  # two first runs may begin at the same moment
+            with self.tree.alone():  # two first runs may start at the same moment
                 if self.register is not None:
                     self.register.enter(self.tree)
                 for folder in (Path("checkpoints"), Path("logs"), Path("logs/parallel")):
@@ -70,11 +70,13 @@ class Home:
                     self.tree.write(Path(".gitignore"), IGNORE, mode=PRIVATE_FILE)
         except OSError as exc:
             place = exc.filename if isinstance(exc.filename, str) else self.path
-            raise StorageError(f"Cannot make the home {self.path}: {place}: {exc.strerror or exc}.") from exc
+            raise StorageError(
+                f"Cannot create the home {self.path}: {place}: {exc.strerror or exc}."
+            ) from exc
         return self
 
     def open(self, path: Path, flags: int = os.O_RDWR) -> int:
-        """Open or create a file of the home; return its descriptor."""
+        """Open or create a file in the home; return its descriptor."""
         try:
             return self.tree.open(path, flags | os.O_CREAT)
         except OSError as exc:
@@ -82,7 +84,7 @@ class Home:
 
 
 def home_of(path: Path) -> Home:
-    """The home that a file at its top, or a checkpoint, belongs to."""
+    """Return the home of a checkpoint, or of a file directly in the home."""
     return Home(path=path.parent.parent if path.parent.name == "checkpoints" else path.parent)
 
 
@@ -94,23 +96,23 @@ def checkpoint_files(database: Path) -> tuple[Path, ...]:
 
 
 def locate_home(worktree: Path, setting: Path | None, register: Register | None = None) -> Home:
-    """Find the home folder: the user's setting, else inside the worktree."""
+    """Find the home folder: the user's setting, or the one inside the worktree."""
     inner = Path(FOLDER) if setting is None else _inside(setting, worktree)
     if setting is not None and inner is None:
         return Home(path=Path(setting).expanduser().resolve())
     assert inner is not None
-    # What lies in the worktree may be the repository's, whoever named it.
+    # A folder in the worktree may come from the repository, whoever named it.
     for one in (*reversed(inner.parents[:-1]), inner):
         if (path := worktree / one).is_symlink():
             raise ProjectError(
-                f"{path} is a symbolic link; a home is never used through a link. Remove it, or set "
+                f"{path} is a symbolic link; agentos never uses a home through a link. Remove it, or set "
                 "AGENTOS_HOME to a folder outside the repository."
             )
     return Home(path=worktree / inner, register=register if setting is None else None)
 
 
 def _inside(setting: Path, worktree: Path) -> Path | None:
-    """The way from the worktree to a folder that the user named, if it lies in there."""
+    """Return the path from the worktree to a folder that the user named, if it is in the worktree."""
     named = Path(os.path.abspath(Path(setting).expanduser()))  # noqa: PTH100 - no link is followed
     for above in named.parents:
         with contextlib.suppress(OSError):
@@ -120,31 +122,31 @@ def _inside(setting: Path, worktree: Path) -> Path | None:
 
 
 def check_home(home: Home, worktree: Path, environment: Mapping[str, str]) -> None:
-    """Refuse a home that a repository may have brought along; one that the user has named needs no id."""
+    """Refuse a home that may have come with the repository; one that the user named needs no id."""
     if not home.path.is_relative_to(worktree):
         return
     standing = Standing.KNOWN if home.register is None else home.register.standing(home.tree)
     if standing is Standing.MISSING:
         return
     tracked = is_tracked(home.path, worktree, environment)
-    untold = tracked is None and any(os.path.lexists(one / ".git") for one in (worktree, *worktree.parents))
-    if standing is Standing.UNKNOWN or (standing is Standing.EARLIER and untold):
+    unknown = tracked is None and any(os.path.lexists(one / ".git") for one in (worktree, *worktree.parents))
+    if standing is Standing.UNKNOWN or (standing is Standing.EARLIER and unknown):
         raise ProjectError(
-            f"{home.path} was not made by you on this machine. A repository can bring one along, with forged "
-            "approvals in it. If it is yours, type 'agentos home adopt'; otherwise remove it."
+            f"{home.path} was not created by you on this machine. A repository can bring one along, with "
+            "forged approvals in it. If it is yours, run 'agentos home adopt'; otherwise remove it."
         )
     if tracked:
         inner = home.path.relative_to(worktree)
         raise ProjectError(
-            f"git tracks files in {home.path}, so whoever writes to the repository writes to it, too. "
-            f"Type 'git rm -r --cached {inner}' and commit; should agentos not know the home then, type "
+            f"git tracks files in {home.path}, so anyone who can write to the repository can write to it. "
+            f"Run 'git rm -r --cached {inner}' and commit. If agentos does not know the home then, run "
             "'agentos home adopt'."
         )
 
 
 def is_tracked(path: Path, worktree: Path, environment: Mapping[str, str]) -> bool | None:
-    """Whether git has files of a folder in its index; None where there is no git, or it cannot tell."""
-    from agentos.programs import git  # noqa: PLC0415 - only where there is a home
+    """Say whether git tracks files in a folder; None if there is no git, or git cannot say."""
+    from agentos.programs import git  # noqa: PLC0415 - only if there is a home
 
     inner = path.relative_to(worktree)
     listed = git(["ls-files", "-z", "--", f":(literal,icase){inner}"], environment, worktree)

@@ -1,4 +1,4 @@
-"""The keys' health between runs: a small file that runs of one home share. Never holds a key itself."""
+"""The keys' health between runs: a small file that the runs of one home share. Never contains a key."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ _MAX_BYTES = 5_000_000
 
 
 class HealthFile:
-    """Reads, merges and clears health; a file that makes no sense counts as none."""
+    """Reads, merges and clears health; an invalid file counts as none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class HealthFile:
         return data if isinstance(data, dict) and isinstance(data.get("keys"), dict) else {}
 
     def changed(self) -> bool:
-        """Tell whether another run has written since we last looked."""
+        """Say whether another run has written the file since it was last read."""
         return self._changed_at() not in {None, self._seen}
 
     def _changed_at(self) -> int | None:
@@ -40,7 +40,7 @@ class HealthFile:
         return None if found is None else found.st_mtime_ns
 
     def merge(self, news: Mapping[str, Any]) -> None:
-        """Write what a run knows, without undoing what others found out."""
+        """Write what a run knows, without undoing what other runs found out."""
         with self._locked():
             before = self.read().get("keys", {})
             keys = dict(before)
@@ -49,7 +49,7 @@ class HealthFile:
             self._write({**news, "keys": keys})
 
     def clear(self, key_id: str) -> bool:
-        """Forget what is held against a key; tell whether there was anything."""
+        """Clear what keeps a key from being used; return whether there was anything."""
         with self._locked():
             data = self.read()
             entry = data.get("keys", {}).get(key_id)

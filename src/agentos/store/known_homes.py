@@ -1,7 +1,7 @@
-"""Homes that this user made: each has a random id, which is also kept in the user's state folder.
+"""The homes that this user created: each has a random id, which is also in the user's state folder.
 
-A repository may bring a `.agentos` of its own, with forged approvals, paid reviews and disabled keys. It
-cannot bring an id that is known here. The state folder holds one line per home: its id and its path.
+A repository may come with its own `.agentos`, with forged approvals, paid reviews and disabled keys. It
+cannot come with an id that is known here. The state folder has one line per home: its id and its path.
 """
 
 import os
@@ -21,11 +21,11 @@ _MOST_BYTES = 10_000_000
 
 
 class Standing(Enum):
-    """What is known of a home in a worktree."""
+    """What is known about a home in a worktree."""
 
     MISSING = auto()
     KNOWN = auto()
-    EARLIER = auto()  # as versions made it that gave no ids: private, and the user's
+    EARLIER = auto()  # from a version without ids: private, and owned by the user
     UNKNOWN = auto()
 
 
@@ -33,27 +33,27 @@ class Standing(Enum):
 class Register:
     """The list of homes in the user's state folder."""
 
-    folder: Path | None  # None where the environment names none
+    folder: Path | None  # None if the environment names none
 
     def standing(self, home: Tree) -> Standing:
-        """Tell whether this user made the home; reads, and writes nothing."""
+        """Say whether this user created the home; only reads."""
         if not os.path.lexists(home.root):
             return Standing.MISSING
         if not home.exists(ID_FILE) and (_as_earlier(home) or _untouched(home)):
             return Standing.EARLIER
-        # Read last: a run that begins at the same moment may write it between two looks.
+        # Read last: a run that starts at the same moment may write it in between.
         mark = _id_of(home)
         return Standing.KNOWN if mark is not None and mark in self._known() else Standing.UNKNOWN
 
     def enter(self, home: Tree) -> None:
-        """Make the home known; harmless where it is."""
+        """Make the home known; does nothing if it is."""
         mark = _id_of(home)
         known = self._known()
         if mark in known:
             return
         if mark is None:
             mark = os.urandom(16).hex()
-            # Known first: a home whose id is not known would be refused.
+            # Listed first: a home with an unknown id would be refused.
             self._add(mark, home.root)
             home.write(ID_FILE, f"{mark}\n", mode=PRIVATE_FILE)
         else:
@@ -63,7 +63,7 @@ class Register:
         if self.folder is None:
             return frozenset()
         try:
-            tree = Tree(self.folder.resolve())  # the user's own links lead where the user wants
+            tree = Tree(self.folder.resolve())  # the user's own links are followed
             text = tree.read(Path("homes"), _MOST_BYTES).decode("utf-8", errors="replace")
         except OSError:
             return frozenset()
@@ -73,8 +73,8 @@ class Register:
         try:
             if self.folder is None:
                 raise ProjectError(
-                    "Neither HOME nor XDG_STATE_HOME is set, so agentos cannot note that this home is yours. "
-                    "Name one: --home PATH, or AGENTOS_HOME=PATH."
+                    "Neither HOME nor XDG_STATE_HOME is set, so agentos cannot record that this home is "
+                    "yours. Name one: --home PATH, or AGENTOS_HOME=PATH."
                 )
             self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             line = f"{mark} {os.fsencode(path).decode('utf-8', errors='backslashreplace')!r}\n"
@@ -87,13 +87,13 @@ class Register:
                 os.close(descriptor)
         except OSError as exc:
             raise ProjectError(
-                f"Cannot write to {self.folder}: {exc.strerror or exc}. agentos notes there which homes are "
-                "yours. Name a home instead: --home PATH, or AGENTOS_HOME=PATH."
+                f"Cannot write to {self.folder}: {exc.strerror or exc}. agentos records there which homes "
+                "are yours. Name a home instead: --home PATH, or AGENTOS_HOME=PATH."
             ) from exc
 
 
 def register_of(environment: Mapping[str, str]) -> Register:
-    """The user's state folder, as XDG has it."""
+    """Return the register in the user's state folder, as XDG defines it."""
     base = environment.get("XDG_STATE_HOME") or ""
     if not Path(base).is_absolute():
         base = f"{environment['HOME']}/.local/state" if environment.get("HOME") else ""
@@ -109,12 +109,12 @@ def _id_of(home: Tree) -> str | None:
 
 
 def _untouched(home: Tree) -> bool:
-    """An empty folder of the user's: a first run was killed, or somebody made it."""
+    """Say whether it is an empty folder of the user's: a first run was killed, or somebody made it."""
     return _is_mine(home, Path()) and set(home.names(Path())) <= {f".{ID_FILE}.tmp"}
 
 
 def _as_earlier(home: Tree) -> bool:
-    """Whether everything is for the owner alone, as earlier versions left it and no clone ever is."""
+    """Say whether everything is private to the owner, as in earlier versions and never in a clone."""
     if not home.is_file(Path("records.db")) and not home.is_folder(Path("logs")):
         return False
     names = ("", "records.db", "records.lock", "checkpoints", "logs", "logs/parallel", "keys.json")

@@ -1,7 +1,7 @@
-"""The lineage of an item: a numbered paper trail in the worktree, one folder per run of it. Worker process.
+"""The lineage of an item: numbered files in the worktree, one folder per run of the item. Worker process.
 
-Every operation can be repeated after a crash with the same result. A finished trail has a name of its own in
-`done/`, so that trails from two branches of a repository never meet in one folder.
+Every operation can be repeated after a crash with the same result. A finished trail has a unique name in
+`done/`, so that trails from two branches of a repository never end up in one folder.
 """
 
 import hashlib
@@ -16,15 +16,15 @@ from agentos.store.tree import Tree, worktree_tree
 
 _NUMBERED = re.compile(r"(\d{3,})-([a-z]+)\.md")
 _KEPT = ("-edited.md", "-replaced.md")
-_MAX_BYTES = 1_000_000  # of a file that is read back
+_MAX_BYTES = 1_000_000  # of a file that is read again
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lineage:
-    """The trail of one item; `name` is such as `42-lld`."""
+    """The trail of one item; `name` is, for example, `42-lld`."""
 
     worktree: Path
-    folder: str  # such as docs/lineage
+    folder: str  # for example docs/lineage
     name: str
 
     @property
@@ -42,11 +42,11 @@ class Lineage:
         """Start the trail with the item's text; return the name it will have when done."""
         first = self.active / file_name(1, kind)
         if self.tree.exists(self.active):
-            # The item's text and a document that was kept: a run that was cut off before its first draft.
+            # Only the item's text and kept documents: a run was interrupted before its first draft.
             there = self.tree.entries(self.active)
             others = {one.name for one in there if one.name.endswith(".md")} - {first.name}
             if not all(name.endswith(_KEPT) for name in others):
-                # An earlier run of this item was given up; its trail is kept, apart from the new one.
+                # An earlier run of this item was abandoned; its trail is kept, separate from the new one.
                 self._move(self._free_name(run_id and f"{run_id} before"))
         self.tree.write(first, text)
         return self._free_name(run_id)
@@ -76,7 +76,7 @@ class Lineage:
         return name
 
     def has_copy_of(self, path: Path) -> bool:
-        """Whether another file of the trail has the same text."""
+        """Say whether another file of the trail has the same text."""
         text = self._read(path)
         return text is not None and any(
             other != path and "-draft" not in other.name and self._read(other) == text
@@ -87,7 +87,7 @@ class Lineage:
         return max((_number(path) for path in self._numbered(self.active)), default=0) + 1
 
     def finish(self, done_name: str, number: int, text: str) -> Path:
-        """Write the final document and move the trail to done; harmless when that has happened already."""
+        """Write the final document and move the trail to done; does nothing if that has already happened."""
         done = self._done(done_name)
         if not self.is_done(done_name):
             self.write(max(number, self._final_number()), "final", text)
@@ -98,16 +98,16 @@ class Lineage:
         return self.tree.exists(self._done(done_name))
 
     def _final_number(self) -> int:
-        """The number of the final document: the next one, or that of one that is there already."""
+        """Return the number of the final document: the existing one's, or the next."""
         there = [_number(path) for path in self._numbered(self.active) if path.name.endswith("-final.md")]
         return there[0] if there else self.next_number()
 
     def finals(self) -> Iterator[str]:
-        """Every document of the item that was ever approved."""
+        """Yield every document of the item that was ever approved."""
         yield from self._texts("final")
 
     def source_with(self, digest: str) -> str | None:
-        """The item's text as it was when it had this hash."""
+        """Find the item's text that has this hash."""
         for kind in ("issue", "brief"):
             for text in self._texts(kind):
                 if digest in {
@@ -124,13 +124,13 @@ class Lineage:
                     yield text
 
     def _folders(self) -> list[Path]:
-        """The folders of this item's trails: its own name, or its own name and what tells runs apart."""
+        """Return the folders of this item's trails: its name alone, or with a suffix for the run."""
         own = re.compile(re.escape(self.name) + r"(-[0-9a-f]+|-\d+)?")
         names = _trails(self.tree, Path(self.folder, "done"))
         return [self.active, *(self._done(name) for name in names if own.fullmatch(name))]
 
     def write_receipt(self, stamp: Stamp, text: str, run_id: str) -> None:
-        """Leave word, once, that a text of this item was filed; it travels with the repository."""
+        """Record, once, that a text of this item was filed; the receipt travels with the repository."""
         if any(split(known).stamp == stamp for known in self._texts("filed")):
             return
         done = [folder for folder in self._folders() if folder != self.active]
@@ -140,7 +140,7 @@ class Lineage:
         self.tree.write(folder / file_name(number, "filed"), f"{text}\n\n{stamp}\n")
 
     def _free_name(self, run_id: str) -> str:
-        """A name of its own for every real run; the mock writes the same each time, and counts its trails."""
+        """Return a unique name for every real run; the mock's trails are numbered instead."""
         if not run_id:
             counted = (self.name if number == 1 else f"{self.name}-{number}" for number in count(1))
             return next(name for name in counted if not self.is_done(name))
@@ -163,7 +163,7 @@ class Lineage:
 
 
 def receipts(worktree: Path, folder: str, workflow: str) -> dict[str, list[Stamp]]:
-    """Where texts of a workflow's items were filed, by label; from all trails that are done."""
+    """Find where texts of a workflow's items were filed, by label, from all finished trails."""
     tree, place = worktree_tree(worktree), Path(folder, "done")
     found: dict[str, list[Stamp]] = {}
     for trail in _trails(tree, place):
@@ -197,7 +197,7 @@ def _number(path: Path) -> int:
 
 
 def _read(tree: Tree, path: Path) -> str | None:
-    """Read a file of a trail; None for what is no such file."""
+    """Read a file of a trail; None if it is not a readable text file."""
     try:
         return tree.text(path, _MAX_BYTES)
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What a person was told once and need not be told again: one small file in the home. Coordinator."""
+"""Remembers which notice was shown, so that it is not shown again: a small file in the home. Coordinator."""
 
 import contextlib
 import hashlib
@@ -11,12 +11,12 @@ from agentos.store.tree import PRIVATE_FILE
 
 
 def first_time(home: Home, digests: Iterable[str]) -> bool:
-    """Whether these were not the latest told from this home; from now on they are."""
+    """Say whether these differ from the last ones shown from this home, and remember them as shown."""
     now = hashlib.sha256("\n".join(digests).encode()).hexdigest()
-    told = Path("settings-told")
+    shown = Path("settings-told")
     with contextlib.suppress(OSError):
-        if home.tree.read(told, 100).decode("ascii", errors="replace") == now:
+        if home.tree.read(shown, 100).decode("ascii", errors="replace") == now:
             return False
-    with contextlib.suppress(StorageError):  # then it is told again
-        home.tree.write(told, now, mode=PRIVATE_FILE)
+    with contextlib.suppress(StorageError):  # then it is shown again
+        home.tree.write(shown, now, mode=PRIVATE_FILE)
     return True

@@ -1,6 +1,6 @@
 """The folder of one run: logs, events, audit trails, summary. Written by the coordinator, read by anyone.
 
-Every line goes out in one write to a descriptor in append mode, so that none is ever torn.
+Every line is one write to a descriptor in append mode, so that no line is ever torn.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class RunFolder:
-    """Open files of the run that is going on."""
+    """The open files of the current run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -60,7 +60,7 @@ class RunFolder:
         self._append(f"{label}.log", "".join(f"{head}{line}\n" for line in lines).encode("utf-8"))
 
     def done_with(self, item_id: str, label: str) -> None:
-        """Close the item's files: a run of a thousand items must not keep them all open."""
+        """Close the item's files: a run of a thousand items must not keep all files open."""
         for name in (f"{label}.log", f"workflow-audit-{item_id}.jsonl"):
             if (descriptor := self._files.pop(name, None)) is not None:
                 os.close(descriptor)
@@ -69,7 +69,7 @@ class RunFolder:
         self._tree.write(self.path / name, redact(text), mode=PRIVATE_FILE)
 
     def discard(self) -> None:
-        """Take back a folder that nothing was written to."""
+        """Remove a run folder that nothing was written to."""
         self._tree.remove(self.path / LOCK)
         self._tree.remove_folder(self.path)
 
@@ -96,12 +96,12 @@ class RunFolder:
 
 
 def run_tree(run: Path) -> Tree:
-    """The tree of the home that a run is in: `logs/parallel/<run>`."""
+    """Return the tree of the home that a run is in; the run is at `logs/parallel/<run>`."""
     return Tree(run.parents[2])
 
 
 def list_runs(home: Home) -> list[Path]:
-    """The folders of all runs, the oldest first."""
+    """List the folders of all runs, oldest first."""
     try:
         entries = home.tree.entries(home.runs)
     except OSError:
@@ -111,18 +111,18 @@ def list_runs(home: Home) -> list[Path]:
 
 
 def live_runs(home: Home) -> list[Path]:
-    """The runs that are at work now."""
+    """List the runs that are active now."""
     return [run for run in list_runs(home) if is_live(run)]
 
 
 def runs_before(run: Path) -> list[Path]:
-    """The earlier runs of the same home, the oldest first."""
+    """List the earlier runs of the same home, oldest first."""
     runs = list_runs(Home(path=run.parents[2]))
     return [other for other in runs if run_order(other.name) < run_order(run.name)]
 
 
 def run_logs(run: Path) -> list[Path]:
-    """The logs of a run's items."""
+    """List the logs of a run's items."""
     try:
         entries = run_tree(run).entries(run)
     except OSError:
@@ -131,20 +131,20 @@ def run_logs(run: Path) -> list[Path]:
 
 
 def run_order(name: str) -> tuple[str, int]:
-    """Runs of the same moment are numbered: `...Z`, `...Z-2`, `...Z-10`."""
+    """Return a sort key; runs from the same moment are numbered: `...Z`, `...Z-2`, `...Z-10`."""
     moment, _, number = name.partition("Z")
     digits = number.lstrip("-")
     return moment, int(digits) if digits.isdecimal() else 0
 
 
 def create_run(home: Home) -> RunFolder:
-    """Make a folder named after this moment; two runs at once get different ones."""
+    """Create a folder named after this moment; two runs at the same time get different ones."""
     for run in list_runs(home):
-        # Of a run that was killed while it wrote its summary; nobody else writes to its folder again.
+        # Left by a run that was killed while it wrote its summary; nobody writes to its folder again.
         left = [name for name in home.tree.names(run) if name.startswith(".") and name.endswith(".tmp")]
         for name in left if left and not is_live(run) else ():
             home.tree.remove(run / name)
-    # Down to milliseconds, so that the names of runs sort by time.
+    # With milliseconds, so that the names of runs sort by time.
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3] + "Z"
     for number in range(1, _MOST_AT_ONCE):
         path = home.runs / (moment if number == 1 else f"{moment}-{number}")
@@ -161,7 +161,7 @@ def create_run(home: Home) -> RunFolder:
 
 
 def is_live(path: Path) -> bool:
-    """Tell whether the run's coordinator is alive: only then is its lock held."""
+    """Say whether the run's coordinator is alive: only then is its lock held."""
     try:
         descriptor = run_tree(path).open(path / LOCK)
     except OSError:
@@ -176,7 +176,7 @@ def is_live(path: Path) -> bool:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the records of a file of ours; a line cut off by a crash, or by a full disk, is passed over."""
+    """Read the records of one of our files; a line cut off by a crash or a full disk is skipped."""
     try:
         yield from records_in(run_tree(path.parent).read(path, MAX_LINES_BYTES))
     except OSError:
@@ -192,7 +192,7 @@ def records_in(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def read_events(run: Path) -> "RunState":
-    """The state of a run, from all of its events."""
+    """Return the state of a run, from all of its events."""
     from agentos.events.fold import fold  # noqa: PLC0415 - not needed for a dry run
 
     return fold(read_lines(run / "events.jsonl"))
@@ -205,17 +205,17 @@ def read_audits(home: Home, item_id: str) -> Iterator[dict[str, Any]]:
 
 
 def open_findings(record: Mapping[str, Any]) -> tuple[dict[str, Any], ...] | None:
-    """What an audit record says is open; None if it is not a review that could be read."""
+    """Return the open findings of an audit record; None if it is not a readable review."""
     if record.get("kind") != "verdict" or record.get("verdict") == "UNREADABLE":
         return None
     return tuple(one for one in record.get("findings") or () if isinstance(one, dict))
 
 
 def last_findings(home: Home, workflow: str, item_id: str) -> tuple[dict[str, Any], ...]:
-    """What the latest review of an item left open, whichever run it was in."""
+    """Return what the latest review of an item left open, in any run."""
     for run in reversed(list_runs(home)):
         records = read_lines(run / f"workflow-audit-{item_id}.jsonl")
-        # A record from before the workflow was noted may be of any.
+        # A record without a workflow is from an earlier version and may belong to any.
         mine = (one for one in records if one.get("workflow", workflow) == workflow)
         found = [findings for one in mine if (findings := open_findings(one)) is not None]
         if found:
@@ -224,17 +224,17 @@ def last_findings(home: Home, workflow: str, item_id: str) -> tuple[dict[str, An
 
 
 def was_mock(run: Path) -> bool:
-    """Tell whether a run, also one under way or killed, used the mock for a role."""
+    """Say whether a run, also an active or killed one, used the mock for a role."""
     summary = read_summary(run)
     if isinstance(summary.get("mock"), bool):
         return bool(summary["mock"])
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         return any(key["provider"] == "mock" and key["calls"] for key in summary["keys"])
-    return read_events(run).mock  # killed, or of another version
+    return read_events(run).mock  # killed, or from another version
 
 
 def only_skipped(run: Path) -> bool:
-    """Tell whether a run that is over found nothing to do."""
+    """Say whether a finished run found nothing to do."""
     try:
         return all(item["status"] == "skipped" for item in read_summary(run)["items"])
     except (KeyError, TypeError):
@@ -242,7 +242,7 @@ def only_skipped(run: Path) -> bool:
 
 
 def read_summary(run: Path) -> dict[str, Any]:
-    """A run's own summary; empty where it has none, or none that makes sense."""
+    """Read a run's summary; empty if it has none, or an invalid one."""
     try:
         found = json.loads(run_tree(run).read(run / "summary.json", MAX_SUMMARY_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -255,15 +255,15 @@ def has_summary(run: Path) -> bool:
 
 
 def repair_events(runs: Path, outcome: Outcome) -> None:
-    """Add the event of an outcome to a run that died between recording and telling it."""
+    """Add the event of an outcome to a run that died between recording it and writing the event."""
     run, events = runs / outcome.run_id, runs / outcome.run_id / "events.jsonl"
     tree = run_tree(run)
     if not tree.is_file(events) or has_summary(run) or is_live(run):
         return
     from agentos.events.catalogue import Completed  # noqa: PLC0415
 
-    told = (event for event in read_lines(events) if event.get("event") == Completed.name)
-    if any(event.get("item") == outcome.item for event in told):
+    completed = (event for event in read_lines(events) if event.get("event") == Completed.name)
+    if any(event.get("item") == outcome.item for event in completed):
         return
     event = Completed(
         item=outcome.item,

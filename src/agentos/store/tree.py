@@ -1,11 +1,11 @@
-"""The one door to the file system: what is below a root, and nothing else.
+"""All access to the file system: what is below a root, and nothing else.
 
-A repository may hold links, pipes and devices that lead anywhere. So a tree goes from folder to folder by
-descriptors and follows no link in any part of a path, whatever is swapped meanwhile; it reads regular files
-alone, and never more than it was told to. The worktree's tree has no way into `.git` or a home.
+A repository may contain links, pipes and devices that lead anywhere. So a tree goes from folder to folder by
+descriptors and follows no link in any part of a path, even if something is swapped in the meantime. It reads
+only regular files, and never more than the given limit. The worktree's tree cannot enter `.git` or a home.
 
-SQLite opens databases by their path: `check_database` looks at every part of it, and at the side files,
-before. That is no protection from somebody who can write to the home at this moment; nothing is.
+SQLite opens databases by their path, so `check_database` first checks every part of the path and the side
+files. That does not protect from somebody who can write to the home at that moment; nothing does.
 """
 
 import contextlib
@@ -28,24 +28,24 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class PathRefused(OSError):  # noqa: N818 - read as what it is
-    """Something is there that is not taken: a link, a pipe, a file that is too large, a closed folder."""
+class PathRefused(OSError):  # noqa: N818 - the name says what happened
+    """What is there is not accepted: a link, a pipe, a file that is too large, a closed folder."""
 
     def __init__(self, why: str, path: PurePath) -> None:
         super().__init__(errno.EPERM, why, str(path))
 
 
 class TooLarge(PathRefused):
-    """A file has more bytes than it may have."""
+    """A file is larger than the limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FolderEntry:
-    """What a folder holds under one name."""
+    """One entry of a folder."""
 
     name: str
     is_folder: bool
-    is_file: bool  # a regular one; neither is a link, a pipe, a device
+    is_file: bool  # a regular file; a link, a pipe or a device is neither
     size: int = 0
     modified: int = 0  # nanoseconds
     changed: float = 0.0
@@ -61,7 +61,7 @@ class Tree:
     # Reading.
 
     def read(self, path: PurePath, most: int) -> bytes:
-        """Read a regular file whole."""
+        """Read a whole regular file."""
         with os.fdopen(self.open(path), "rb") as file:
             data = file.read(most + 1)
         if len(data) > most:
@@ -85,19 +85,19 @@ class Tree:
         return descriptor
 
     def entries(self, path: PurePath) -> list[FolderEntry]:
-        """What a folder holds, by name."""
+        """List the entries of a folder, by name."""
         with self._inner(path) as folder, os.scandir(folder) as found:
             return sorted((_entry(one) for one in found), key=lambda one: one.name)
 
     def names(self, path: PurePath) -> list[str]:
-        """The names in a folder; none where there is no such folder, or it cannot be listed."""
+        """List the names in a folder; empty if it does not exist or cannot be listed."""
         try:
             return [one.name for one in self.entries(path)]
         except OSError:
             return []
 
     def stat(self, path: PurePath) -> os.stat_result | None:
-        """What is there, if anything; of a link, the link."""
+        """Return the status of what is there, if anything; of a link, not its target."""
         try:
             with self._folder_of(path) as (folder, name):
                 return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -113,11 +113,11 @@ class Tree:
         return found is not None and stat.S_ISDIR(found.st_mode)
 
     def exists(self, path: PurePath) -> bool:
-        """Whether anything is there, also a link or a pipe."""
+        """Say whether anything is there, also a link or a pipe."""
         return self.stat(path) is not None
 
     def check_database(self, path: PurePath) -> None:
-        """Refuse a database that is, or lies behind, anything but regular files and folders."""
+        """Refuse a database unless it, its side files and the folders above are regular files and folders."""
         with self._folder_of(path) as (_, name):
             for one in (name, *(name + ending for ending in SIDE_FILES)):
                 found = self.stat(path.with_name(one))
@@ -128,31 +128,31 @@ class Tree:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Let one process at a time do something to the root; for a root that is the owner's alone."""
+        """Let one process at a time work on the root; for a root that is private to the owner."""
         with self._inner(PurePath()) as folder:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(folder, fcntl.LOCK_EX)
             yield
 
     def make_folder(self, path: PurePath, mode: int = 0o777) -> None:
-        """Make a folder and those above it."""
+        """Create a folder and those above it."""
         with self._inner(path, make=mode):
             pass
 
     def make_private(self, path: PurePath) -> None:
-        """Make a folder for the owner alone."""
+        """Create a folder that is private to the owner."""
         with self._inner(path, make=PRIVATE_FOLDER) as folder:
             os.fchmod(folder, PRIVATE_FOLDER)
 
     def new_folder(self, path: PurePath, mode: int) -> None:
-        """Make a folder; FileExistsError where something is."""
+        """Create a folder; FileExistsError if something is there."""
         with self._folder_of(path) as (folder, name):
             os.mkdir(name, mode, dir_fd=folder)
 
     def write(self, path: PurePath, text: str | bytes, *, mode: int = 0o666) -> None:
-        """Replace a file as a whole: after a crash there is the old content or the new, never a part."""
-        # Always the same name, so that what a killed process leaves is gone with the next write; whoever
-        # writes a file holds the lock of its item or home.
+        """Replace a whole file: after a crash it has the old content or the new, never a part."""
+        # Always the same name, so that the next write removes what a killed process left. This is safe
+        # because the writer holds the lock of the item or home.
         try:
             with self._folder_of(path, make=True) as (folder, name):
                 temporary = f".{name}.tmp"
@@ -168,7 +168,7 @@ class Tree:
             raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
 
     def create(self, path: PurePath, text: str | bytes) -> None:
-        """Make a file that is not there yet, whole or not at all; FileExistsError where there is one."""
+        """Create a new file, whole or not at all; FileExistsError if it exists."""
         try:
             with self._folder_of(path, make=True) as (folder, name):
                 temporary = unfinished(name)
@@ -189,29 +189,29 @@ class Tree:
             raise StorageError(f"Cannot write {path}: {exc.strerror or exc}.") from exc
 
     def move(self, path: PurePath, target: PurePath) -> None:
-        """Move a file, whatever it is, or a folder, to a free name; FileExistsError where there is one."""
+        """Move a file of any kind, or a folder, to a free name; FileExistsError if the name is taken."""
         with self._folder_of(path) as (before, old), self._folder_of(target, make=True) as (after, new):
             with contextlib.suppress(FileNotFoundError):
                 os.stat(new, dir_fd=after, follow_symlinks=False)
-                raise FileExistsError(errno.EEXIST, "it is there already", str(target))
+                raise FileExistsError(errno.EEXIST, "it already exists", str(target))
             try:
                 os.rename(old, new, src_dir_fd=before, dst_dir_fd=after)
             except OSError as exc:
                 if exc.errno != errno.EXDEV or not self.is_file(path):
                     raise
-                # Two file systems in one worktree: the copy is whole before the file goes.
+                # Two file systems in one worktree: the copy is complete before the file is removed.
                 self.create(target, self.read(path, most=2**30))
                 os.unlink(old, dir_fd=before)
             os.fsync(after)
             os.fsync(before)
 
     def link(self, path: PurePath, target: PurePath) -> None:
-        """Give a file a second name, never over another file."""
+        """Give a file a second name; never replaces a file."""
         with self._folder_of(path) as (before, old), self._folder_of(target, make=True) as (after, new):
             os.link(old, new, src_dir_fd=before, dst_dir_fd=after, follow_symlinks=False)
 
     def remove(self, path: PurePath) -> None:
-        """Remove a file, or a link itself; nothing happens where there is none."""
+        """Remove a file, or a link itself; does nothing if there is none."""
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
             self._folder_of(path) as (folder, name),
@@ -224,15 +224,15 @@ class Tree:
             os.rmdir(name, dir_fd=folder)
 
     def remove_tree(self, path: PurePath) -> None:
-        """Remove a folder with all that is in it; links in it go, what they lead to stays."""
-        # Opened as a folder first: rmtree follows a link before it looks, and a pipe would hold it.
+        """Remove a folder with everything in it; links in it are removed, their targets stay."""
+        # Opened as a folder first: rmtree follows a link before it checks, and would hang on a pipe.
         with self._folder_of(path) as (folder, name), self._inner(path):
             shutil.rmtree(name, dir_fd=folder)
 
-    # The way to a path.
+    # Resolving a path.
 
     def relative(self, path: PurePath) -> PurePath:
-        """The path from the root; refuses one that is not below it, or in a closed folder."""
+        """Return the path from the root; refuses one that is not below it, or is in a closed folder."""
         inner = PurePath(path)
         if inner.is_absolute():
             try:
@@ -257,7 +257,7 @@ class Tree:
     def _inner(
         self, path: PurePath, *, make: int | None = None, asked: PurePath | None = None
     ) -> Iterator[int]:
-        """Open a folder; with a mode, make those that are missing. `asked` is what it is opened for."""
+        """Open a folder; with a mode, create missing folders. `asked` is the path it is opened for."""
         inner = self.relative(path)
         descriptor = os.open(self.root, _FOLDER)
         try:
@@ -278,17 +278,17 @@ class Tree:
 
 
 def worktree_tree(worktree: Path) -> Tree:
-    """The documents of a repository: everything in the worktree but git's own folder and any home."""
+    """Return the tree of a repository: everything in the worktree except git's own folder and any home."""
     return Tree(worktree, closed=CLOSED)
 
 
 def unfinished(name: str) -> str:
-    """What a file is called until it is whole; a killed process may leave it."""
+    """Return the name of a file until it is complete; a killed process may leave it."""
     return f".{name}.new"
 
 
 def read_named(path: Path, most: int) -> bytes:
-    """Read a file that the user has named, wherever it is; a link is the user's own."""
+    """Read a file that the user named, wherever it is; links are followed, since they are the user's own."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -301,7 +301,7 @@ def read_named(path: Path, most: int) -> bytes:
 
 
 def why_unreadable(exc: OSError | UnicodeDecodeError) -> str:
-    """Why a file cannot be taken as text, as the rest of a sentence that starts with its name."""
+    """Say why a file cannot be read as text, as the rest of a sentence that starts with its name."""
     if isinstance(exc, UnicodeDecodeError):
         return f"is not UTF-8 text (byte {exc.start})"
     if isinstance(exc, TooLarge):
@@ -325,12 +325,12 @@ def _entry(found: "os.DirEntry[str]") -> FolderEntry:
 
 
 def _explained(exc: OSError, folder: int, name: str, path: PurePath, *, shown: str) -> OSError:
-    """Say that it is a link, where it is one: the kernel says `too many links`, or `not a directory`."""
+    """Say so if it is a link: the kernel only says `too many links` or `not a directory`."""
     with contextlib.suppress(OSError):
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return PathRefused(f"{shown} is a symbolic link, and links are not followed", path)
     if exc.errno == errno.ENXIO:
-        return PathRefused("it is not a regular file", path)  # a pipe or socket without another end
+        return PathRefused("it is not a regular file", path)  # a pipe or socket with no other end
     return type(exc)(exc.errno, exc.strerror, str(path))
 
 
@@ -355,7 +355,7 @@ def _write_exclusively(folder: int, name: str, text: str | bytes, mode: int) -> 
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write everything, whatever the kernel takes at a time."""
+    """Write everything, however little the kernel takes at a time."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

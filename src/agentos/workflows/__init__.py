@@ -1,1 +1,1 @@
-"""Workflows: what is run on an item."""
+"""Workflows: what is done with each item."""

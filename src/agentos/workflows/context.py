@@ -1,7 +1,7 @@
-"""Files of the repo that the drafter gets to read: inside the repo, text, few, and no secrets. Coordinator.
+"""Reads the files of the repo that the drafter gets: inside the repo, text, few, no secrets. Coordinator.
 
-What is named must be there and be usable; what lies in a named folder and is no text of its own is passed by.
-A file that looks like a secret is refused in either case: passed by in silence, nobody would hear of it.
+A file that is named must exist and be usable. In a folder that is named, files that are not text are skipped.
+A file that looks like a secret is always refused: if it were skipped in silence, nobody would know.
 """
 
 import os
@@ -19,8 +19,8 @@ from agentos.store.tree import CLOSED, Tree, why_unreadable, worktree_tree
 MAX_FILE_BYTES = 100_000
 MAX_TOTAL_BYTES = 400_000
 MAX_FILES = 200
-MAX_ENTRIES = 20_000  # what is looked at in folders, whether taken or not
-_PASSED_BY = frozenset({"node_modules", "__pycache__"})  # and everything hidden
+MAX_ENTRIES = 20_000  # looked at in folders, whether taken or not
+_SKIPPED = frozenset({"node_modules", "__pycache__"})  # and everything hidden
 
 _SECRET_NAMES = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
@@ -28,8 +28,8 @@ _SECRET_NAMES = (
     ".htpasswd", ".git-credentials", "credentials*", "secrets.*", "service-account*.json",
     "service_account*.json",
 )  # fmt: skip
-# Made to be shown; what stands in them is looked at all the same.
-_SHOWN_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.md", "*.rst")
+# Meant to be public; their content is still checked.
+_PUBLIC_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.md", "*.rst")
 _SECRET_TEXTS = (
     ("a private key", re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")),
     ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)(?![0-9A-Z]{9}EXAMPLE\b)[0-9A-Z]{16}\b")),
@@ -50,7 +50,7 @@ _TOKEN = re.compile(
     r"""(?:secret|token|api_?key|access_?key)["']?\s{0,9}(?:=|:|=>|:=)\s{0,9}["']([A-Za-z0-9+/=_.-]{16,200})["']""",
     re.IGNORECASE,
 )
-# Without quotes, as in a file of variables: the whole line, and it must look like chance.
+# Without quotes, as in a file of variables: the whole line, and the value must look random.
 _VARIABLE = re.compile(
     r"^\s{0,20}(?:export\s{1,9})?\w{0,60}(?:passw(?:or)?d|secret|token|key)\w{0,20}\s{0,9}[=:]\s{0,9}([A-Za-z0-9+/=_-]{10,200})\s*$",
     re.IGNORECASE | re.MULTILINE,
@@ -66,8 +66,8 @@ _PLACEHOLDER = re.compile(
 class _Found:
     """A file to read."""
 
-    path: Path  # from the worktree
-    named: bool  # by the user, and not found in a folder
+    path: Path  # relative to the worktree
+    named: bool  # by the user, not found in a folder
 
     @property
     def name(self) -> str:
@@ -77,9 +77,9 @@ class _Found:
 def read_context(
     worktree: Path, paths: Sequence[Path], *, only: Container[str] | None = None
 ) -> dict[str, str]:
-    """Read the files and folders named, in that order; anything that cannot be given is a UsageError.
+    """Read the named files and folders, in that order; a file that cannot be used is a UsageError.
 
-    `only` are the files that may be given at all, by their place in the worktree; None is any.
+    `only` lists the files that may be read at all, by their path in the worktree; None means any.
     """
     texts: dict[str, str] = {}
     tree = worktree_tree(worktree)
@@ -101,14 +101,14 @@ def read_context(
 
 
 def _text(tree: Tree, found: _Found) -> str | None:
-    """Read and check one file; None is one to pass by."""
+    """Read and check one file; None means skip it."""
     _refuse_name(found)
     data = _read(tree, found)
     text = None if data is None else _decoded(data, found)
-    if text is not None and (told := secret_in(text)):
+    if text is not None and (secret := secret_in(text)):
         raise UsageError(
-            f"--context: {found.name} is refused: {told}. Take it out of the file, or leave the file out; "
-            "nothing of it was sent."
+            f"--context: {found.name} is refused: {secret}. Remove it from the file, or leave the file out. "
+            "None of it was sent."
         )
     return text
 
@@ -116,9 +116,11 @@ def _text(tree: Tree, found: _Found) -> str | None:
 def _files(tree: Tree, path: Path) -> Iterator[_Found]:
     shown = _shown(path)
     if path.is_absolute() or ".." in path.parts or "\0" in str(path):
-        raise UsageError(f"--context {shown}: name a file or folder inside the repo, by its path from there.")
+        raise UsageError(
+            f"--context {shown}: name a file or folder inside the repo, by its path from the root."
+        )
     if kept := next((part for part in path.parts if part.casefold() in CLOSED), None):
-        raise UsageError(f"--context {shown}: what is in {kept} is never given to a model.")
+        raise UsageError(f"--context {shown}: files in {kept} are never given to a model.")
     if path == Path() or tree.is_folder(path):
         yield from _walk(tree, path, shown)
     elif tree.exists(path):
@@ -128,7 +130,7 @@ def _files(tree: Tree, path: Path) -> Iterator[_Found]:
 
 
 def _walk(tree: Tree, path: Path, shown: str) -> Iterator[_Found]:
-    """Go through a folder in order; links are passed by, for what they lead to has its own place."""
+    """Walk a folder in order; links are skipped, because their targets have their own path."""
     seen = 0
     waiting = [path]
     while waiting:
@@ -142,9 +144,9 @@ def _walk(tree: Tree, path: Path, shown: str) -> Iterator[_Found]:
             seen += 1
             if seen > MAX_ENTRIES:
                 raise UsageError(
-                    f"--context {shown} holds more than {MAX_ENTRIES:,} files; name a smaller folder."
+                    f"--context {shown} has more than {MAX_ENTRIES:,} files; name a smaller folder."
                 )
-            if entry.name.startswith(".") or entry.name in _PASSED_BY:
+            if entry.name.startswith(".") or entry.name in _SKIPPED:
                 continue
             if entry.is_folder:
                 folders.append(folder / entry.name)
@@ -154,7 +156,7 @@ def _walk(tree: Tree, path: Path, shown: str) -> Iterator[_Found]:
 
 
 def _read(tree: Tree, found: _Found) -> bytes | None:
-    """Read a file whole; None is one to pass by."""
+    """Read a whole file; None means skip it."""
     try:
         with os.fdopen(tree.open(found.path), "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -167,8 +169,8 @@ def _read(tree: Tree, found: _Found) -> bytes | None:
         return None
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(
-            f"--context: {found.name} has {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}. "
-            "Leave it out, or give a shorter file that says what matters."
+            f"--context: {found.name} has {size:,} bytes; the limit is {MAX_FILE_BYTES:,} per file. "
+            "Leave it out, or give a shorter file with what matters."
         )
     return data
 
@@ -184,10 +186,10 @@ def _decoded(data: bytes, found: _Found) -> str | None:
 
 def _refuse_name(found: _Found) -> None:
     name = found.path.name.casefold()
-    if _matches(name, _SECRET_NAMES) and not _matches(name, _SHOWN_NAMES):
+    if _matches(name, _SECRET_NAMES) and not _matches(name, _PUBLIC_NAMES):
         raise UsageError(
-            f"--context: {found.name} is refused, for files of that name hold secrets. "
-            "Leave it out; nothing of it was sent."
+            f"--context: {found.name} is refused: files with this name hold secrets. "
+            "Leave it out. None of it was sent."
         )
 
 
@@ -196,14 +198,14 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def refuse_known(texts: Mapping[str, str]) -> None:
-    """Refuse files that hold a key or token of the user's, whatever it looks like."""
+    """Refuse files that contain one of the user's keys or tokens, whatever it looks like."""
     for name, text in texts.items():
         if redact.find(text) is not None:
-            raise UsageError(f"--context: {name} is refused: it holds a key of yours. Nothing was sent.")
+            raise UsageError(f"--context: {name} is refused: it contains one of your keys. Nothing was sent.")
 
 
 def secret_in(text: str) -> str | None:
-    """Say what in a text looks like a secret and where, without a character of it."""
+    """Say what in a text looks like a secret and on which line, without quoting any of it."""
     for what, pattern in _SECRET_TEXTS:
         if found := pattern.search(text):
             return f"line {_line(text, found)} looks like {what}"
@@ -231,17 +233,17 @@ def _refuse_too_much(texts: dict[str, str]) -> None:
     total = sum(sizes.values())
     if len(sizes) > MAX_FILES:
         raise UsageError(
-            f"--context gives more than {MAX_FILES} files; name smaller folders, or the files that matter."
+            f"--context covers more than {MAX_FILES} files; name smaller folders, or the files that matter."
         )
     if total > MAX_TOTAL_BYTES:
         largest = sorted(sizes.items(), key=lambda one: -one[1])[:3]
-        told = ", ".join(f"{name} ({size:,})" for name, size in largest)
+        shown = ", ".join(f"{name} ({size:,})" for name, size in largest)
         raise UsageError(
-            f"--context gives more than {MAX_TOTAL_BYTES:,} bytes: {total:,} with {list(sizes)[-1]}. "
-            f"Leave some out; the largest are {told}."
+            f"--context covers more than {MAX_TOTAL_BYTES:,} bytes: {total:,} with {list(sizes)[-1]}. "
+            f"Leave some files out; the largest are {shown}."
         )
 
 
 def _shown(path: Path) -> str:
-    """The name as it may stand in a message or a prompt: one line of valid text."""
+    """Return the path as a message or a prompt may show it: one line of valid text."""
     return one_line(os.fsencode(path.as_posix()).decode("utf-8", errors="backslashreplace"))

@@ -1,4 +1,4 @@
-"""What becomes of an approved document: its review log and its stamp; and the templates. Worker process."""
+"""Adds the review log and the stamp to an approved document, and loads the templates. Worker process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,14 +18,14 @@ MAX_TEMPLATE_BYTES = 200_000
 def with_log(
     context: ItemContext, draft: str, log: Sequence[Mapping[str, Any]], findings: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Add the review log, and the stamp that tells which input was approved and by whom."""
+    """Add the review log, and the stamp that says which input was approved and by whom."""
     lines = [draft.rstrip(), "", REVIEW_LOG, ""]
     lines += ["| review | draft | verdict | by | open findings |", "| --- | --- | --- | --- | --- |"]
     for entry in log:
         if "decision" in entry:
             done = "approved" if entry["decision"] == "approve" else "sent back"
-            told = f"{done} by {entry['by']} {entry['at']}" + (f": {entry['note']}" if entry["note"] else "")
-            lines.append(f"| - | - | a person's decision | {_cell(entry['by'])} | {_cell(told)} |")
+            text = f"{done} by {entry['by']} {entry['at']}" + (f": {entry['note']}" if entry["note"] else "")
+            lines.append(f"| - | - | a person's decision | {_cell(entry['by'])} | {_cell(text)} |")
         else:
             cells = (
                 entry["review"],
@@ -39,8 +39,8 @@ def with_log(
     if follow_ups:
         lines += ["", "### Follow-ups", ""]
         for finding in follow_ups:
-            told = f"{finding['title']}: {finding['text']} {finding['recommendation']}".removeprefix(": ")
-            lines.append(f"- Tier {finding['tier']} {finding['category']}: {_cell(told)}")
+            text = f"{finding['title']}: {finding['text']} {finding['recommendation']}".removeprefix(": ")
+            lines.append(f"- Tier {finding['tier']} {finding['category']}: {_cell(text)}")
     item = context.item
     return seal(
         "\n".join(lines), item=item.label, input_hash=item.input_hash, by=author(dict(context.models))
@@ -52,7 +52,7 @@ def _cell(text: str) -> str:
 
 
 def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
-    """Read the repo's own template, which must have every section the gate asks for, or ours."""
+    """Read the repo's own template, which must have every section the gate requires, or the shipped one."""
     if override is None:
         return shipped_template(kind)
     name = f"{kind}_template {override!r}"
@@ -62,6 +62,6 @@ def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
         raise ConfigError(f"{name} {why_unreadable(exc)}.") from exc
     if missing := check_template(kind, template):
         raise ConfigError(
-            f"{name} lacks the section {', '.join(missing)}, which every draft must have. Add it."
+            f"{name} is missing the section {', '.join(missing)}, which every draft must have. Add it."
         )
     return template

@@ -16,11 +16,11 @@ REQUIRED: dict[Kind, tuple[str, ...]] = {
     "issue": ("User Story", "Acceptance Criteria", "Definition of Done"),
 }
 
-# A name may go on after a joint ("Context & Goal", "Definition of Done (DoD)") but not after a plain word
+# A name may continue after a separator ("Context & Goal", "Definition of Done (DoD)") but not with a word
 # ("Context propagation").
-_JOINT = r"(?:\s*(?:[&/,:;(\d\u2013\u2014-]|\band\b).*)?"
+_SEPARATOR = r"(?:\s*(?:[&/,:;(\d\u2013\u2014-]|\band\b).*)?"
 _HEADINGS = {
-    name: re.compile(pattern + _JOINT, re.IGNORECASE)
+    name: re.compile(pattern + _SEPARATOR, re.IGNORECASE)
     for name, pattern in {
         "Context": r"(?:(?:background|goals?|objectives?|overview|problem|purpose)\s*(?:&|/|and)\s*)?context",
         "Proposed Changes": r"proposed changes?",
@@ -74,12 +74,12 @@ class GateResult:
 
 
 def own_reference(item_id: str) -> str:
-    """How a document refers to the item: `#42`, or the bare id where it is no number."""
+    """How a document refers to the item: `#42`, or the bare id if it is not a number."""
     return f"#{item_id}" if item_id.isdecimal() else item_id
 
 
 def check_draft(kind: Kind, draft: str, *, item_id: str, github: bool = False) -> GateResult:
-    """Name the required parts a draft lacks, and correct its reference to the item.
+    """Name the required parts that a draft is missing, and correct its reference to the item.
 
     With `github`, a bare number in the reference line becomes `#number`, which GitHub links.
     """
@@ -120,16 +120,18 @@ def _check_reference(
 ) -> GateResult:
     own, lines = own_reference(item_id), document.lines
     readings = [_read_reference(line, item_id, github=github) for line in document.reference_lines()]
-    # A line that names the item decides; else the first that names anything or has a place for it.
-    told = [one for one in readings if one.is_own] or [
+    # A line that names the item decides; otherwise the first that names anything or has room for a reference.
+    deciding = [one for one in readings if one.is_own] or [
         one for one in readings if one.foreign or one.corrected
     ]
-    if not told:
+    if not deciding:
         return GateResult(draft=draft, missing=(_REFERENCE, *missing), notes=())
-    if told[0].foreign:
-        note = f"The issue reference names {told[0].foreign}, not this item's {own}; it was left as it is."
+    if deciding[0].foreign:
+        note = (
+            f"The issue reference names {deciding[0].foreign}, not this item's {own}; it was left as it is."
+        )
         return GateResult(draft=draft, missing=tuple(missing), notes=(note,))
-    corrected = [one for one in told if one.corrected and (one is told[0] or one.line.value)]
+    corrected = [one for one in deciding if one.corrected and (one is deciding[0] or one.line.value)]
     for one in corrected:
         lines[one.line.number] = one.line.before + one.corrected
     notes = tuple(f"The issue reference {one.was or '(empty)'} was replaced by {own}." for one in corrected)
@@ -151,12 +153,12 @@ class _Reading:
     is_own: bool = False
     foreign: str = ""
     was: str = ""  # what is corrected
-    corrected: str = ""  # the value with the item's own reference in its place, where it was not
+    corrected: str = ""  # the value with the item's own reference put in, if it was not there
 
 
 def _read_reference(line: _Line, item_id: str, *, github: bool) -> _Reading:
     value, own = line.value, own_reference(item_id)
-    visible = _COMMENT.sub(lambda comment: " " * len(comment.group()), value)  # places stay where they are
+    visible = _COMMENT.sub(lambda comment: " " * len(comment.group()), value)  # positions stay the same
     shown = visible.strip(" |*")
     match = _BARE_ID.fullmatch(shown)
     bare = match["id"] if match else ""
@@ -168,7 +170,7 @@ def _read_reference(line: _Line, item_id: str, *, github: bool) -> _Reading:
         return _Reading(line=line, is_own=True)
     if not shown:
         return _Reading(line=line, corrected=f"{own} {value}".rstrip())
-    # Without its "#" a word is a placeholder only where the reference should stand.
+    # Without its "#" a word is a placeholder only where the reference should be.
     found = _PLACEHOLDER_REFERENCE.finditer(visible)
     if place := next((one for one in found if not one["bare"] or not visible[: one.start()].strip()), None):
         rest = value[: place.start()] + own + value[place.end() :]
@@ -179,7 +181,7 @@ def _read_reference(line: _Line, item_id: str, *, github: bool) -> _Reading:
 
 
 def _names_item(value: str, item_id: str) -> bool:
-    # A number in the midst of a sentence may be anything; a slug is hardly ever there by chance.
+    # A number inside a sentence may be anything; a slug is hardly ever there by chance.
     mark = r"(?:#|/issues/|\bGH-)" if item_id.isdecimal() else r"(?<![\w-])"
     return re.search(rf"{mark}{re.escape(item_id)}(?![\w-])", value, re.IGNORECASE) is not None
 
@@ -188,12 +190,12 @@ class _Document:
     """A Markdown text with its headings and the lines that are neither code nor comment."""
 
     def __init__(self, text: str) -> None:
-        # Line numbers must be those of the parser, which knows these line ends and no others.
+        # Line numbers must match the parser's, which knows only these line ends.
         self.lines = re.split(r"\r\n?|\n", text)
         self._tokens = _MARKDOWN.parse(text)
 
     def sections(self, name: str) -> list[list[Token]]:
-        """Find what stands below each heading of that name."""
+        """Find what is below each heading with that name."""
         return [
             self._body(at)
             for at, token in enumerate(self._tokens)
@@ -242,7 +244,7 @@ class _Document:
 
 
 def _is_heading(token: Token) -> bool:
-    # A heading inside a quotation or a list is part of that, not of the document.
+    # A heading inside a quotation or a list belongs to it, not to the document.
     return token.type == "heading_open" and token.level == 0
 
 
@@ -253,7 +255,7 @@ def _heading_text(inline: Token) -> str:
 
 
 def _plain(inline: Token) -> str:
-    """Give the text of a paragraph or heading without markup, comments and HTML tags."""
+    """Return the text of a paragraph or heading without markup, comments and HTML tags."""
     kept = {"text": None, "code_inline": None, "image": None, "softbreak": "\n", "hardbreak": "\n"}
     return "".join(kept[t.type] or t.content for t in inline.children or () if t.type in kept)
 
@@ -280,7 +282,7 @@ def _says_something(token: Token) -> bool:
 
 
 def _unwrapped(draft: str) -> str | None:
-    """Take off the code fence a model put around the whole of it."""
+    """Remove the code fence that a model put around the whole draft."""
     lines = re.split(r"\r\n?|\n", draft.strip())
     opening = _CODE_FENCE.fullmatch(lines[0])
     if opening is None or len(lines) < 3:

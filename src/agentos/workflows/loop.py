@@ -2,10 +2,10 @@
 
     load -> draft -> gate -> review -> judge -> finalize
               ^        |                 |
-              +--------+--- (revise) ----+--> hold: a person, or a later run, must say how to go on
+              +--------+--- (revise) ----+--> hold: waits for a person or a later run
 
-Paid calls stand alone in their nodes (draft, review), so that their results are saved before anything is done
-with them. Every other node can run twice with the same result.
+A paid call has a node to itself (draft, review), so that its result is saved before anything is done with it.
+Every other node can run twice with the same result.
 """
 
 from dataclasses import dataclass
@@ -35,11 +35,11 @@ _WRITTEN = {Author.EDITED: "edited by a person", Author.FOREIGN: "not written by
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentTarget:
-    """What tells the two workflows apart: names, and where the approved document goes."""
+    """What differs between the two workflows: names, and where the approved document goes."""
 
     kind: Kind
-    source_name: str  # "issue" or "brief": how the first file of the trail is called
-    output: Path  # where the approved document goes, from the worktree
+    source_name: str  # "issue" or "brief": the name of the first file in the lineage
+    output: Path  # where the approved document goes, relative to the worktree
 
 
 def build_loop(
@@ -51,7 +51,7 @@ def build_loop(
 
 def _graph(nodes: "_Nodes | _Rehearsal") -> StateGraph[Any, Any, Any, Any]:
     def node(name: str) -> Any:
-        # LangGraph reads the byte code of a node's function for graphs inside it: 10 ms for the real ones.
+        # LangGraph searches the byte code of a node's function for other graphs: 10 ms for the real ones.
         return lambda state: getattr(nodes, name)(state)  # noqa: PLW0108
 
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(LoopState)
@@ -69,7 +69,7 @@ def _graph(nodes: "_Nodes | _Rehearsal") -> StateGraph[Any, Any, Any, Any]:
 
 
 def warm_up(kind: Kind) -> None:
-    """Do once, before workers are forked, what each of them would do for the first time."""
+    """Do once, before workers are forked, what each worker would otherwise have to do first."""
     review_schema(kind)
     shipped_template(kind)
     draft_prompt(kind, item_id="1", label="", title="", source_text="", template="")
@@ -117,7 +117,7 @@ class _Nodes:
         self.about = {"item_id": item.id, "label": item.label, "title": item.title, "source_text": item.text}
 
     def load(self, state: LoopState) -> Command[str]:
-        """Begin the trail; keep the document that is there, and take it as the basis where that is asked."""
+        """Begin the lineage; keep the document that is there, and revise it if that is asked."""
         del state  # nothing is known yet
         item, output = self.context.item, self.document.output
         found = find_document(self.context.worktree, output, item.label, self.lineage)
@@ -142,16 +142,16 @@ class _Nodes:
             update["old_source"] = self.lineage.source_with(found.stamp.input) or ""
         notes = self.context.notes
         if notes and not any(note.text for note in notes):
-            # A person asks for a review of the document as it is.
+            # A person wants the document reviewed as it is.
             return Command(
                 update=update | {"draft": found.basis, "noted": max(note.id for note in notes)}, goto="gate"
             )
         return Command(update=update, goto="draft")
 
     def _edits(self, state: LoopState, *, asked: bool) -> LoopState:
-        """What a person wrote into the document since it was last looked at becomes the draft.
+        """If a person edited the document since it was last read, it becomes the draft.
 
-        `asked`: the person wants the document reviewed as it is, changed since or not.
+        `asked`: the person wants the document reviewed as it is, edited since or not.
         """
         output = self.document.output
         found = find_document(self.context.worktree, output, self.context.item.label, self.lineage)
@@ -178,11 +178,11 @@ class _Nodes:
         )
 
     def _take_notes(self, state: LoopState) -> LoopState:
-        """Take up what a person has noted since; each note stands in the review log."""
+        """Take up the notes that a person left since then; each note goes into the review log."""
         notes = unheard(state, self.context)
         if not notes:
             return {}
-        told = [
+        entries = [
             {"decision": "revise", "by": note.by, "at": note.at, "note": note.text}
             for note in notes
             if note.text
@@ -190,7 +190,7 @@ class _Nodes:
         return {
             "note": self._note(state),
             "noted": max(note.id for note in notes),
-            "log": [*state["log"], *told],
+            "log": [*state["log"], *entries],
         }
 
     def draft(self, state: LoopState) -> LoopState:
@@ -232,7 +232,7 @@ class _Nodes:
             lineage=state["lineage"],
             file=file_name(trail, "draft"),
         )
-        name = f"draft {state['drafts']}" if state["drafts"] else "the document as it is"
+        name = f"draft {state['drafts']}" if state["drafts"] else "the existing document"
         for note in result.notes:
             self.tools.say(f"{name}: {note}")
         self.tools.say(f"{name} is missing: {', '.join(missing)}" if missing else f"{name} passed the gate")
@@ -270,14 +270,14 @@ class _Nodes:
             lineage=state["lineage"],
             file=file_name(trail, "verdict"),
         )
-        told = (
+        outcome = (
             f": {reading.reason}"
             if reading.reason
             else f", {counted(len(blocking), 'finding')}"
             if blocking
             else ""
         )
-        self.tools.say(f"review {state['reviews']}: {reading.verdict.value}{told}")
+        self.tools.say(f"review {state['reviews']}: {reading.verdict.value}{outcome}")
         entry = {
             "review": state["reviews"],
             "draft": state["drafts"],
@@ -289,7 +289,7 @@ class _Nodes:
         return _command(step, {"trail": trail, "log": [*state["log"], entry]})
 
     def hold(self, state: LoopState) -> Command[str]:
-        """Wait here until a person or a later run makes it possible to go on; runs again with each run."""
+        """Wait until a person or a later run makes it possible to continue; executed again in each run."""
         if unheard(state, self.context):
             return self._sent_back(state, new_allowance(state))
         step = from_hold(state, self.context)
@@ -301,12 +301,12 @@ class _Nodes:
             return _command(step)
         self.tools.audit("decision", **decision.model_dump())
         self.tools.say(f"decided: {decision.answer}" + (f" ({decision.note})" if decision.note else ""))
-        told = {"decision": decision.answer, "by": decision.by, "at": decision.at, "note": decision.note}
+        entry = {"decision": decision.answer, "by": decision.by, "at": decision.at, "note": decision.note}
         edits = self._edits(state, asked=False) if step.goto == "draft" else {}
-        return _command(step, edits | {"log": [*state["log"], told]})
+        return _command(step, edits | {"log": [*state["log"], entry]})
 
     def _sent_back(self, state: LoopState, reset: LoopState) -> Command[str]:
-        """A person has sent an item back that had stopped, with notes or for a review of their edits."""
+        """Continue an item that a person sent back, with notes or for a review of their edits."""
         notes = unheard(state, self.context)
         only_asked = not any(note.text for note in notes)
         edits = self._edits(state, asked=only_asked)
@@ -319,10 +319,10 @@ class _Nodes:
         output = self.document.output
         done: LoopState = {"trail": state["trail"] + 1, "output": str(output)}
         if self.lineage.is_done(state["lineage"]):
-            # A run was cut off when all was in its place; what a person has made of it since stays there.
+            # A run was interrupted after everything was in place; what a person changed since then stays.
             return Command(update=done, goto=END)
         if notes := unheard(state, self.context):
-            # A run was cut off after the approval, and a person has sent the item back since.
+            # A run was interrupted after the approval, and a person has sent the item back since then.
             back = self._sent_back(state, {"allowance_from": state["reviews"], "repeats": 0})
             if back.goto == "gate" or any(note.text for note in notes):
                 return back
@@ -333,7 +333,7 @@ class _Nodes:
         for name in kept:
             if "edited" in name:
                 self.tools.say(
-                    f"{output} was edited meanwhile; that version is kept as {name} in the lineage"
+                    f"{output} was edited in the meantime; that version is kept as {name} in the lineage"
                 )
         self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
         self.tools.say(f"saved {output}")
@@ -349,5 +349,5 @@ class _Nodes:
 
 
 def _command(step: NextNode, also: LoopState | None = None) -> Command[str]:
-    """The step as LangGraph takes it, with what else the node has to save."""
+    """Return the step as a LangGraph command, with what else the node has to save."""
     return Command(update=(also or {}) | step.update, goto=step.goto)

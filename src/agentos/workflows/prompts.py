@@ -1,4 +1,4 @@
-"""Puts prompts together from the shipped .md files; untrusted text is fenced. Worker process."""
+"""Builds prompts from the shipped .md files; untrusted text is fenced. Worker process."""
 
 import difflib
 import hashlib
@@ -34,13 +34,13 @@ _SOURCE: dict[Kind, str] = {"issue": "brief", "lld": "issue"}
 
 @dataclass(frozen=True, kw_only=True)
 class Earlier:
-    """What there was before this run: a document, and the text it was written for if that was another."""
+    """What there was before this run: a document, and the text it was written for if that was different."""
 
     document: str = ""
     source: str = ""
 
     def changes(self, source: str) -> str:
-        """What has changed in the item's text since."""
+        """Show what has changed in the item's text since then."""
         if not self.source:
             return ""
         lines = difflib.unified_diff(
@@ -54,7 +54,7 @@ _NOTHING_BEFORE = Earlier()
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """One prompt, ready to be sent."""
+    """One prompt, ready to send."""
 
     system: str
     text: str
@@ -62,7 +62,7 @@ class Prompt:
 
 
 def new_nonce(*texts: str) -> str:
-    """Draw a code that stands in none of the texts, in either case."""
+    """Make a random code that occurs in none of the texts, in upper or lower case."""
     lowered = [text.lower() for text in texts]
     while True:
         nonce = secrets.token_hex(8)
@@ -80,7 +80,7 @@ def fence(text: str, *, what: str, nonce: str) -> str:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put each value in its place, in one pass; names in text and values must be the same."""
+    """Put in each value, in one pass; the names in the text and in the values must be the same."""
     used: set[str] = set()
 
     def value(match: re.Match[str]) -> str:
@@ -144,7 +144,7 @@ def revise_prompt(
     earlier: Earlier = _NOTHING_BEFORE,
     context: Mapping[str, str] = _NO_FILES,
 ) -> Prompt:
-    """Ask for the next draft, with everything that is still open against the last."""
+    """Ask for the next draft, with everything that is still open in the last one."""
     source, open_findings = _source(title, source_text), _findings(findings)
     changes = earlier.changes(source_text)
     quote = _quoter(
@@ -224,7 +224,7 @@ def _quoter(*texts: str) -> _Quoter:
 def _prompt(
     system: str, main: str, *, parts: Mapping[str, Mapping[str, str]], values: Mapping[str, str]
 ) -> Prompt:
-    # A part `rules-lld.md` goes to the place `rules`.
+    # The part `rules-lld.md` fills the placeholder `rules`.
     filled = {name.removesuffix(".md").split("-")[0]: _read_filled(name, of) for name, of in parts.items()}
     used = [system, main, *parts]
     return Prompt(

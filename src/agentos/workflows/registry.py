@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentos.workflows.prompts import Prompt
 
 GROUP = "agentos.workflows"
-# Those of our own are known without a search through the installed packages, which takes its time.
+# The shipped workflows are known without a search through the installed packages, which is slow.
 SHIPPED = {"issue": "agentos.workflows.issue", "lld": "agentos.workflows.lld"}
 ON_GITHUB = " on GitHub"
 
@@ -33,7 +33,7 @@ class Tools(Protocol):
     def call(
         self, role: "Role", *, number: int, prompt: "Prompt", schema: dict[str, Any] | None = None
     ) -> "Reply":
-        """Make the role's how-manieth call; a call that was made before is not made again."""
+        """Make the role's call with that number, from 1; a call that was made before is not made again."""
         ...
 
     def audit(self, kind: str, **fields: Any) -> None:
@@ -41,13 +41,13 @@ class Tools(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Print a line for the person who watches."""
+        """Print a line for the person who is watching."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemContext:
-    """The item a graph is built for, and the limits it has."""
+    """The item a graph is built for, and its limits."""
 
     item: Item
     worktree: Path
@@ -59,14 +59,14 @@ class ItemContext:
     retry_failed: bool = False
     decision: "Decision | None" = None
     notes: "Sequence[NoteData]" = ()
-    revise: bool = False  # the document that is there is the basis of the first draft
-    trail: str = ""  # the item's folder in the lineage, if not the usual one
+    revise: bool = False  # the first draft revises the existing document
+    trail: str = ""  # the item's lineage folder, if not the usual one
     models: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemSource:
-    """Where the items of a run come from, as shown to a person."""
+    """Where the items of a run come from, as a person sees it."""
 
     what: str  # "issues"
     place: str  # "issues/active", "acme/payroll on GitHub"
@@ -93,7 +93,7 @@ class Workflow(Protocol):
     def discover(
         self, worktree: Path, settings: Settings, wanted: Sequence[str], *, github: "GitHub | None" = None
     ) -> tuple[Item, ...]:
-        """List the items wanted, or every one there is where none is named; on GitHub where that is given."""
+        """List the wanted items, or all if none is named; from GitHub if it is given."""
         ...
 
     def prepare(self, worktree: Path, settings: Settings) -> dict[str, str]:
@@ -101,31 +101,31 @@ class Workflow(Protocol):
         ...
 
     def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
-        """Make the graph of one item; runs in its worker."""
+        """Build the graph of one item; called in its worker."""
         ...
 
     def start(self) -> dict[str, Any]:
-        """The state a new item begins with."""
+        """Return the state that a new item begins with."""
         ...
 
     def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
-        """Say how the item ended, from the graph's last state and what it was interrupted with."""
+        """Say how the item ended, from the graph's last state and the value it was interrupted with."""
         ...
 
 
 def source_of(flow: Workflow, settings: Settings, github: "GitHub | None") -> ItemSource:
-    """Where the items come from; a workflow without a `source` method is its own source."""
-    tell = getattr(flow, "source", None)
-    if tell is None:
+    """Say where the items come from; a workflow without a `source` method is its own source."""
+    find = getattr(flow, "source", None)
+    if find is None:
         return ItemSource(what="items", place=f"workflow {flow.name}")
-    found: ItemSource = tell(settings, github=github)
+    found: ItemSource = find(settings, github=github)
     return found
 
 
 @cache
 def registered() -> "Mapping[str, EntryPoint]":
-    """The entry points of all workflows by name."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - a tenth of the dry run
+    """Return the entry points of all workflows, by name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - takes a tenth of the dry run
 
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 

@@ -1,4 +1,4 @@
-"""A workflow that drafts and reviews one document an item; `issue` and `lld` are two of them."""
+"""A workflow that drafts and reviews one document per item; `issue` and `lld` are two of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewedWorkflow:
-    """What tells the workflows apart."""
+    """What differs between the workflows."""
 
     name: Literal["issue", "lld"]
     prefix: str
-    source_name: str  # what an item is to a person, and the first file of its trail
+    source_name: str  # what a person calls an item; also the first file of its lineage
     source_setting: str  # which setting names the folder of items
     id_of: Callable[[str], str]  # from a file's stem to the item's id
     output: Callable[[Mapping[str, str], Item], Path]  # where an item's approved document goes
-    remote: bool = False  # whether its items may be issues on GitHub
+    remote: bool = False  # whether its items can be issues on GitHub
     filed: bool = False  # whether its documents become issues on GitHub
 
     def source(self, settings: Settings, *, github: "GitHub | None" = None) -> ItemSource:
@@ -53,7 +53,7 @@ class ReviewedWorkflow:
         return with_labels(list_files(place), settings.label, place=place.path, what=self.source_name)
 
     def folder(self, worktree: Path, settings: Settings) -> Folder:
-        """Where its items lie as files."""
+        """Return the folder that holds its items as files."""
         return Folder(
             worktree=worktree,
             path=getattr(settings, self.source_setting),
@@ -68,7 +68,7 @@ class ReviewedWorkflow:
         return {self.name: load_template(worktree, self.name, getattr(settings, f"{self.name}_template"))}
 
     def target(self, item: Item, folders: Mapping[str, str]) -> Path:
-        """Where an item's approved document goes, from the worktree."""
+        """Return where an item's approved document goes, relative to the worktree."""
         return self.output(folders, item)
 
     def build(self, context: ItemContext, tools: Tools) -> "StateGraph[Any, Any, Any, Any]":
@@ -86,9 +86,11 @@ class ReviewedWorkflow:
     def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
         from agentos.wire import Ended  # noqa: PLC0415 - pydantic, in workers only
 
-        told = {name: state.get(name, 0) for name in ("reviews", "noted")} | {"verdict": state.get("verdict")}
+        counts = {name: state.get(name, 0) for name in ("reviews", "noted")} | {
+            "verdict": state.get("verdict")
+        }
         if held is not None:
-            return Ended(status=held["status"], error=held["reason"], **told)
+            return Ended(status=held["status"], error=held["reason"], **counts)
         if "output" in state:
-            return Ended(status="approved", output=state["output"], **told)
-        return Ended(status="failed", error="the graph stopped without an ending", **told)
+            return Ended(status="approved", output=state["output"], **counts)
+        return Ended(status="failed", error="the graph stopped before it reached an end", **counts)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from agentos.wire import NoteData
     from agentos.workflows.registry import ItemContext
 
-GATE_RETURNS = 3  # how often in a row a draft may go back for missing sections
+GATE_RETURNS = 3  # how many times in a row a draft may go back for missing sections
 UNREADABLE_REVIEWS = 3  # how many reviews in a row may be unreadable
-NO_PROGRESS_REPEATS = 2  # how often the same findings may come back
+NO_PROGRESS_REPEATS = 2  # how many times in a row the same findings may come back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,19 +27,21 @@ class NextNode:
 
 
 def after_gate(state: LoopState, context: "ItemContext", missing: Sequence[str]) -> NextNode:
-    """Review a draft that has every section; send another back, a few times at most."""
+    """Review a draft that has every section; send any other back, a few times at most."""
     returns = state["returns"] + 1 if missing else 0
     update: LoopState = {"missing": list(missing), "returns": returns}
     if not missing:
         return NextNode(goto="review", update=update)
     if returns > GATE_RETURNS:
-        reason = f"the draft still misses {', '.join(missing)} after it went back {GATE_RETURNS} times"
+        reason = (
+            f"the draft is still missing {', '.join(missing)} after it was sent back {GATE_RETURNS} times"
+        )
         return _hold(context, update, "failed", reason)
     return NextNode(goto="draft", update=update)
 
 
 def after_review(state: LoopState, context: "ItemContext", reading: ParsedReview) -> NextNode:
-    """Follow the verdict, unless a person has noted something that the drafter has not seen."""
+    """Follow the verdict, unless a person left a note that the drafter has not seen."""
     update: LoopState = {"verdict": reading.verdict.value}
     if reading.verdict is Verdict.UNREADABLE:
         return _after_unreadable(state, context, update, reading.reason)
@@ -55,14 +57,14 @@ def after_review(state: LoopState, context: "ItemContext", reading: ParsedReview
 
 
 def from_hold(state: LoopState, context: "ItemContext") -> NextNode | None:
-    """Go on where a person or a later run makes it possible; None is to wait."""
+    """Continue if a person or a later run makes it possible; None means wait."""
     held = state["held"]
     if held["status"] == "discuss":
         return _from_discuss(state, context)
     if held["run"] == context.run_id:
         return None
     if held["status"] == "needs_revision" and not context.retry_failed:
-        # The limit may have been raised meanwhile.
+        # The limit may have been raised in the meantime.
         raised = not held["stuck"] and not _used_up(state, context)
         return NextNode(goto="draft", update={}) if raised else None
     again = held["status"] == "failed" and state["unreadable"] > 0
@@ -70,7 +72,7 @@ def from_hold(state: LoopState, context: "ItemContext") -> NextNode | None:
 
 
 def unheard(state: LoopState, context: "ItemContext") -> "list[NoteData]":
-    """A person's notes that no draft has taken up yet."""
+    """List a person's notes that no draft has taken up yet."""
     return [note for note in context.notes if note.id > state.get("noted", 0)]
 
 

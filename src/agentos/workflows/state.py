@@ -1,13 +1,13 @@
-"""What the loop saves between its nodes: plain values only, no secret. Pure."""
+"""What the loop saves between its nodes: plain values only, no secrets. Pure."""
 
 from typing import Any, TypedDict
 
 
 class LoopState(TypedDict, total=False):
-    """An item's state in the loop; a checkpoint holds just this."""
+    """An item's state in the loop; a checkpoint holds only this."""
 
-    lineage: str  # the trail's name when done
-    trail: int  # numbered files written so far
+    lineage: str  # the name of the item's lineage folder when done
+    trail: int  # numbered lineage files written so far
     drafts: int
     draft: str
     missing: list[str]  # sections the gate did not find
@@ -19,19 +19,19 @@ class LoopState(TypedDict, total=False):
     findings: list[dict[str, Any]]  # still open
     repeats: int  # times in a row the same findings came back
     unreadable: int  # unreadable reviews in a row
-    allowance_from: int  # reviews before the present allowance began
-    note: str  # a person's word to both models
-    noted: int  # the latest of a person's notes that was taken up
+    allowance_from: int  # reviews before the current allowance began
+    note: str  # from a person, for both models
+    noted: int  # id of the latest note that was taken up
     basis: str  # the document that the first draft revises
-    old_source: str  # the item's text that the basis was written for, if it was another
-    seen: str  # hash of the document in its place when it was last looked at
-    log: list[dict[str, Any]]  # a line a review, for the document's review log
+    old_source: str  # the item's text that the basis was written for, if it was different
+    seen: str  # hash of the document on disk when it was last read
+    log: list[dict[str, Any]]  # one entry per review, for the document's review log
     held: dict[str, Any]
     output: str
 
 
 def start_state() -> LoopState:
-    """What a new item begins with."""
+    """Return the state that a new item begins with."""
     return {
         "drafts": 0,
         "draft": "",

@@ -89,7 +89,7 @@ def test_a_list_that_drips_byte_by_byte_does_not_hold_us(repo: Repo, drip: Fault
     repo.github.next_lists(*[drip] * 3)
     failed = repo.run("lld", "--all", **SHORT)
     assert failed.code == Exit.FAILED
-    assert "did not give its whole answer within 0.5 s" in failed.said
+    assert "did not finish its answer within 0.5 s" in failed.said
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_a_list_that_brings_nothing_new_ends(repo: Repo, rows: list[dict[str, An
     repo.github.endless = lambda _page: rows
     failed = repo.run("lld", "--all", **SHORT)
     assert failed.code == Exit.FAILED
-    assert "has brought nothing new for 0.5 s" in failed.said
+    assert "has returned nothing new for 0.5 s" in failed.said
 
 
 def test_a_list_that_leads_in_a_circle_ends(repo: Repo) -> None:
@@ -130,7 +130,7 @@ def test_a_list_that_leads_in_a_circle_ends(repo: Repo) -> None:
     repo.github.next_lists(*[Fault(status=200, body="[]", headers={"link": itself})] * 3)
     failed = repo.run("lld", "--all")
     assert failed.code == Exit.FAILED
-    assert "leads in a circle" in failed.said
+    assert "links back to an earlier page" in failed.said
     assert repo.github.count("GET") == 2
 
 
@@ -154,7 +154,7 @@ def test_a_list_leads_to_nothing_else_on_the_server(repo: Repo) -> None:
     repo.github.next_lists(Fault(status=200, body="[]", headers={"link": there}))
     failed = repo.run("lld", "--all")
     assert failed.code == Exit.FAILED
-    assert "leads to something else than issues" in failed.said
+    assert "links to something other than issues" in failed.said
     assert repo.github.count("GET", "emails") == 0
 
 
@@ -191,7 +191,7 @@ def test_an_issue_that_cannot_be_read_ends_no_other_item(repo: Repo, wrong: dict
     repo.github.issues[1] |= wrong
     done = repo.run("lld", "--all")
     assert done.code == Exit.FAILED, done.text
-    assert f"issue 1 that cannot be read ({next(iter(wrong))})" in done.said
+    assert f"issue 1, which cannot be read ({next(iter(wrong))})" in done.said
     assert repo.project.statuses()["2"] == "approved"
 
 

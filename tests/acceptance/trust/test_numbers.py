@@ -78,7 +78,7 @@ def test_usage_beyond_reason_ends_the_item_and_says_so(bench: OddBench) -> None:
     for item in odd:
         row = bench.project.row(item)
         assert row["status"] == "failed", row
-        assert "tokens, which makes no sense" in row["error"]
+        assert "tokens for the call, which is impossible" in row["error"]
     assert_rerun_works(bench)
 
 

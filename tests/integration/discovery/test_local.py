@@ -88,7 +88,7 @@ def test_two_files_for_one_id_are_both_refused_and_nothing_else_is(
     assert [item.problem is None for item in items] == [True, True, False, False]
     for item in items[2:]:
         (other,) = {f"{FOLDER}/{name}" for name in names} - {item.source}
-        assert f"{other} is item '42', too." in str(item.problem)
+        assert f"Item '42' is also in {other}." in str(item.problem)
     told = [str(item.problem).partition(": rename it to ")[2].split(" ")[0] for item in items[2:]]
     assert sorted(issue_id(name.removesuffix(".md.")) for name in told) == ["44", "45"]
 

@@ -163,7 +163,7 @@ def test_items_are_counted(place: Place) -> None:
     assert "empty.md is empty" in warned.text
     place.put("issues/active/1-again.md", "# One\n")
     warned = one(place.examine(), "project", "issues", State.WARNING)
-    assert "issues/active/1-one.md is item '1', too" in warned.text
+    assert "Item '1' is also in issues/active/1-one.md" in warned.text
     assert "and 1 more" in warned.text
 
 

@@ -171,11 +171,11 @@ def test_an_issue_that_cannot_be_read_is_named_and_harms_no_other(fake: FakeGitH
 
     seven, eight, nine = github.open_issues()
 
-    assert "issue 7 that cannot be read (title)" in (seven.problem or "")
+    assert "issue 7, which cannot be read (title)" in (seven.problem or "")
     assert eight.body == "?"
     assert (nine.title, nine.problem) == ("t", None)
     # Whether a marker stands there cannot be said.
-    with pytest.raises(ListingError, match="issue 7 that cannot be read"):
+    with pytest.raises(ListingError, match="issue 7, which cannot be read"):
         github.find("<!-- mark -->", an_hour_ago())
 
 
@@ -299,7 +299,7 @@ def test_a_primary_limit_is_waited_for_until_its_reset(
 def test_a_long_rate_limit_is_told_with_its_end(fake: FakeGitHub, github: GitHub, slept: list[float]) -> None:
     fake.fail_lists(403, x_ratelimit_remaining="0", x_ratelimit_reset="4102444800")
 
-    with pytest.raises(ListingError, match=r"wait until 2100-01-01 00:0\d:\d\d UTC"):
+    with pytest.raises(ListingError, match=r"Try again after 2100-01-01 00:0\d:\d\d UTC"):
         github.open_issues()
     assert slept == []
 
@@ -308,8 +308,8 @@ def test_a_long_rate_limit_is_told_with_its_end(fake: FakeGitHub, github: GitHub
     ("status", "told"),
     [
         (401, r"refused the token \(401\)"),
-        (403, r"may not do this in acme/widgets.*\(403\): Server says no"),
-        (404, r"acme/widgets.* is not there or the token may not see it \(404\)"),
+        (403, r"is not allowed to do this in acme/widgets.*\(403\): Server says no"),
+        (404, r"acme/widgets.* does not exist, or the token cannot see it \(404\)"),
         (410, r"Issues are turned off"),
         (302, r"has moved \(302\)"),
         (418, r"answered 418"),
@@ -438,7 +438,7 @@ def test_pages_without_news_are_borne_for_a_while(fake: FakeGitHub) -> None:
     pages = {1: [{"number": 1}], 3: [{"number": 1}, {"number": 2}]}
     fake.endless = lambda page: pages.get(page, [])
     ticks = count(step=3)
-    with pytest.raises(ListingError, match="has brought nothing new for 10 s"):
+    with pytest.raises(ListingError, match="has returned nothing new for 10 s"):
         connect(fake, clock=lambda: float(next(ticks))).open_issues()
     assert fake.count("GET") == 7  # page 3 had news; pages 4 to 7 took 12 s
 
@@ -453,7 +453,7 @@ def test_a_link_that_is_none_leads_nowhere(fake: FakeGitHub, github: GitHub, lin
     if link == "next":
         assert [one.number for one in github.open_issues()] == [1]
     else:
-        with pytest.raises(ListingError, match="leads to another server"):
+        with pytest.raises(ListingError, match="links to another server"):
             github.open_issues()
     assert fake.count("GET") == 1
 
@@ -534,14 +534,22 @@ def test_a_write_is_sent_once_and_a_doubtful_answer_is_uncertain(
 @pytest.mark.parametrize(
     ("fault", "retry_after", "told"),
     [
-        (secondary_limit(9), 9.0, "rate limit, 403"),
-        (secondary_limit(5, 429), 5.0, "rate limit, 429"),
+        (secondary_limit(9), 9.0, r"rate limit is reached \(403\)"),
+        (secondary_limit(5, 429), 5.0, r"rate limit is reached \(429\)"),
         (refusal(403, fakegithub.LIMIT), 60.0, "rate limit"),
         (refusal(429), 60.0, "rate limit"),
-        (refusal(403, "Resource not accessible by integration"), None, "may not do this.*Resource not"),
-        (refusal(403, "no", x_ratelimit_remaining="4999", x_ratelimit_reset="4102444800"), None, "may not"),
+        (
+            refusal(403, "Resource not accessible by integration"),
+            None,
+            "is not allowed to do this.*Resource not",
+        ),
+        (
+            refusal(403, "no", x_ratelimit_remaining="4999", x_ratelimit_reset="4102444800"),
+            None,
+            "is not allowed",
+        ),
         (refusal(401, "Bad credentials"), None, "refused the token"),
-        (refusal(404, "Not Found"), None, "is not there"),
+        (refusal(404, "Not Found"), None, "does not exist"),
         (refusal(410, "Issues are disabled"), None, "turned off"),
         (refusal(422, "Validation\x1b[31m Failed"), None, r"answered 422 .*Validation \[31m Failed"),
         (refusal(307, "Moved"), None, "has moved"),

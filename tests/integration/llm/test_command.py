@@ -322,7 +322,7 @@ def test_a_program_in_the_current_folder_is_never_meant(
 @pytest.mark.parametrize("model", ["--dangerously-skip-permissions", "-p", "a b", "a\nb", "a;b", "$(x)"])
 def test_a_model_that_could_be_read_as_something_else_is_refused(programs: Path, model: str) -> None:
     install(programs, "claude-cli", "")
-    with pytest.raises(ConfigError, match="no name of a model"):
+    with pytest.raises(ConfigError, match="is not a model name"):
         check(f"claude-cli:{model}")
     with pytest.raises(ItemFailed):
         ask("claude-cli", ModelRequest(role="drafter", model=model, number=1, system="", prompt=""))

@@ -28,11 +28,11 @@ def test_say_writes_bytes_as_they_are(capfdbinary: pytest.CaptureFixture[bytes])
 CHILD = """
 import sys
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, parse_script
-from agentos.llm.provider import Cancel, Request
+from agentos.llm.provider import Cancel, ModelRequest
 from agentos.secret import Secret
 script = parse_script(sys.stdin.read())
 provider = MockProvider(script, kind="lld", item_id="1", title="", shell_allowed=False)
-request = Request(role="drafter", model="", number=1, system="", prompt="")
+request = ModelRequest(role="drafter", model="", number=1, system="", prompt="")
 provider.call(request, secret=Secret("mock-1", ""), cancel=Cancel())
 """
 

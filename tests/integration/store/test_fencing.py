@@ -125,7 +125,7 @@ def test_a_run_that_has_released_its_items_changes_nothing(
     records.release("run-1")
     before = everything(records)
     refused = WRITES[name](records, fence)
-    assert str(refused) == "this run no longer holds the item"
+    assert str(refused) == "this run no longer has the item"
     assert everything(records) == before
 
 

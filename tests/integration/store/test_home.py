@@ -114,7 +114,7 @@ def test_a_home_that_becomes_a_link_after_it_was_looked_at_is_not_made(
     home = locate_home(worktree, None, register)
     (tmp_path / "elsewhere").mkdir()
     (worktree / ".agentos").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match=r"Cannot make the home .* is a symbolic link"):
+    with pytest.raises(StorageError, match=r"Cannot create the home .* is a symbolic link"):
         home.create()
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -145,7 +145,7 @@ def test_a_gitignore_that_is_a_link_is_not_written_through(tmp_path: Path) -> No
 def test_a_home_that_cannot_be_made_is_a_storage_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "home"):
-        with pytest.raises(StorageError, match=f"Cannot make the home {path}"):
+        with pytest.raises(StorageError, match=f"Cannot create the home {path}"):
             Home(path=path).create()
     tmp_path.chmod(0o755)
     (tmp_path / "locked").mkdir(mode=0o555)
@@ -177,7 +177,7 @@ def test_a_home_that_nobody_here_made_is_refused_and_stays_as_it_is(
     (worktree / ".agentos/records.db").write_text("forged")
     before = snapshot(worktree)
     home = locate_home(worktree, None, register)
-    with pytest.raises(ProjectError, match=r"was not made by you on this machine.*'agentos home adopt'"):
+    with pytest.raises(ProjectError, match=r"was not created by you on this machine.*'agentos home adopt'"):
         check_home(home, worktree, {})
     assert snapshot(worktree) == before
     check_home(locate_home(worktree, worktree / ".agentos", register), worktree, {})  # named by the user

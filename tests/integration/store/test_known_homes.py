@@ -124,7 +124,7 @@ def test_what_is_no_folder_holds_nothing_to_believe_and_never_becomes_a_home(
 ) -> None:
     (os.mkfifo if kind == "pipe" else Path.touch)(tmp_path / "home")
     assert register.standing(Tree(tmp_path / "home")) is Standing.EARLIER
-    with pytest.raises(StorageError, match=r"Cannot make the home .*Not a directory"):
+    with pytest.raises(StorageError, match=r"Cannot create the home .*Not a directory"):
         Home(path=tmp_path / "home", register=register).create()
     assert register.folder is not None
     assert not register.folder.exists()

@@ -253,7 +253,7 @@ def test_a_folder_without_end_is_not_walked_to_its_end(repo: Path, monkeypatch: 
     monkeypatch.setattr(context, "MAX_ENTRIES", 5)
     for number in range(6):
         put(repo, f"d/{number}.bin", b"\0")
-    assert "d holds more than 5 files" in refused(repo, "d")
+    assert "d has more than 5 files" in refused(repo, "d")
 
 
 @pytest.mark.parametrize(

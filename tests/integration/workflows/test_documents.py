@@ -33,7 +33,7 @@ def test_a_repo_may_have_a_template_of_its_own(tmp_path: Path) -> None:
     ("content", "told"),
     [
         (None, "cannot be read"),
-        (b"# Nothing", "lacks the section"),
+        (b"# Nothing", "is missing the section"),
         (b"\xff", "not UTF-8"),
         (b"x" * (MAX_TEMPLATE_BYTES + 1), "larger than"),
     ],

@@ -672,7 +672,7 @@ def test_a_file_that_comes_in_the_way_is_kept_in_the_trail_and_replaced(world: W
         assert world.run(tools, run_id="run-2").status == "approved"
     else:
         assert world.run(tools, run_id="run-2").status == "approved"
-        assert any("edited meanwhile" in line and "004-edited.md" in line for line in tools.said)
+        assert any("edited in the meantime" in line and "004-edited.md" in line for line in tools.said)
     assert tools.calls == []
     assert path.read_text().startswith("# LLD-42: Draft 1\n")
     assert world.files()["docs/lineage/done/42-lld/004-edited.md"] == "mine"

@@ -154,7 +154,7 @@ class TestOpenAI:
         text = "Incorrect API key provided: sk-proj-********abcd."
         found = ask(status=401, body=openai("invalid_api_key", "invalid_request_error", text))
         assert found.error_class is KEY_REJECTED
-        assert found.message == "HTTP 401 invalid_api_key: the provider rejects this key."
+        assert found.message == "HTTP 401 invalid_api_key: the provider rejected this key."
         for status in (400, 429, 500):
             shown = ask(status=status, body=openai("odd", message=text)).message
             assert "abcd" not in shown
@@ -393,7 +393,7 @@ class TestMessage:
     def test_html(self) -> None:
         found = ask(status=502, body=b"<html><body>502 Bad Gateway 429 insufficient_quota</body></html>")
         assert found.error_class is TRANSIENT
-        assert found.message == "HTTP 502: Bad Gateway (64 bytes that are no error of this provider)"
+        assert found.message == "HTTP 502: Bad Gateway (64 bytes that are not an error of this provider)"
 
     def test_redirect(self) -> None:
         assert "base_url" in ask(status=302, headers={"location": "https://elsewhere.example/"}).message

@@ -74,7 +74,7 @@ def test_findings_and_questions() -> None:
 def test_an_approval_beside_a_blocking_finding_is_revise() -> None:
     reading = read_reply(json.dumps(reply(tier1=[LOOP])), "lld")
     assert reading.verdict is Verdict.REVISE
-    assert reading.reason == 'APPROVED beside the open Tier 1 finding "Cost: Loop" is read as REVISE.'
+    assert reading.reason == 'APPROVED with the open Tier 1 finding "Cost: Loop" is read as REVISE.'
 
 
 def test_an_approval_beside_a_high_priority_finding_stands() -> None:

@@ -1,7 +1,7 @@
-"""Our own records of what is done, under way, decided, spent, filed and held; LangGraph is never asked.
+"""Our own records of what is done, in progress, decided, spent, filed and claimed; LangGraph is never asked.
 
-`Records` keeps them in one small SQLite database per home, `MemoryRecords` in memory, for tests. Both offer
-what `protocols` lists, by who uses it.
+`Records` keeps them in one small SQLite database per home, `MemoryRecords` in memory, for tests. Both have
+the methods that `protocols` lists.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load SQLite only for those who open the records, not for those who use a row value."""
+    """Load SQLite only for code that opens the records, not for code that uses a row."""
     if name == "Records":
         from agentos.store.records.sqlite import Records  # noqa: PLC0415
 

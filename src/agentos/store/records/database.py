@@ -1,4 +1,4 @@
-"""The SQLite database of one home: opened safely, written to by one process at a time, read with care."""
+"""The SQLite database of one home: opened safely, written by one process at a time, checked when read."""
 
 import fcntl
 import os
@@ -16,16 +16,16 @@ from agentos.store.records.migrations import MIGRATIONS, check_schema, migrate
 from agentos.store.records.statements import read_queries
 
 BUSY_SECONDS = 30.0
-MOST = 2**53  # of anything counted
+MOST = 2**53  # the limit of every number
 
 _QUERIES = read_queries("items", "spending", "filings")
 
 
 class Database:
-    """An open database; its statements are called by name.
+    """An open database, with its statements by name.
 
-    Runs that share a home write one at a time, behind a file lock: two writers on one write-ahead log are a
-    known trap of older SQLite versions.
+    Runs that share a home write one at a time, behind a file lock: older SQLite versions have a known
+    bug with two writers on one write-ahead log.
     """
 
     def __init__(self, path: Path, *, write: bool) -> None:
@@ -42,8 +42,8 @@ class Database:
             else:
                 self._db = _open_for_reading(path, self.home)
         except (sqlite3.Error, OSError) as exc:
-            told = exc.strerror if isinstance(exc, OSError) else exc
-            raise StorageError(f"The records {path} cannot be used: {told}.") from exc
+            reason = exc.strerror if isinstance(exc, OSError) else exc
+            raise StorageError(f"The records {path} cannot be used: {reason}.") from exc
 
     def close(self) -> None:
         self._db.close()
@@ -52,11 +52,11 @@ class Database:
 
     @contextmanager
     def writing(self, *, durable: bool = False) -> Iterator[None]:
-        """One transaction; nobody else writes meanwhile."""
+        """Open a transaction; nobody else writes during it."""
         assert self._lock is not None
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
-            # A process that dies loses nothing either way; what must also survive a power cut says so.
+            # A process that dies loses nothing either way; `durable` data must also survive a power cut.
             self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -71,11 +71,11 @@ class Database:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def change(self, statement: str, values: Mapping[str, Any]) -> int:
-        """Carry out a statement inside `writing`; give the number of rows it changed."""
+        """Run a statement inside `writing`; return the number of rows it changed."""
         return self._db.execute(_QUERIES[statement], values).rowcount
 
     def rows(self, statement: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The rows of a query; nonsense in them is an error, never a number to count with."""
+        """Return the rows of a query; an impossible number in them is an error and is never used."""
         try:
             cursor = self._db.execute(_QUERIES[statement], values)
             names = [column[0] for column in cursor.description]
@@ -84,14 +84,16 @@ class Database:
             raise StorageError(f"The records {self._path} cannot be read: {exc}.") from exc
         for row in rows:
             for name, value in row.items():
-                # Nothing that is counted here is ever less than nothing: a budget would grow by it.
+                # No count here is ever negative: a budget would grow by it.
                 if isinstance(value, int | float) and not 0 <= value < MOST:
-                    raise StorageError(f"The records {self._path} hold nonsense: {name} is {value}.")
+                    raise StorageError(
+                        f"The records {self._path} have an impossible value: {name} is {value}."
+                    )
         return rows
 
 
 class _Connection(sqlite3.Connection):
-    """Stores no secret, whoever wrote it: a server, or a person in a note."""
+    """Stores no secret, wherever it comes from: a server, or a person's note."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         return super().execute(sql, redact.clean(parameters))
@@ -108,11 +110,11 @@ def _open_for_writing(path: Path, home: Home) -> sqlite3.Connection:
 
 
 def _open_for_reading(path: Path, home: Home) -> sqlite3.Connection:
-    """Open the records without writing; those of an older version are read through a copy in memory."""
+    """Open the records without writing; records of an older version are read through a copy in memory."""
     memory = sqlite3.connect(":memory:", isolation_level=None)
     if home.tree.exists(path):
         home.tree.check_database(path)
-        # A read-only connection to a database nobody has open would leave a log file behind.
+        # A read-only connection to a database that nobody has open would leave a log file behind.
         how = "mode=ro" if home.tree.exists(path.with_name(path.name + "-wal")) else "immutable=1"
         uri = f"file:{quote(str(path))}?{how}"
         db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)

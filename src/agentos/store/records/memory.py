@@ -1,4 +1,4 @@
-"""The records in memory: the same behaviour as the database's, for tests and whoever keeps nothing."""
+"""The records in memory: the same behaviour as the database, for tests and for callers that keep nothing."""
 
 from collections.abc import Callable, Iterable
 from copy import copy
@@ -39,7 +39,7 @@ class _Run:
 
 @dataclass(kw_only=True)
 class _Tables:
-    """Rows by what makes them unique; those of both worlds have the mock's mark first."""
+    """Rows by their unique key; it begins with whether the row is the mock's, if the table has both kinds."""
 
     outcomes: dict[tuple[bool, str, str, str], Outcome] = field(default_factory=dict)
     progress: dict[tuple[bool, str, str], Progress] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class MemoryRecords:
 
     def of(self, *, mock: bool) -> Self:
         other = copy(self)
-        other._mock = mock  # noqa: SLF001 - a copy of ours
+        other._mock = mock  # noqa: SLF001 - our own copy
         return other
 
     @property
@@ -342,7 +342,7 @@ class MemoryRecords:
         changes: dict[str, Any] = {"state": FilingState.WANTED, "error": error, "updated_at": timestamp()}
         return self._change_filing(item, fence, _NOT_FILED, create=True, **changes)
 
-    # What the methods above have in common.
+    # Shared by the methods above.
 
     def _key(self, item: Item) -> tuple[bool, str, str]:
         return self._mock, item.workflow, item.id
@@ -356,7 +356,7 @@ class MemoryRecords:
         create: bool = False,
         **changes: Any,
     ) -> Stale | None:
-        """Change a filing that is in one of these states; a new one is wanted first."""
+        """Change a filing that is in one of these states; a new one begins as wanted."""
         if stale := self.check(item, fence):
             return stale
         row = self._tables.filings.get(_text(item)) or (_new_filing(item) if create else None)
@@ -383,7 +383,7 @@ def _text(item: Item | Filing) -> tuple[str, str, str]:
 
 
 def _rehash(table: dict[K, Any], old: K, new: K, input_hash: str) -> None:
-    """Give a row another hash, unless there is one with it."""
+    """Give a row another hash, unless another row has it."""
     if old in table and new not in table:
         table[new] = replace(table.pop(old), input_hash=input_hash)
 

@@ -1,4 +1,4 @@
-"""The tables of the records: bringing those of an earlier version up to date, refusing those of others."""
+"""The tables of the records: updates those of an earlier version, refuses those of others."""
 
 import sqlite3
 from contextlib import closing, suppress
@@ -20,25 +20,25 @@ MIGRATIONS = (
 
 
 def migrate(db: sqlite3.Connection, home: Home, *, files: bool = True) -> None:
-    """Bring the tables up to date, and with them the names of files that follow from rows."""
+    """Bring the tables up to date, and the names of files that depend on rows."""
     version = check_schema(db)
     for number, name in enumerate(MIGRATIONS[version:], start=version + 1):
         _run_script(db, name)
         if name == "006-mock.sql":
-            _mark_the_mocks(db, home)
+            _mark_mock_rows(db, home)
             if files:
-                _rename_checkpoints_of_the_mock(db, home)
+                _rename_mock_checkpoints(db, home)
         db.execute(f"PRAGMA user_version={number}")
 
 
 def check_schema(db: sqlite3.Connection) -> int:
-    """Compare the tables with those that this version of them has; give the version.
+    """Check that the tables are exactly those of their version; return the version.
 
     A trigger in somebody else's file would run with every row that is written.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if not 0 <= version <= len(MIGRATIONS):
-        raise sqlite3.DatabaseError("they are of a newer version of agentos; update it")
+        raise sqlite3.DatabaseError("they were written by a newer version of agentos; update agentos")
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
         for name in MIGRATIONS[:version]:
             _run_script(ours, name)
@@ -56,14 +56,14 @@ def _run_script(db: sqlite3.Connection, name: str) -> None:
 
 
 def _schema(db: sqlite3.Connection) -> dict[tuple[str, str], list[Any]]:
-    """Everything that a database holds beside rows, by kind and name, with the columns of tables."""
+    """Return everything in a database except rows, by kind and name, with the columns of tables."""
     kinds = db.execute("SELECT type, name FROM sqlite_schema").fetchall()
     columns = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)'
     return {(kind, name): db.execute(columns, (name,)).fetchall() for kind, name in kinds}
 
 
-def _mark_the_mocks(db: sqlite3.Connection, home: Home) -> None:
-    """Earlier versions did not tell the mock's rows from others; their runs do."""
+def _mark_mock_rows(db: sqlite3.Connection, home: Home) -> None:
+    """Mark the mock's rows: earlier versions did not, but their runs say which are the mock's."""
     queries = read_queries("migration")
     for (run,) in db.execute(queries["runs_with_rows"]).fetchall():
         if was_mock(home.runs / run):
@@ -72,8 +72,8 @@ def _mark_the_mocks(db: sqlite3.Connection, home: Home) -> None:
     db.execute(queries["mark_decisions"])
 
 
-def _rename_checkpoints_of_the_mock(db: sqlite3.Connection, home: Home) -> None:
-    """Unfinished items of the mock resume under the name that their checkpoints have now."""
+def _rename_mock_checkpoints(db: sqlite3.Connection, home: Home) -> None:
+    """Rename the checkpoints of the mock's unfinished items, so that they resume under the new names."""
     for workflow, item in db.execute(read_queries("migration")["unfinished_of_the_mock"]).fetchall():
         before = checkpoint_files(home.checkpoint(workflow, item))
         after = checkpoint_files(home.checkpoint(workflow, item, mock=True))

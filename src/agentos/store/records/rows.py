@@ -1,4 +1,4 @@
-"""What the records hold, as values, and the rule that decides who may write. Pure."""
+"""The rows of the records, as values, and the rule that decides who may write. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far an item got that is not approved."""
+    """How far an unapproved item got."""
 
     workflow: str
     item: str
@@ -35,8 +35,8 @@ class Progress:
     reviews: int
     error: str | None
     updated_at: str
-    revise: int = 0  # 1: it began with the document that was there
-    attempt: int = 0  # of that run; 0: recorded by a version that did not say
+    revise: int = 0  # 1: it began with the existing document
+    attempt: int = 0  # of that run; 0: recorded by a version without attempts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Decided:
 
 @dataclass(frozen=True, kw_only=True)
 class Paid:
-    """A call that was answered and so is paid for."""
+    """A call that was answered, and so is paid for."""
 
     journal_id: str
     role: str
@@ -65,14 +65,14 @@ class Paid:
     item: str
     tokens_in: int
     tokens_out: int
-    usd: float | None  # None where no price is known
-    counts: int = 1  # 0 once the item is finished or begun anew: its own budget starts over
-    model: str | None = None  # the one asked, as provider:model
+    usd: float | None  # None if no price is known
+    counts: int = 1  # 0 once the item is finished or started over: its own budget begins again
+    model: str | None = None  # the model asked for, as provider:model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What all calls of one role took of one item."""
+    """What all calls of one role took for one item."""
 
     calls: int
     tokens_in: int
@@ -81,7 +81,7 @@ class Taken:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """What a person said about an item; without a text it asks for a review of the document as it is."""
+    """A person's note about an item; without a text it asks for a review of the document as it is."""
 
     id: int
     workflow: str
@@ -92,24 +92,24 @@ class Note:
 
 
 class FilingState(StrEnum):
-    """How far an approved issue is on its way to GitHub."""
+    """How far the filing of an approved issue got."""
 
     WANTED = "wanted"  # to be filed
     KEPT = "kept"  # approved while filing was off; stays a local file until it is named
-    INTENDED = "intended"  # an attempt was begun, and how it ended is not known
-    FILED = "filed"  # there, with a number
+    INTENDED = "intended"  # an attempt was begun, and its result is unknown
+    FILED = "filed"  # on GitHub, with a number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filing:
-    """What became of an approved issue on GitHub."""
+    """The filing of an approved issue on GitHub."""
 
     workflow: str
     item: str
     input_hash: str
     state: FilingState
     repository: str  # the address it was sent to
-    marker: str  # the hidden line in its body; kept from the first attempt on
+    marker: str  # the hidden line in its body; the same from the first attempt on
     tries: int
     attempted_at: str | None  # the first attempt with this marker
     number: int | None
@@ -125,21 +125,21 @@ class Claim:
     workflow: str
     item: str
     run_id: str
-    pid: int  # shown to people; whether the run journals, only `runfolder.is_live` says
+    pid: int  # shown to people; only `run_folder.is_live` knows whether the run is alive
     since: str
-    attempt: int = 0  # the latest that the run has begun; 0: none
+    attempt: int = 0  # the latest attempt that the run has begun; 0: none
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stale:
-    """A write was refused and changed nothing: the one who wrote no longer has the item."""
+    """A write was refused and changed nothing: the writer no longer has the item."""
 
     fence: "Fence"
     holder: Claim | None  # who has it now
 
     def __str__(self) -> str:
         if self.holder is None:
-            return "this run no longer holds the item"
+            return "this run no longer has the item"
         if self.holder.run_id == self.fence.run_id:
             return f"attempt {self.holder.attempt} of this run has the item now"
         return f"run {self.holder.run_id} has the item now"
@@ -147,7 +147,7 @@ class Stale:
 
 @dataclass(frozen=True, kw_only=True)
 class Fence:
-    """Who writes about an item: a run and its attempt. Attempts only grow; before the first it is 0."""
+    """Who writes about an item: a run and its attempt. The attempt only grows; it is 0 before the first."""
 
     run_id: str
     attempt: int
@@ -160,14 +160,14 @@ class Fence:
 
 
 def item_key(one: Item | Filing) -> tuple[str, str]:
-    """What a claim is on: an item, whatever its text."""
+    """Return what a claim is on: an item, whatever its text."""
     return one.workflow, one.item if isinstance(one, Filing) else one.id
 
 
 def tokens_by_role(
     calls: Iterable[Paid], *, drafter: str | None, reviewer: str | None
 ) -> list[dict[str, Taken]]:
-    """What each item took that was made with these two models alone, by role; calls in order."""
+    """Return the tokens of each item that used only these two models, by role; calls are in order."""
     by_item: dict[str, list[Paid]] = {}
     for call in calls:
         by_item.setdefault(call.item, []).append(call)
@@ -182,7 +182,7 @@ def tokens_by_role(
 
 
 def _last_journal(calls: list[Paid]) -> list[Paid]:
-    """The calls of an item's latest start, in order; with those that were paid for and failed (number 0)."""
+    """Return the calls of an item's latest start, in order, and those paid for that failed (number 0)."""
     journals = [call.journal_id for call in calls if call.number]
     runs = {call.run_id for call in calls if journals and call.journal_id == journals[-1]}
     return [

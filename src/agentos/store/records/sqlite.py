@@ -1,4 +1,4 @@
-"""The records in a SQLite database: one transaction per method. Coordinator, and commands that look."""
+"""The records in a SQLite database: one transaction per method. Coordinator, and commands that only read."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -55,7 +55,7 @@ class Records:
 
     def of(self, *, mock: bool) -> Self:
         other = copy(self)
-        other._mock = int(mock)  # noqa: SLF001 - a copy of ours
+        other._mock = int(mock)  # noqa: SLF001 - our own copy
         return other
 
     @property
@@ -64,7 +64,7 @@ class Records:
 
     @property
     def home(self) -> Home:
-        """Where the records are, and locks beside them."""
+        """The home with the records and their locks."""
         return self._database.home
 
     # Items.
@@ -276,7 +276,7 @@ class Records:
         statement = "filing_unknown" if unknown else "filing_failed"
         return self._write(item, fence, statement, durable=True, error=error)
 
-    # What the methods above have in common.
+    # Shared by the methods above.
 
     def _rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
         return self._database.rows(statement, values | {"mock": self._mock})
@@ -284,7 +284,7 @@ class Records:
     def _write(
         self, item: Item | Filing, fence: Fence, *statements: str, durable: bool = False, **values: Any
     ) -> Stale | None:
-        """Carry out statements about an item, unless somebody else has it."""
+        """Run statements about an item, unless another run or attempt has it."""
         writer = {"run_id": fence.run_id, "attempt": fence.attempt}
         with self._database.writing(durable=durable):
             if (stale := self.check(item, fence)) is None:

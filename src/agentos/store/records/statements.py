@@ -1,4 +1,4 @@
-"""The SQL statements of the records, by name, from the `.sql` files beside the migrations."""
+"""The SQL statements of the records, by name, from the `.sql` files next to the migrations."""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 def read_script(name: str) -> list[str]:
-    """The statements of a migration, in order."""
+    """Read the statements of a migration, in order."""
     script = resources("agentos.store").joinpath("sql", name).read_text("utf-8")
     return [statement for statement in script.split(";\n") if statement.strip()]
 
 
 def read_queries(*names: str) -> Mapping[str, str]:
-    """The statements of these files, each under the line `-- name: NAME` above it."""
+    """Read the statements of these files, each by the name in the line `-- name: NAME` above it."""
     found: dict[str, str] = {}
     for name in names:
         text = resources("agentos.store").joinpath("sql", "queries", f"{name}.sql").read_text("utf-8")

@@ -61,7 +61,7 @@ UPDATE filing SET error = :error
 WHERE workflow = :workflow AND item = :item AND input_hash = :input_hash AND state = 'intended';
 
 -- name: forget_filing
--- What may be on GitHub is forgotten only where that is meant.
+-- What may be on GitHub is forgotten only on request.
 DELETE FROM filing
 WHERE workflow = :workflow AND item = :item AND input_hash = :input_hash
     AND (:sent OR state IN ('wanted', 'kept'));

@@ -29,7 +29,7 @@ FROM progress
 WHERE (:workflow IS NULL OR workflow = :workflow) AND mock = :mock;
 
 -- name: begin
--- What is known of an earlier run on the same input is kept.
+-- What is known from an earlier run on the same input is kept.
 INSERT INTO progress (workflow, item, mock, input_hash, run_id, attempt, revise, status, updated_at)
 VALUES (:workflow, :item, :mock, :input_hash, :run_id, :attempt, :revise, 'running', :now)
 ON CONFLICT (workflow, item, mock) DO UPDATE SET

@@ -5,7 +5,7 @@ INSERT OR REPLACE INTO run (run_id, workflow)
 VALUES (:run_id, :workflow);
 
 -- name: stopped_runs
--- Runs that paid for an item, did not come to their own end, and that no run has continued.
+-- Runs that paid for an item, did not finish by themselves, and were not continued by another run.
 SELECT DISTINCT run_id, item
 FROM run JOIN call USING (run_id, workflow)
 WHERE workflow = :workflow AND NOT finished AND continued_by IS NULL AND call.mock = :mock;
