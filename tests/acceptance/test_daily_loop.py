@@ -619,6 +619,16 @@ def test_a_note_outlives_a_run_that_is_killed_before_anybody_heard_it(designed: 
     assert "Mention the numbat." in designed.document(3105).read_text()
 
 
+def test_a_note_that_only_the_drafter_got_goes_to_both_models_again_when_the_issue_changes(
+    designed: Bench,
+) -> None:
+    kill_during(designed, "reviewer", "revise", "3105", "--note", "Mention the numbat.", "--run")
+    designed.say_more(3105, "Xylophones.")
+    since = len(designed.provider.asked)
+    designed.ok("lld", "--all")
+    assert heard(designed, since, "Mention the numbat.") == {"drafter": 1, "reviewer": 1}
+
+
 # g. A document that agentos did not write.
 
 

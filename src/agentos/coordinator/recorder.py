@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agentos.store.records.protocols import AllRecords
 
 VERBOSE = (NodeEntered, Leased, Settled, ParallelChanged, LimitLearnt)
-TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
+BOTH_MODELS = frozenset({"draft", "review"})  # a note is used when the item has been at both of these nodes
 HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 
@@ -73,7 +73,7 @@ class RunRecorder:
         self._folder = folder
         self._console = console
         self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was at work
-        self._at: dict[str, str] = {}  # the node each item's worker is at
+        self._nodes: dict[str, set[str]] = {}  # where each item's worker has been
         self._started_at = timestamp()
         self.run_id = folder.run_id
         self.source = source  # where the items come from
@@ -136,7 +136,7 @@ class RunRecorder:
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
-        self._at.pop(item.label, None)
+        self._nodes.pop(item.label, None)
 
     def at_node(self, entry: PlannedItem, node: str, reviews: int, attempt: int) -> None:
         """Record how far the item is; raise ItemFailed if another run has it."""
@@ -144,9 +144,12 @@ class RunRecorder:
         fence = self._fence(attempt)
         _stop_if_stale(self.guard(self._records.at_node, entry.item, fence, node, reviews))
         label = entry.item.label
-        if entry.notes and self._at.get(label) in TAKES_NOTES and node not in TAKES_NOTES:
+        been = self._nodes.setdefault(label, set())
+        if entry.notes and node not in BOTH_MODELS and been >= BOTH_MODELS:
+            # Not before: if the run is killed and the input changes, the progress is dropped, with the note.
             _stop_if_stale(self.guard(self._records.use_notes, entry.item, fence, entry.notes))
-        self._at[label] = node
+            been.clear()
+        been.add(node)
 
     def pass_by(self, entry: PlannedItem) -> None:
         """Make the row of an item that does not run."""
