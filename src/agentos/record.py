@@ -137,9 +137,9 @@ class OwnRecord(Record):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.kind in CALL_KINDS:
-            raise ValueError(f"{self.kind!r} is a kind of our own")
+            raise ValueError(f"the kind {self.kind!r} is reserved")
         if plain_fields(self.fields) != self.fields:
-            raise ValueError("its fields are too large, or are not JSON")
+            raise ValueError("the fields are too large or are not JSON")
         return self
 
 
@@ -165,7 +165,7 @@ def audited(kind: str, fields: Mapping[str, Any]) -> GateRecord | VerdictRecord 
     try:
         return _AUDITED.validate_python({"kind": kind} | dict(told))
     except ValidationError as exc:
-        raise ValueError(f"its record {kind[:NAME]!r} does not fit: {first_error(exc)}") from None
+        raise ValueError(f"the record {kind[:NAME]!r} is not valid: {first_error(exc)}") from None
 
 
 def first_error(exc: ValidationError) -> str:

@@ -223,11 +223,11 @@ def _life(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Step
     yield 0.05
     if ending == "crashing":
         yield from _crash(world, item)
-        ending, error = "failed", "its worker died 3 times; the last time: killed by SIGKILL"
+        ending, error = "failed", "its worker crashed 3 times; the last time: killed by SIGKILL"
     elif ending == "timed_out":
         world.node(item, "draft")
         yield from _lost_call(world, item, world.keys[-1], world.speed * 3)
-        error = f"no end after {world.speed * 3:g} s; killed, its stacks are in the log"
+        error = f"timed out after {world.speed * 3:g} s; stack trace in the log"
     elif ending == "failed":
         world.node(item, "draft")
         yield from _call(world, item, "draft", 1)

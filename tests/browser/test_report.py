@@ -414,7 +414,7 @@ def test_an_item_tells_its_rounds_findings_and_changes(report: Report, page_at: 
     expect(panel.locator(".ar-part-round").first).to_contain_text("came back")
     expect(panel.locator(".ar-part-round").last.locator(".ar-finding").first).to_contain_text("open")
     page.get_by_role("button", name="Previous item").click()
-    expect(panel).to_contain_text("its worker died 3 times")
+    expect(panel).to_contain_text("its worker crashed 3 times")
     expect(panel.locator(".ar-lives li")).to_have_count(3)
     page.get_by_role("button", name="LLD-42", exact=True).first.click()
     expect(panel.locator(".ar-part-round").first).to_contain_text("resolved")

@@ -96,16 +96,16 @@ class Calls:
     def ask(self, item: RunningItem, wanted: wire.LeaseWanted, now: float) -> None:
         """A worker wants to make a call."""
         if f"{wanted.provider}:{wanted.model}" not in self._models:
-            raise wire.ProtocolError("a call of a model that is not the run's")
+            raise wire.ProtocolError("a call to a model that this run does not use")
         call = Call.asked(item.label, item.attempt, wanted)
         retry = self._retries.pop((item.label, wanted.after), None)
         if retry is None or retry.at <= now:
             self._request(item, call, now)
             return
         seconds = retry.at - now
-        item.waits(f"tries again, {retry.reason}", retry.at)
+        item.waits(f"retrying: {retry.reason}", retry.at)
         self._tell_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
-        self._recorder.say(f"{item.label}: tries again in {seconds:.0f} s: {retry.reason}")
+        self._recorder.say(f"{item.label}: retrying in {seconds:.0f} s: {retry.reason}")
         self._held.append(_Held(item=item, call=call, until=retry.at))
 
     def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
@@ -162,19 +162,19 @@ class Calls:
                 self._wait_for_money(item, call)
             case BudgetAnswer.ITEM_OVER:
                 item.over_budget = item.detail = self.spending.told_of(item.label)
-                self._reach.send(item, wire.Drain(reason="its budget is reached"))
+                self._reach.send(item, wire.Drain(reason="item budget reached"))
             case BudgetAnswer.RUN_OVER if self._scheduler.stopping is None:
                 spending = self.spending
                 self._recorder.tell(events.BudgetReached(spent=spending.spent, carried=spending.carried))
-                self._recorder.say(f"the budget is reached: {spending.told()}")
+                self._recorder.say(f"Budget reached: {spending.told()}")
                 self._reach.stop(Stop.BUDGET)
 
     def _wait_for_money(self, item: RunningItem, call: Call) -> None:
         """Keep a call back until calls under way have settled; it is asked for again after each of them."""
-        reason = "calls under way may use up the budget"
-        if item.detail != f"waits: {reason}":
+        reason = "calls in flight may use up the budget"
+        if item.detail != f"waiting: {reason}":
             self._tell_wait(item, call, reason, events.WaitKind.BUDGET)
-        item.waits(f"waits: {reason}")
+        item.waits(f"waiting: {reason}")
         self._held.append(_Held(item=item, call=call, until=None))
 
     def _tell_wait(
@@ -213,12 +213,12 @@ class Calls:
                 case Leased():
                     self._grant(item, event)
                 case events.Waiting(reason=reason, until=until):
-                    item.waits(f"waits: {reason}", until)
+                    item.waits(f"waiting: {reason}", until)
                 case Refused():
                     self._reach.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
                     self._reach.stop(Stop.NO_KEY)
                 case LeaseExpired():
-                    self._recorder.say(f"{item.label}: its call did not come back in time; ending its worker")
+                    self._recorder.say(f"{item.label}: call timed out; stopping its worker")
                     self._reach.kill(item)
 
     def _grant(self, item: RunningItem, event: Leased) -> None:

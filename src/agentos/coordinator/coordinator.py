@@ -30,15 +30,15 @@ from agentos.model import Status
 from agentos.spending.spending import Spending
 from agentos.tracing.run import RunTrace
 
-STOP_WORDS = {
-    Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
-    Stop.TERMINATED: "terminated; stopping, what was done is saved",
-    Stop.RUN_TIMEOUT: "the time of --run-timeout is over; stopping, the same command goes on",
-    Stop.FAIL_FAST: "an item failed and --fail-fast is set; stopping",
-    Stop.QUOTA: "no key within the time to wait; stopping, the same command goes on",
-    Stop.BUDGET: "the budget is reached; stopping, the same command with more goes on",
-    Stop.NO_KEY: "no key can be used any more; stopping",
-    Stop.STORAGE: "records cannot be written; stopping",
+STOP_MESSAGES = {
+    Stop.INTERRUPTED: "Stopping; progress is saved. Press Ctrl+C again to quit now.",
+    Stop.TERMINATED: "Terminated. Stopping; progress is saved.",
+    Stop.RUN_TIMEOUT: "--run-timeout is over. Stopping; run the same command to resume.",
+    Stop.FAIL_FAST: "An item failed and --fail-fast is set. Stopping.",
+    Stop.QUOTA: "No key is free within --max-wait. Stopping; run the same command to resume.",
+    Stop.BUDGET: "The budget is reached. Stopping; run the same command with a larger budget to resume.",
+    Stop.NO_KEY: "No usable key is left. Stopping.",
+    Stop.STORAGE: "Records cannot be written. Stopping.",
 }
 _ENDINGS: dict[type[Action], Ending] = {
     decisions.PrintStacks: Ending.STACKS,
@@ -170,7 +170,7 @@ class ParallelCoordinator:
         for number in self._signals.read():
             if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED} and not self._at_once:
                 self._at_once = True
-                self._recorder.say("ending at once")
+                self._recorder.say("Quitting now.")
             self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
@@ -180,7 +180,7 @@ class ParallelCoordinator:
         if self._scheduler.stopping is not None and not self._stop_announced:
             self._stop_announced = True
             self._recorder.tell(events.Stopping(reason=self._scheduler.stopping.value))
-            self._recorder.say(STOP_WORDS[self._scheduler.stopping])
+            self._recorder.say(STOP_MESSAGES[self._scheduler.stopping])
 
     # What the scheduler decided.
 
@@ -193,7 +193,8 @@ class ParallelCoordinator:
                 case decisions.StartAgain(attempt=attempt, error=error):
                     self._recorder.tell(events.Crashed(item=item.id, attempt=attempt, error=error))
                     self._recorder.say(
-                        f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
+                        f"{action.item}: worker crashed on attempt {attempt} of {decisions.MAX_ATTEMPTS}"
+                        f" ({error}); retrying"
                     )
                 case decisions.Finish(status=status, error=error):
                     self._finish(item, status, error)
@@ -202,7 +203,7 @@ class ParallelCoordinator:
                 case decisions.PrintStacks() | decisions.Terminate() | decisions.Kill() if item.alive:
                     if isinstance(action, decisions.PrintStacks):
                         self._recorder.say(
-                            f"{action.item}: no end after {self._config.timeout:g} s, killing it"
+                            f"{action.item}: still running after {self._config.timeout:g} s; stopping it"
                         )
                         item.muted = True
                     self._engine.end(item.label, _ENDINGS[type(action)])
@@ -245,7 +246,7 @@ class ParallelCoordinator:
         ended = item.ended
         if status is Status.PAUSED and error is None:
             over = self._scheduler.stopping is Stop.BUDGET
-            error = f"the budget is reached: {self._spending.told()}" if over else self._watch.reason or None
+            error = f"budget reached: {self._spending.told()}" if over else self._watch.reason or None
         error = None if status is Status.APPROVED else error
         verdict = ended.verdict if ended else None
         reviews = ended.reviews if ended and ended.reviews else item.reviews
@@ -287,11 +288,11 @@ class ParallelCoordinator:
     def _break(self, item: RunningItem, exc: Exception) -> str:
         """Hear nothing more of an item's worker; the item fails with this."""
         if isinstance(exc, wire.ProtocolError):
-            told = f"its worker sent what makes no sense: {exc}"
+            told = f"its worker broke the protocol: {exc}"
         elif isinstance(exc, ItemFailed):
             told = str(exc)
         else:
-            told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
+            told = f"unexpected {type(exc).__name__} while reading from its worker; details are in the log"
             with suppress(Exception):
                 for line in "".join(traceback.format_exception(exc)).splitlines():
                     self._recorder.log(item.label, line)
@@ -304,7 +305,7 @@ class ParallelCoordinator:
         match message:
             case wire.Hello():
                 if item.greeted:
-                    raise wire.ProtocolError("a second greeting")
+                    raise wire.ProtocolError("a second hello")
                 item.greeted = True
                 self._scheduler.ready(item.label, now)
                 self._recorder.tell(

@@ -27,5 +27,5 @@ class DiskGuard:
                 return write(*args, **kwargs)
             except StorageError as exc:
                 self.error = exc
-                self._complain(f"{exc} Stopping; the same command goes on when there is room.")
+                self._complain(f"{exc} Stopping; when there is room, run the same command to resume.")
         return None

@@ -14,7 +14,7 @@ LOW, HIGH = 0.1, 0.9  # the share of items that were cheaper
 DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
 REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
-ASSUMED = "2,500 tokens a draft, 1,000 a review, 1 to {rounds} rounds"
+ASSUMED = "2,500 tokens per draft, 1,000 per review, 1 to {rounds} rounds"
 CONTEXT_ROLE = "drafter"  # who reads the files of --context, in each call
 
 Basis = Literal["measured", "assumed"]
@@ -48,7 +48,7 @@ def estimate(
     if len(history) >= ENOUGH:
         basis: Basis = "measured"
         why = f"measured on {len(history)} finished items with these models"
-        why += f"; --context adds up to {context:,} tokens a draft" if context else ""
+        why += f"; --context adds up to {context:,} tokens per draft" if context else ""
         items = [{role: [taken] for role, taken in item.items()} for item in history]
         # Nobody knows whether the items before had these files, too.
         low = _share([_total(item, cost) for item in items], LOW, math.floor)

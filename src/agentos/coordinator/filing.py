@@ -104,17 +104,17 @@ class Filer:
         """Find out what became of attempts for other texts; give those that stay unknown."""
         unknown: list[Filing] = []
         for row in rows:
-            what = f"an earlier text of {named(row)}"
-            problem = f"it was begun at {row.repository}, and this is {self._github.repository}."
+            label = named(row)
+            problem = f"it was started in {row.repository}, but this is {self._github.repository}."
             if row.repository == self._github.repository.address:
                 try:
                     found = self._find(row, self._unsettled(row))
                 except ListingError as exc:
-                    problem = f"{exc} The next run looks again."
+                    problem = f"{exc} The next run checks again."
                 else:
-                    self._settled(row, what, found, absent(row))
+                    self._settled(row, label, found, absent(row))
                     continue
-            problem = f"Whether {what} was filed is not known: {problem}"
+            problem = f"{label}: not known whether an earlier version was filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
             self._tell(events.FilingUnknown(item=row.item, reason=problem))
@@ -122,19 +122,19 @@ class Filer:
             unknown.append(row)
         return tuple(unknown)
 
-    def _settled(self, row: Filing, what: str, found: RemoteIssue | None, absent: FilingState) -> None:
+    def _settled(self, row: Filing, label: str, found: RemoteIssue | None, absent: FilingState) -> None:
         fence = self._fence(row)
         if found is None:
             stale = self._records.not_there(row, fence, absent)
-            reason = f"{what} was not filed"
+            reason = f"{label}: an earlier version was not filed"
         else:
             stale = self._records.filed(row, fence, number=found.number, url=found.url)
-            reason = f"{what} was filed as #{found.number}"
+            reason = f"{label}: an earlier version was filed as #{found.number}"
         if stale is not None:
             self._say(f"{reason}; not recorded: {stale}")
         elif found is None:
             self._tell(events.FilingRefused(item=row.item, reason=reason))
-            self._say(f"{reason} after all")
+            self._say(reason)
         else:
             self._tell(events.Filed(item=row.item, number=found.number, url=found.url))
             self._say(f"{reason}: {found.url}")
@@ -160,14 +160,14 @@ class Filer:
         elif row is not None and row.state is FilingState.INTENDED:
             return self._unknown(
                 item,
-                f"it was begun at {row.repository}, and this is {self._github.repository}. Run it with that"
-                " repository, or look there yourself and run it with --fresh.",
+                f"it was started in {row.repository}, but this is {self._github.repository}. Run it in that"
+                " repository, or check there yourself and run it with --fresh.",
             )
         content = self._content(item, document, marker)
         if len(content.body) > MAX_BODY:
             return self._refused(
                 item,
-                f"Its text has {len(content.body):,} characters; GitHub takes at most {MAX_BODY:,}."
+                f"The text has {len(content.body):,} characters; GitHub allows at most {MAX_BODY:,}."
                 " Shorten the document or the brief, then run it again.",
             )
         return self._create(item, content, marker)
@@ -179,8 +179,8 @@ class Filer:
         labels = tuple(self._allowed[name.lower()] for name in named if name.lower() in self._allowed)
         if others := [name for name in named if name.lower() not in self._allowed]:
             self._say(
-                f"{item.label}: labels left as text: {', '.join(others)}; filing_labels in your configuration"
-                " file lists those that are set"
+                f"{item.label}: labels left as text: {', '.join(others)}; to set them, list them in"
+                " filing_labels in your configuration file"
             )
         return _IssueContent(
             title=harmless_title(title or item.title), body=harmless_body(text, marker), labels=labels
@@ -192,7 +192,7 @@ class Filer:
             found = self._find(row, self._unsettled(row))
         except ListingError as exc:
             if row.state is FilingState.INTENDED:
-                return self._unknown(item, f"{exc} The next run looks again.")
+                return self._unknown(item, f"{exc} The next run checks again.")
             return self._refused(item, str(exc))
         return None if found is None else self._record(item, found)
 
@@ -202,7 +202,7 @@ class Filer:
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
-                return self._refused(item, f"GitHub asks to wait for {wait:.0f} s more. Run it again then.")
+                return self._refused(item, f"GitHub asks to wait {wait:.0f} s more. Run it again after that.")
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")
@@ -227,20 +227,20 @@ class Filer:
                 self._at("after_create")
                 self._rest_for(self._pause)
                 problem = str(exc)
-                self._say(f"{item.label}: {problem} Looking whether the issue is there.")
+                self._say(f"{item.label}: {problem} Checking whether the issue exists.")
                 row = self._records.filing(item)
                 assert row is not None
                 try:
                     found = self._find(row, self._settle)
                 except ListingError as lookup:
-                    return self._unknown(item, f"{problem} {lookup} The next run looks again.")
+                    return self._unknown(item, f"{problem} {lookup} The next run checks again.")
                 if found is not None:
                     return self._record(item, found)
                 continue
             self._at("after_create")
             self._rest_for(self._pause)
             return self._record(item, created)
-        return self._unknown(item, f"{problem} The next run looks again.")
+        return self._unknown(item, f"{problem} The next run checks again.")
 
     def _find(self, row: Filing, unsettled: float) -> RemoteIssue | None:
         """Look for the marker until it is there or has had all the time to appear."""
@@ -277,7 +277,7 @@ class Filer:
         self._at("before_result")
         stale = self._records.filed(item, self._fence(item), number=issue.number, url=issue.url)
         # The intent is there, so the run that has the item now finds the issue by its marker.
-        _stop_if_stale(stale, f"it is there as #{issue.number}: {issue.url}, but ", unknown=True)
+        _stop_if_stale(stale, f"it was filed as #{issue.number}: {issue.url}, but ", unknown=True)
         self._at("after_result")
         self._tell(events.Filed(item=item.id, number=issue.number, url=issue.url))
         self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
@@ -290,7 +290,7 @@ class Filer:
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
-        reason = f"Whether it was filed is not known: {reason}"
+        reason = f"Not known whether it was filed: {reason}"
         self._note(item, reason, unknown=True)
         self._tell(events.FilingUnknown(item=item.id, reason=reason))
         self._say(f"{item.label}: {reason}")

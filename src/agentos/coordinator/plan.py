@@ -123,18 +123,20 @@ def _refused(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
         return PlannedItem(item=item, step=PlanAction.REFUSE, reason=item.problem)
     if item.by_mock and not choice.mock:
         return PlannedItem(
-            item=item, step=PlanAction.SKIP, reason=f"the mock wrote {item.source}; edit it to use it"
+            item=item,
+            step=PlanAction.SKIP,
+            reason=f"the mock wrote {item.source}; edit it if you want to use it",
         )
     if document is None:
         return None
     if choice.mock and not (document.by_mock and document.author is Author.OURS):
-        why = "was edited by a person" if document.by_mock else "is not the mock's"
+        why = "was edited by a person" if document.by_mock else "was not written by the mock"
         return PlannedItem(item=item, step=PlanAction.SKIP, reason=f"{document.path} {why}")
     under_way = known.progress is not None and item.is_input(known.progress.input_hash)
     if document.author is Author.FOREIGN and not known.notes and not under_way:
         reason = (
             f"{document.path} exists and was not written by agentos;"
-            f" 'agentos revise {item.label}' takes it as the basis"
+            f" run 'agentos revise {item.label}' to start from it"
         )
         return PlannedItem(
             item=item, step=PlanAction.REFUSE if choice.named else PlanAction.SKIP, reason=reason
@@ -160,9 +162,7 @@ def _under_way(item: Item, known: Known) -> PlannedItem | None:
     discussed = progress.status == Status.DISCUSS
     if discussed and known.decided is None and not known.notes:
         return PlannedItem(step=PlanAction.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
-    reason = "decided" if discussed and known.decided else f"{progress.status.replace('_', ' ')} before"
-    if progress.status == "running":
-        reason = "cut off before"
+    reason = "decided" if discussed and known.decided else f"{_ended(progress.status)} before"
     if known.notes:
         reason = f"{reason}, with {counted(len(known.notes), 'note')}"
     return PlannedItem(
@@ -172,6 +172,16 @@ def _under_way(item: Item, known: Known) -> PlannedItem | None:
         begun_to_revise=bool(progress.revise),
         **told,  # type: ignore[arg-type]
     )
+
+
+def _ended(status: str) -> str:
+    """How the last run of an unfinished item ended, in words."""
+    words = {
+        "running": "cut off",
+        Status.NEEDS_REVISION: "needed revision",
+        Status.DISCUSS: "needed a decision",
+    }
+    return words.get(status, status.replace("_", " "))
 
 
 def _by_document(item: Item, known: Known, choice: Choice) -> PlannedItem:
@@ -188,9 +198,9 @@ def _by_document(item: Item, known: Known, choice: Choice) -> PlannedItem:
     if known.document is not None:
         return _with_document(item, known.document, approved, known, choice)
     if approved is not None:
-        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its document is gone")
+        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its document is missing")
     if outcome is not None or known.progress is not None:
-        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its text changed since")
+        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its text has changed")
     return PlannedItem(item=item, step=PlanAction.START)
 
 
@@ -205,14 +215,17 @@ def _with_document(  # noqa: PLR0911 - a table of cases
             return PlannedItem(
                 item=item, step=PlanAction.REVISE, reason=f"{document.path} was edited by a person"
             )
-        return PlannedItem(item=item, step=PlanAction.START, reason="the mock's document is replaced")
+        return PlannedItem(item=item, step=PlanAction.START, reason="replacing the mock's document")
     if document.stamp is None or not item.is_input(document.stamp.input):
-        return PlannedItem(item=item, step=PlanAction.REVISE, reason="its text changed since")
+        return PlannedItem(item=item, step=PlanAction.REVISE, reason="its text has changed")
     if approved is not None and known.filing is not None and not edited:
         return _approved(item, approved, known.filing, choice)
     waits = known.filing is not None and known.filing.state is FilingState.WANTED and not choice.no_file
     if edited and waits:
-        reason = f"{document.path} was edited since its approval; 'agentos revise {item.id}' has it reviewed"
+        reason = (
+            f"{document.path} was edited after its approval;"
+            f" run 'agentos revise {item.id}' to have it reviewed"
+        )
         return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved, filing="wanted")
     reason = f"stamped: {document.path}" + (", edited" if edited else "")
     return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved)
@@ -227,7 +240,7 @@ def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choic
         # Where the outcome does not know it, the run was killed before it took the local file away.
         reason, left = f"filed as {filing.url}, unchanged since", outcome.output != filing.url
     elif filing.state is FilingState.INTENDED and not choice.filing:
-        reason, left = f"approved in run {outcome.run_id}, whether it was filed is not known", False
+        reason, left = f"approved in run {outcome.run_id}, not known whether it was filed", False
         unfinished = "unknown"
     else:
         reason = f"approved in run {outcome.run_id}, not filed"

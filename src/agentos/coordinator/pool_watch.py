@@ -42,15 +42,15 @@ class PoolWatch:
             self._recorder.tell(event)
         match event:
             case keys.RateLimited(keys=resting, seconds=seconds):
-                self._recorder.say(f"{', '.join(resting)}: rate limited, resting {seconds:.1f} s")
+                self._recorder.say(f"{', '.join(resting)}: rate limited; retrying in {seconds:.1f} s")
             case keys.QuotaExhausted(keys=resting, seconds=seconds):
-                self._recorder.say(f"{', '.join(resting)}: quota exhausted, resting {words(seconds)}")
+                self._recorder.say(f"{', '.join(resting)}: quota exhausted; retrying in {words(seconds)}")
             case keys.KeyDisabled(key=key, reason=reason):
                 self._recorder.say(
-                    f"{key}: disabled ({reason}); 'agentos keys enable {key}' when it is fixed"
+                    f"{key}: disabled ({reason}); fix it, then run 'agentos keys enable {key}'"
                 )
             case keys.Capacity(provider=provider, model=model, seconds=seconds):
-                self._recorder.say(f"{provider}:{model} is overloaded; slowing down for {seconds:.1f} s")
+                self._recorder.say(f"{provider}:{model}: overloaded; slowing down for {seconds:.1f} s")
             case _:
                 pass
 
@@ -60,7 +60,7 @@ class PoolWatch:
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
                 self._recorder.tell(events.Resumed(seconds=round(now - self._paused_since, 3)))
-                self._recorder.say(f"going on after a pause of {words(now - self._paused_since)}")
+                self._recorder.say(f"resuming after a pause of {words(now - self._paused_since)}")
                 self._paused_since = None
             return None
         self._until, self.reason = exhausted.until, exhausted.reason
@@ -68,7 +68,7 @@ class PoolWatch:
             self._paused_since = now
             left = round(exhausted.until - now, 3)
             self._recorder.tell(events.Paused(reason=exhausted.reason, seconds=left))
-            self._recorder.say(f"paused: {exhausted.reason}; goes on in {words(exhausted.until - now)}")
+            self._recorder.say(f"paused: {exhausted.reason}; resuming in {words(exhausted.until - now)}")
         if now - self._paused_since >= self._max_wait:
             return Stop.QUOTA
         return None
@@ -80,10 +80,8 @@ class PoolWatch:
         if allowed != self._allowed:
             self._recorder.tell(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
-                most = counted(allowed, "item")
-                self._recorder.say(
-                    f"low on keys ({snapshot.usable_keys} usable): starting at most {most} at once"
-                )
+                items = counted(allowed, "item")
+                self._recorder.say(f"{_shortage(snapshot)}: running {items} at a time for now.")
             self._allowed = allowed
         return allowed
 
@@ -93,7 +91,16 @@ class PoolWatch:
     def notice(self, now: float) -> str:
         if self._paused_since is None or self._until is None:
             return ""
-        return f"paused: {self.reason}; goes on in {words(self._until - now)}"
+        return f"paused: {self.reason}; resuming in {words(self._until - now)}"
+
+
+def _shortage(snapshot: PoolSnapshot) -> str:
+    usable = snapshot.usable_keys
+    if usable == 0:
+        return "No key is free"
+    if usable < len(snapshot.keys):
+        return f"Only {usable} of {counted(len(snapshot.keys), 'key')} free"
+    return f"The limits of the {counted(usable, 'key')} are low"
 
 
 def view(

@@ -132,7 +132,7 @@ class RunRecorder:
         how = {
             PlanAction.START_OVER: "starting over",
             PlanAction.REVISE: f"revising {entry.document}",
-            PlanAction.RESUME: f"going on from {entry.node or 'the start'}",
+            PlanAction.RESUME: f"resuming at {entry.node or 'the start'}",
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
@@ -252,7 +252,7 @@ class RunRecorder:
         self._close_row(entry, self.rows[item.label])
 
     def _close_row(self, entry: PlannedItem, row: ItemRow) -> None:
-        told = row.reason or row.output or row.error
+        detail = row.reason or row.output or row.error
         self.tell(
             ENDINGS[row.status](
                 item=entry.item.id,
@@ -264,7 +264,9 @@ class RunRecorder:
             )
         )
         if row.status is not Status.PENDING:
-            ending = row.status.value.replace("_", " ") + (f": {told}" if told else "")
+            ending = row.status.value.replace("_", " ")
+            if detail:
+                ending = detail if detail.startswith(ending) else f"{ending}: {detail}"
             self.say(f"{row.label}: {ending}")
 
     def _fence(self, attempt: int) -> Fence:
@@ -337,7 +339,7 @@ class RunRecorder:
         if stopped is None and not {row.status for row in rows} & UNFINISHED:
             later = self.guard(self._records.finish_run, self.run_id)
             if later is not None:
-                self.say(f"run {later} continued this run")
+                self.say(f"run {later} resumed this run")
         self.guard(self._records.release, self.run_id)
         # The summary is tried even on a full disk: it is small, and the one thing people look for.
         self.guard.error = None

@@ -164,13 +164,13 @@ class Scheduler:
         running = self._running.pop(item)
         actions: list[Action]
         if running.timed_out and status is not Status.APPROVED:
-            told = f"no end after {self.timeout:g} s; killed, its stacks are in the log"
-            actions = [Finish(item=item, status=Status.TIMED_OUT, error=told)]
+            reason = f"timed out after {self.timeout:g} s; stack trace in the log"
+            actions = [Finish(item=item, status=Status.TIMED_OUT, error=reason)]
         elif status is Status.INTERRUPTED or (status is None and self.stopping is not None):
             ending = Status.PAUSED if self.stopping in PAUSING else Status.INTERRUPTED
             actions = [Finish(item=item, status=ending, error=error)]
         elif status is None:
-            actions = self._died(item, error or "it ended without a word")
+            actions = self._died(item, error or "it exited without a result")
         else:
             actions = [Finish(item=item, status=status, error=error)]
         failed = any(
@@ -183,8 +183,8 @@ class Scheduler:
     def _died(self, item: str, error: str) -> list[Action]:
         attempt = self.attempts[item]
         if attempt >= MAX_ATTEMPTS:
-            told = f"its worker died {attempt} times; the last time: {error}"
-            return [Finish(item=item, status=Status.FAILED, error=told)]
+            reason = f"its worker crashed {attempt} times; the last time: {error}"
+            return [Finish(item=item, status=Status.FAILED, error=reason)]
         self._pending.appendleft(item)
         return [StartAgain(item=item, attempt=attempt, error=error)]
 

@@ -19,7 +19,7 @@ SPREAD_FIRST = 0.5  # share of its estimate by which a call may be larger, befor
 SPREAD_MOST = 1.0
 RATIO_LEAST, RATIO_MOST = 0.01, 100.0
 CAPACITY = "capacity"  # hurdles that are no state of a key
-WAKING = "waking"
+RAMPING_UP = "ramping up"
 
 
 class KeyState(StrEnum):
@@ -279,6 +279,6 @@ def key_hurdle(key: Key, model: str, cost: Cost, now: float) -> Hurdle | None:
     if key.in_flight >= key.places:
         return Hurdle(KeyState.RESERVED, None)
     if rest.woke is not None and (step := rest.blocked_until(now, key.group.places())) is not None:
-        return Hurdle(WAKING, step)
+        return Hurdle(RAMPING_UP, step)
     room = key.group.budget(model, now).room_at(cost, now)
     return Hurdle(f"{room.limit} budget", room.at) if room.at > now else None

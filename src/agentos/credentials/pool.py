@@ -346,7 +346,9 @@ class CredentialCoordinator:
             group.renew(self.pool_state.now)
         group.rest.wake(self.pool_state.now)
         return [
-            KeyRecovered(at=self.pool_state.now, key=key.spec.id, provider=group.provider, reason="rested")
+            KeyRecovered(
+                at=self.pool_state.now, key=key.spec.id, provider=group.provider, reason="cooldown is over"
+            )
             for key in group.keys
             if key.disabled is None
         ]
@@ -369,7 +371,7 @@ class CredentialCoordinator:
         if lease is None:
             if number in self.pool_state.expired:
                 return "expired"
-            return "ended before" if 0 < number <= self.pool_state.last_lease else "never given"
+            return "already ended" if 0 < number <= self.pool_state.last_lease else "never granted"
         if lease.asker == asker:
             return "the attempt is over"
         same_item = lease.asker.work == asker.work

@@ -201,9 +201,9 @@ def _problems(saved: SavedPool) -> Iterator[str]:
     yield from _repeated(saved)
     yield from _missing(saved)
     if any(time > saved.at for time in _past(saved)):
-        yield "a time after the export of what was before it"
+        yield "a past time is after the export"
     if any(time > saved.at + longest + ROUNDING for time, longest in _future(saved)):
-        yield "a time further ahead than any wait"
+        yield "a future time is further ahead than any wait"
 
 
 def _repeated(saved: SavedPool) -> Iterator[str]:
@@ -222,7 +222,7 @@ def _repeated(saved: SavedPool) -> Iterator[str]:
 
 def _twice(name: str, found: Sequence[object]) -> Iterator[str]:
     if len(set(found)) < len(found):
-        yield f"{name}: the same one twice"
+        yield f"{name}: a duplicate entry"
 
 
 def _missing(saved: SavedPool) -> Iterator[str]:
@@ -232,15 +232,15 @@ def _missing(saved: SavedPool) -> Iterator[str]:
     if not {lane.provider for lane in lanes} <= set(providers.values()):
         yield "lanes: a provider without keys"
     if any(ask.lane >= len(lanes) for ask in asks) or any(lease.lane >= len(lanes) for lease in leases):
-        yield "lanes: there is none of that number"
+        yield "lanes: no entry has that number"
     if any(ask.key_set is not None and ask.key_set >= len(saved.key_sets) for ask in asks):
-        yield "key_sets: there is none of that number"
+        yield "key_sets: no entry has that number"
     if any(providers.get(lease.key) != lanes[lease.lane].provider for lease in leases):
         yield "leases: a key that the provider does not have"
     if any(ask.order > saved.last_ask for ask in asks):
-        yield "asks: a number that was never given"
+        yield "asks: a number that was never granted"
     if any(lease.number > saved.last_lease for lease in leases):
-        yield "leases: a number that was never given"
+        yield "leases: a number that was never granted"
 
 
 def _past(saved: SavedPool) -> Iterable[float]:

@@ -113,7 +113,7 @@ def why_not_served(turn: Turn, now: float) -> Why:
     if (hurdle := lane_hurdle(lane, now)) is not None:
         return Why(f"{lane.model} is overloaded", hurdle.until, WaitKind.OVERLOADED)
     if not turn.keys:
-        return Why("requests before it", None)
+        return Why("earlier requests", None)
     cost = lane.estimate.cost(turn.queue.head().tokens)
     hurdles: dict[Key, Hurdle] = {}
     for key in turn.keys:

@@ -83,7 +83,7 @@ class Child:
         self.bytes_left -= len(data)
         self.messages_left -= len(frames)
         if self.bytes_left < 0 or self.messages_left < 0:
-            raise ProtocolError("more messages than an item can have")
+            raise ProtocolError("more messages than one worker may send")
         return [read_for_coordinator(frame) for frame in frames]
 
     def last_words(self) -> list[ToCoordinator]:

@@ -136,9 +136,11 @@ class LocalEngine:
         try:
             yield from handle(child, fd, mask)
         except wire.ProtocolError as exc:
-            yield from self._gone(child, broken=_nonsense(exc))
+            yield from self._gone(child, broken=_protocol_error(exc))
         except (OSError, ValueError) as exc:
-            yield from self._gone(child, broken=f"unexpected {type(exc).__name__} while its worker was heard")
+            yield from self._gone(
+                child, broken=f"unexpected {type(exc).__name__} while reading from its worker"
+            )
 
     def _on_control(self, child: Child, _fd: int, mask: int) -> Iterator[EngineEvent]:
         if mask & selectors.EVENT_WRITE and not child.flush():
@@ -176,7 +178,7 @@ class LocalEngine:
                 for message in child.last_words():
                     yield Said(item=child.item, message=message)
             except wire.ProtocolError as exc:
-                broken = _nonsense(exc)
+                broken = _protocol_error(exc)
         for stream in child.streams:
             if lines := child.last_lines(stream, _LAST_READS):
                 yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
@@ -203,5 +205,5 @@ class LocalEngine:
             self._selector.register(watched, mask, (child, handle))
 
 
-def _nonsense(exc: wire.ProtocolError) -> str:
-    return f"its worker sent what makes no sense: {exc}"
+def _protocol_error(exc: wire.ProtocolError) -> str:
+    return f"its worker broke the protocol: {exc}"

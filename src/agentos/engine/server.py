@@ -181,7 +181,7 @@ class WorkerServer:
 def start_method(chosen: str | None) -> str:
     """The user's choice, else the best there is; the server needs a socket whose path is not too long."""
     if chosen and chosen not in START_METHODS:
-        raise ConfigError(f"AGENTOS_START_METHOD is {chosen!r}: one of {', '.join(START_METHODS)} is needed.")
+        raise ConfigError(f"AGENTOS_START_METHOD must be {' or '.join(START_METHODS)}, not {chosen!r}.")
     offered = "forkserver" in multiprocessing.get_all_start_methods()
     possible = offered and len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER
     return "forkserver" if possible and chosen != "spawn" else "spawn"

@@ -221,7 +221,7 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case run.ParallelChanged():
             _mark(state, "parallel", at, "", allowed=event.allowed)
         case run.BudgetReached():
-            _mark(state, "budget", at, "the budget is reached")
+            _mark(state, "budget", at, "budget reached")
         case keys.Capacity():
             told = f"{event.provider or None}:{event.model or None} is overloaded"
             _mark(state, "capacity", at, told, seconds=event.seconds)

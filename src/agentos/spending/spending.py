@@ -141,7 +141,7 @@ class Spending:
 
     def told_of(self, item: str) -> str:
         spent = self.items.get(item, 0.0)
-        return f"its budget is reached: {spent:.4f} of {self.item_budget:g} USD spent, {self._next()}"
+        return f"item budget reached: {spent:.4f} of {self.item_budget:g} USD spent, {self._next()}"
 
     def _next(self) -> str:
         return f"the next call may cost {self.too_much:.4f}"

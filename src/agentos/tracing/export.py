@@ -46,7 +46,9 @@ class Export:
             return None
         spoken = exporter_option(environment, "PROTOCOL") or PROTOCOL
         if spoken != PROTOCOL:
-            self._complain_once(f"OTEL_EXPORTER_OTLP_PROTOCOL is not {PROTOCOL}, the one that is spoken here")
+            self._complain_once(
+                f"OTEL_EXPORTER_OTLP_PROTOCOL must be {PROTOCOL}, the only supported protocol"
+            )
             return None
         try:
             parts = urlsplit(endpoint)
@@ -54,7 +56,7 @@ class Export:
         except ValueError:
             usable = False
         if not usable:
-            self._complain_once("the OTLP endpoint is no http:// or https:// address")
+            self._complain_once("the OTLP endpoint is not an http:// or https:// address")
             return None
         try:
             # Not before it is needed: it takes longer to import than the coordinator.
@@ -68,7 +70,7 @@ class Export:
     def _complain_once(self, trouble: str) -> None:
         if not self._complained:
             self._complained = True
-            self._complain(f"Tracing: {trouble}; the whole trace is in trace.jsonl.")
+            self._complain(f"Tracing: {trouble}; the full trace is in trace.jsonl.")
 
 
 def otlp_endpoint(environment: Mapping[str, str]) -> str | None:

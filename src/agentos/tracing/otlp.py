@@ -85,7 +85,7 @@ class Sender:
     def trouble(self) -> str | None:
         """Why spans did not arrive, if some did not."""
         reason = self._exporter.failure or self._late
-        return None if reason is None else f"spans did not get to {self._host} ({reason})"
+        return None if reason is None else f"spans did not reach {self._host} ({reason})"
 
     def close(self, seconds: float) -> None:
         """Send what is left, for so long and no longer."""

@@ -96,14 +96,14 @@ def _journal_id(cursor: sqlite3.Cursor) -> str:
     return str(cursor.execute("SELECT id FROM agentos_life").fetchone()[0])
 
 
-NONSENSE = "The item's journal holds a call that makes no sense. Run the item with --fresh."
+INVALID_CALL = "The item's journal contains an invalid call. Run the item with --fresh."
 
 
 def _record(text: Any) -> dict[str, Any]:
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError, RecursionError) as exc:
-        raise StorageError(NONSENSE) from exc
+        raise StorageError(INVALID_CALL) from exc
 
 
 def _reply(text: Any) -> Reply:
@@ -111,11 +111,11 @@ def _reply(text: Any) -> Reply:
         stored = dict(json.loads(text))
         reply = Reply(**stored)
     except (ValueError, TypeError, RecursionError) as exc:
-        raise StorageError(NONSENSE) from exc
+        raise StorageError(INVALID_CALL) from exc
     texts = all(isinstance(stored[name], str) for name in ("text", "model"))
     counts = (stored[name] for name in ("tokens_in", "tokens_out"))
     if not texts or not all(type(one) is int and 0 <= one <= TOKENS_MOST for one in counts):
-        raise StorageError(NONSENSE)
+        raise StorageError(INVALID_CALL)
     return reply
 
 
@@ -156,7 +156,7 @@ def _connect(database: Path) -> sqlite3.Connection:
     ).fetchone()
     if odd is not None:
         connection.close()
-        raise StorageError(f"The checkpoint {database} is not as agentos makes it: it has {odd[0]!r}.")
+        raise StorageError(f"The checkpoint {database} has {odd[0]!r}, which agentos does not create.")
     return connection
 
 
@@ -169,7 +169,9 @@ def _lock(path: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             if time.monotonic() > deadline:
-                raise ItemFailed(f"Another worker still holds {path.name}; see 'agentos status'.") from None
+                raise ItemFailed(
+                    f"Another worker still holds the lock {path.name}; see 'agentos status'."
+                ) from None
             time.sleep(0.05)
             continue
         # A finished run may have removed the file between open and lock; then the lock is on nothing.

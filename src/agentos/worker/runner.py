@@ -20,7 +20,7 @@ from agentos.model import Item
 from agentos.record import MOST, CallRecord, audited, first_error
 from agentos.store.tree import PathRefused
 from agentos.wire import Audit, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
-from agentos.worker.checkpoint import NONSENSE, Checkpoint, open_checkpoint
+from agentos.worker.checkpoint import INVALID_CALL, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
@@ -41,7 +41,9 @@ def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
     except AgentosError as exc:
         return Ended(status="failed", error=str(exc))
     except (PathRefused, PermissionError, NotADirectoryError, IsADirectoryError) as exc:
-        return Ended(status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run it again.")
+        return Ended(
+            status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run the item again."
+        )
     except Exception as exc:  # noqa: BLE001 - the one boundary: the traceback goes to the item's log
         traceback.print_exc()
         return Ended(
@@ -72,7 +74,7 @@ class _Runner:
             try:
                 self._link.send(PaidBefore(record=CallRecord.model_validate(record)))
             except ValidationError as exc:
-                raise StorageError(NONSENSE) from exc
+                raise StorageError(INVALID_CALL) from exc
         ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
         latest = max((note.id for note in self._job.notes), default=0)
         if resumed and ended.status == "approved" and ended.noted is not None and ended.noted < latest:
@@ -99,9 +101,9 @@ class _Runner:
         try:
             ended = tell(state, held)
         except ValidationError as exc:
-            raise ItemFailed(f"the ending of the workflow does not fit: {first_error(exc)}") from exc
+            raise ItemFailed(f"the workflow returned an invalid ending: {first_error(exc)}") from exc
         if not isinstance(ended, Ended):
-            raise ItemFailed(f"the ending of the workflow is a {type(ended).__name__}, not an Ended")
+            raise ItemFailed(f"the workflow returned a {type(ended).__name__} as its ending, not an Ended")
         return ended
 
     def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:

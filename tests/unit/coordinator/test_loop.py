@@ -73,7 +73,7 @@ def test_a_worker_that_dies_is_started_again_and_the_third_time_fails_the_item()
     dies = worker(CALL, step(Die()))
     run = LoopRun({"1": [dies, dies, dies], "2": [worker(CALL)]}).go()
     assert run.statuses() == {"1": "failed", "2": "approved"}
-    assert run.row("1").error == "its worker died 3 times; the last time: killed by SIGKILL"
+    assert run.row("1").error == "its worker crashed 3 times; the last time: killed by SIGKILL"
     assert [event["attempt"] for event in run.told("crashed")] == [1, 2]
     assert [job.attempt for _, item, job in run.engine.jobs if item == "LLD-1"] == [1, 2, 3]
 
@@ -368,7 +368,7 @@ def test_nothing_is_heard_of_a_worker_after_it_lied() -> None:
     lie = step(Say(LeaseWanted(number=1, provider="open", model="other", tokens=5)))
     run = LoopRun({"1": [worker(lie)]}).go()  # says approved right after
     assert run.statuses() == {"1": "failed"}
-    assert "not the run's" in str(run.row().error)
+    assert "this run does not use" in str(run.row().error)
 
 
 def test_another_items_lease_changes_nothing() -> None:
@@ -397,7 +397,7 @@ def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> 
     run.recorder.at_node = broken  # type: ignore[method-assign]
     run.go()
     assert run.statuses() == {"1": "failed", "2": "approved"}
-    assert run.row("1").error == "unexpected KeyError while its worker was heard; details are in its log"
+    assert run.row("1").error == "unexpected KeyError while reading from its worker; details are in the log"
     assert any("KeyError" in line for label, line in run.folder.output if label == "LLD-1")
 
 
