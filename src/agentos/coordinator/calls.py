@@ -1,4 +1,4 @@
-"""The calls of a run: held back, asked of the key pool, granted, settled, recorded. Coordinator process.
+"""The calls of a run: deferred, asked of the key pool, granted, settled, recorded. Coordinator process.
 
 A call is one value (`spending/call.py`) all the way. It waits here for money or for the time of its next try,
 and in the pool for a key; nobody else waits.
@@ -25,7 +25,7 @@ from agentos.tracing.run import RunTrace
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Held:
+class _DeferredCall:
     """A call that does not go to the pool yet."""
 
     item: RunningItem
@@ -42,7 +42,7 @@ class _Retry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
+class CallActions:
     """What calls may do to items and to the run."""
 
     send: Callable[[RunningItem, wire.Message], None]
@@ -64,7 +64,7 @@ class Calls:
         trace: RunTrace,
         models: frozenset[str],
         items: dict[str, RunningItem],
-        reach: Reach,
+        actions: CallActions,
     ) -> None:
         self.spending = spending
         self._keys = keys
@@ -74,21 +74,23 @@ class Calls:
         self._trace = trace
         self._models = models
         self._items = items
-        self._reach = reach
-        self._held: list[_Held] = []
+        self._actions = actions
+        self._deferred: list[_DeferredCall] = []
         self._retries: dict[tuple[str, int], _Retry] = {}  # by item and the lease that failed
         self.pool_changed = True  # since somebody last looked
 
     def advance(self, now: float) -> None:
         """Let time pass: ask for calls whose next try has come, and see what the pool grants."""
-        due = [held for held in self._held if held.until is not None and held.until <= now]
-        self._held = [held for held in self._held if held not in due]
-        for held in due:
-            self._request(held.item, held.call, now)
+        due = [
+            deferred for deferred in self._deferred if deferred.until is not None and deferred.until <= now
+        ]
+        self._deferred = [deferred for deferred in self._deferred if deferred not in due]
+        for deferred in due:
+            self._request(deferred.item, deferred.call, now)
         self._take(self._keys.advance(now))
 
     def next_wake(self, now: float) -> float | None:
-        times = [held.until for held in self._held if held.until is not None]
+        times = [deferred.until for deferred in self._deferred if deferred.until is not None]
         if (wake := self._keys.next_wake(now)) is not None:
             times.append(wake)
         return min(times, default=None)
@@ -104,9 +106,9 @@ class Calls:
             return
         seconds = retry.at - now
         item.waits(f"retrying: {retry.reason}", retry.at)
-        self._tell_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
+        self._record_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
         self._recorder.say(f"{item.label}: retrying in {seconds:.0f} s: {retry.reason}")
-        self._held.append(_Held(item=item, call=call, until=retry.at))
+        self._deferred.append(_DeferredCall(item=item, call=call, until=retry.at))
 
     def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
         """A worker says what came of a call."""
@@ -137,12 +139,12 @@ class Calls:
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
         """A worker asks whether a server's texts hold a secret; it knows its own keys alone."""
         secret = next((name for text in message.texts if (name := find(text)) is not None), None)
-        self._reach.send(item, wire.Vetted(number=message.number, secret=secret))
+        self._actions.send(item, wire.Vetted(number=message.number, secret=secret))
 
     def drop(self, item: RunningItem, now: float) -> None:
         """An item's worker is gone, and its calls with it."""
         self._stop_waiting(item, now)
-        self._held = [held for held in self._held if held.item is not item]
+        self._deferred = [deferred for deferred in self._deferred if deferred.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._take(self._keys.drop(item.label, item.attempt, now))
         for call in self.spending.drop(item.label):
@@ -161,26 +163,26 @@ class Calls:
             case BudgetAnswer.LATER:
                 self._wait_for_money(item, call)
             case BudgetAnswer.ITEM_OVER:
-                item.over_budget = item.detail = self.spending.told_of(item.label)
-                self._reach.send(item, wire.Drain(reason="item budget reached"))
+                item.over_budget = item.detail = self.spending.describe_item(item.label)
+                self._actions.send(item, wire.Drain(reason="item budget reached"))
             case BudgetAnswer.RUN_OVER if self._scheduler.stopping is None:
                 spending = self.spending
-                self._recorder.tell(events.BudgetReached(spent=spending.spent, carried=spending.carried))
-                self._recorder.say(f"Budget reached: {spending.told()}")
-                self._reach.stop(Stop.BUDGET)
+                self._recorder.record(events.BudgetReached(spent=spending.spent, carried=spending.carried))
+                self._recorder.say(f"Budget reached: {spending.describe()}")
+                self._actions.stop(Stop.BUDGET)
 
     def _wait_for_money(self, item: RunningItem, call: Call) -> None:
         """Keep a call back until calls under way have settled; it is asked for again after each of them."""
         reason = "calls in flight may use up the budget"
         if item.detail != f"waiting: {reason}":
-            self._tell_wait(item, call, reason, events.WaitKind.BUDGET)
+            self._record_wait(item, call, reason, events.WaitKind.BUDGET)
         item.waits(f"waiting: {reason}")
-        self._held.append(_Held(item=item, call=call, until=None))
+        self._deferred.append(_DeferredCall(item=item, call=call, until=None))
 
-    def _tell_wait(
+    def _record_wait(
         self, item: RunningItem, call: Call, reason: str, kind: events.WaitKind, seconds: float | None = None
     ) -> None:
-        self._recorder.tell(
+        self._recorder.record(
             events.Waiting(
                 item=item.id,
                 number=call.number,
@@ -194,11 +196,11 @@ class Calls:
 
     def _ask_again(self, now: float) -> None:
         """A call is over: what it did not use may be enough for those that wait for money."""
-        waiting = [held for held in self._held if held.until is None]
-        self._held = [held for held in self._held if held.until is not None]
-        for held in waiting:
+        waiting = [deferred for deferred in self._deferred if deferred.until is None]
+        self._deferred = [deferred for deferred in self._deferred if deferred.until is not None]
+        for deferred in waiting:
             if self._scheduler.stopping is None:
-                self._request(held.item, held.call, now)
+                self._request(deferred.item, deferred.call, now)
 
     def _take(self, decided: Sequence[events.PoolEvent]) -> None:
         """Carry out what the key pool decided, and have the watch announce it."""
@@ -215,11 +217,11 @@ class Calls:
                 case events.Waiting(reason=reason, until=until):
                     item.waits(f"waiting: {reason}", until)
                 case Refused():
-                    self._reach.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
-                    self._reach.stop(Stop.NO_KEY)
+                    self._actions.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
+                    self._actions.stop(Stop.NO_KEY)
                 case LeaseExpired():
                     self._recorder.say(f"{item.label}: call timed out; stopping its worker")
-                    self._reach.kill(item)
+                    self._actions.kill(item)
 
     def _grant(self, item: RunningItem, event: Leased) -> None:
         self.spending.granted(item.label, event.number, lease=event.lease, key=event.key, waited=event.waited)
@@ -234,7 +236,7 @@ class Calls:
         self._stop_waiting(item, event.at)
         self._scheduler.served(item.label, event.at)
         item.waits(event.key)
-        self._reach.send(item, self._keys.answer(event))
+        self._actions.send(item, self._keys.answer(event))
 
     def _stop_waiting(self, item: RunningItem, now: float) -> None:
         if item.waiting_since is not None:
@@ -244,6 +246,6 @@ class Calls:
 
 def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:
     """When to try again: when the server says, else with doubling pauses."""
-    told = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
-    delay = told or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
+    requested = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
+    delay = requested or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
     return _Retry(at=now + delay, reason=f"{CallError.TRANSIENT.value}: {settled.message}")

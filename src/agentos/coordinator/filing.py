@@ -71,7 +71,7 @@ class Filer:
         *,
         fence: Callable[[Item | Filing], Fence],
         say: Callable[[str], None],
-        tell: Callable[[Event], None],
+        record: Callable[[Event], None],
         allowed_labels: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -86,7 +86,7 @@ class Filer:
         self._records = records
         self._fence = fence  # by which run and attempt an item is written about
         self._say = say
-        self._tell = tell
+        self._record = record
         self._allowed = {label.lower(): label for label in allowed_labels}
         self._sleep = sleep
         self._now = now
@@ -117,7 +117,7 @@ class Filer:
             problem = f"{label}: not known whether an earlier version was filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
-            self._tell(events.FilingUnknown(item=row.item, reason=problem))
+            self._record(events.FilingUnknown(item=row.item, reason=problem))
             self._say(problem)
             unknown.append(row)
         return tuple(unknown)
@@ -133,10 +133,10 @@ class Filer:
         if stale is not None:
             self._say(f"{reason}; not recorded: {stale}")
         elif found is None:
-            self._tell(events.FilingRefused(item=row.item, reason=reason))
+            self._record(events.FilingRefused(item=row.item, reason=reason))
             self._say(reason)
         else:
-            self._tell(events.Filed(item=row.item, number=found.number, url=found.url))
+            self._record(events.Filed(item=row.item, number=found.number, url=found.url))
             self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> FiledIssue | NotFiled:
@@ -194,10 +194,10 @@ class Filer:
             if row.state is FilingState.INTENDED:
                 return self._unknown(item, f"{exc} The next run checks again.")
             return self._refused(item, str(exc))
-        return None if found is None else self._record(item, found)
+        return None if found is None else self._record_filed(item, found)
 
     def _create(self, item: Item, content: _IssueContent, marker: str) -> FiledIssue | NotFiled:
-        self._tell(events.FilingStarted(item=item.id, repository=str(self._github.repository)))
+        self._record(events.FilingStarted(item=item.id, repository=str(self._github.repository)))
         problem = ""
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
@@ -215,7 +215,7 @@ class Filer:
                 created = self._github.create(content.title, content.body, content.labels)
             except IssueRefused as exc:
                 self._at("after_create")
-                self._rest_for(max(self._pause, exc.retry_after or 0.0))
+                self._pause_for(max(self._pause, exc.retry_after or 0.0))
                 # Before any wait: a run stopped while it waits leaves no doubt behind.
                 self._note(item, str(exc), unknown=False)
                 problem = str(exc)
@@ -225,7 +225,7 @@ class Filer:
                 continue
             except FilingUncertain as exc:
                 self._at("after_create")
-                self._rest_for(self._pause)
+                self._pause_for(self._pause)
                 problem = str(exc)
                 self._say(f"{item.label}: {problem} Checking whether the issue exists.")
                 row = self._records.filing(item)
@@ -235,11 +235,11 @@ class Filer:
                 except ListingError as lookup:
                     return self._unknown(item, f"{problem} {lookup} The next run checks again.")
                 if found is not None:
-                    return self._record(item, found)
+                    return self._record_filed(item, found)
                 continue
             self._at("after_create")
-            self._rest_for(self._pause)
-            return self._record(item, created)
+            self._pause_for(self._pause)
+            return self._record_filed(item, created)
         return self._unknown(item, f"{problem} The next run checks again.")
 
     def _find(self, row: Filing, unsettled: float) -> RemoteIssue | None:
@@ -270,29 +270,29 @@ class Filer:
         passed = (self._now() - datetime.fromisoformat(latest)).total_seconds()
         return min(self._pause, max(0.0, self._pause - passed))
 
-    def _rest_for(self, seconds: float) -> None:
+    def _pause_for(self, seconds: float) -> None:
         self._not_before = max(self._not_before, self._clock() + seconds)
 
-    def _record(self, item: Item, issue: RemoteIssue) -> FiledIssue:
+    def _record_filed(self, item: Item, issue: RemoteIssue) -> FiledIssue:
         self._at("before_result")
         stale = self._records.filed(item, self._fence(item), number=issue.number, url=issue.url)
         # The intent is there, so the run that has the item now finds the issue by its marker.
         _stop_if_stale(stale, f"it was filed as #{issue.number}: {issue.url}, but ", unknown=True)
         self._at("after_result")
-        self._tell(events.Filed(item=item.id, number=issue.number, url=issue.url))
+        self._record(events.Filed(item=item.id, number=issue.number, url=issue.url))
         self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
         return FiledIssue(number=issue.number, url=issue.url)
 
     def _refused(self, item: Item, reason: str) -> NotFiled:
         self._note(item, reason, unknown=False)
-        self._tell(events.FilingRefused(item=item.id, reason=reason))
+        self._record(events.FilingRefused(item=item.id, reason=reason))
         self._say(f"{item.label}: not filed: {reason}")
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
         reason = f"Not known whether it was filed: {reason}"
         self._note(item, reason, unknown=True)
-        self._tell(events.FilingUnknown(item=item.id, reason=reason))
+        self._record(events.FilingUnknown(item=item.id, reason=reason))
         self._say(f"{item.label}: {reason}")
         return NotFiled(reason=reason, unknown=True)
 

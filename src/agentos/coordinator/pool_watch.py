@@ -39,12 +39,12 @@ class PoolWatch:
         if isinstance(event, events.AskerEvent) and item_id is not None:
             event = replace(event, item=item_id)
         if event.name in CATALOGUE:
-            self._recorder.tell(event)
+            self._recorder.record(event)
         match event:
-            case keys.RateLimited(keys=resting, seconds=seconds):
-                self._recorder.say(f"{', '.join(resting)}: rate limited; retrying in {seconds:.1f} s")
-            case keys.QuotaExhausted(keys=resting, seconds=seconds):
-                self._recorder.say(f"{', '.join(resting)}: quota exhausted; retrying in {words(seconds)}")
+            case keys.RateLimited(keys=limited, seconds=seconds):
+                self._recorder.say(f"{', '.join(limited)}: rate limited; retrying in {seconds:.1f} s")
+            case keys.QuotaExhausted(keys=limited, seconds=seconds):
+                self._recorder.say(f"{', '.join(limited)}: quota exhausted; retrying in {words(seconds)}")
             case keys.KeyDisabled(key=key, reason=reason):
                 self._recorder.say(
                     f"{key}: disabled ({reason}); fix it, then run 'agentos keys enable {key}'"
@@ -54,12 +54,12 @@ class PoolWatch:
             case _:
                 pass
 
-    def look(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
+    def check(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
         """Note when a pause begins or ends; say when the user's patience is over."""
         exhausted = snapshot.exhausted if snapshot.waiting and not snapshot.in_flight else None
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
-                self._recorder.tell(events.Resumed(seconds=round(now - self._paused_since, 3)))
+                self._recorder.record(events.Resumed(seconds=round(now - self._paused_since, 3)))
                 self._recorder.say(f"resuming after a pause of {words(now - self._paused_since)}")
                 self._paused_since = None
             return None
@@ -67,7 +67,7 @@ class PoolWatch:
         if self._paused_since is None:
             self._paused_since = now
             left = round(exhausted.until - now, 3)
-            self._recorder.tell(events.Paused(reason=exhausted.reason, seconds=left))
+            self._recorder.record(events.Paused(reason=exhausted.reason, seconds=left))
             self._recorder.say(f"paused: {exhausted.reason}; resuming in {words(exhausted.until - now)}")
         if now - self._paused_since >= self._max_wait:
             return Stop.QUOTA
@@ -78,7 +78,7 @@ class PoolWatch:
         low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
         allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
         if allowed != self._allowed:
-            self._recorder.tell(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
+            self._recorder.record(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
                 items = counted(allowed, "item")
                 self._recorder.say(f"{_shortage(snapshot)}: running {items} at a time for now.")

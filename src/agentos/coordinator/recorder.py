@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 VERBOSE = (NodeEntered, Leased, Settled, ParallelChanged, LimitLearnt)
 TAKES_NOTES = frozenset({"load", "draft"})  # once the node after one of these starts, the notes are saved
-HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
+NOTES_USED = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 
 
@@ -90,7 +90,7 @@ class RunRecorder:
     def span(self, line: bytes) -> None:
         self.guard(self._folder.span, line)
 
-    def tell(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         self.guard(self._folder.event, event)
         if self._verbose and isinstance(event, VERBOSE):
             fields = as_record(event)
@@ -140,7 +140,7 @@ class RunRecorder:
 
     def at_node(self, entry: PlannedItem, node: str, reviews: int, attempt: int) -> None:
         """Record how far the item is; raise ItemFailed if another run has it."""
-        self.tell(NodeEntered(item=entry.item.id, node=node, reviews=reviews))
+        self.record(NodeEntered(item=entry.item.id, node=node, reviews=reviews))
         fence = self._fence(attempt)
         _stop_if_stale(self.guard(self._records.at_node, entry.item, fence, node, reviews))
         label = entry.item.label
@@ -148,7 +148,7 @@ class RunRecorder:
             _stop_if_stale(self.guard(self._records.use_notes, entry.item, fence, entry.notes))
         self._at[label] = node
 
-    def pass_by(self, entry: PlannedItem) -> None:
+    def record_not_run(self, entry: PlannedItem) -> None:
         """Make the row of an item that does not run."""
         item, outcome = entry.item, entry.outcome
         status = {
@@ -215,9 +215,9 @@ class RunRecorder:
                 status, verdict, output = Status.FAILED, None, None
                 error = f"{stale}; this run recorded nothing for it"
             self.log(item.label, f"{status.value}: {output or error or ''}")
-        heard = [note for note in entry.notes if noted is None or note.id <= noted]
-        if status in HEARD and heard:
-            self.guard(self._records.use_notes, item, fence, heard)
+        used = [note for note in entry.notes if noted is None or note.id <= noted]
+        if status in NOTES_USED and used:
+            self.guard(self._records.use_notes, item, fence, used)
         if status is Status.APPROVED:
             self._drop_checkpoint(entry)
         log = self._folder.path / f"{item.label}.log"
@@ -253,7 +253,7 @@ class RunRecorder:
 
     def _close_row(self, entry: PlannedItem, row: ItemRow) -> None:
         detail = row.reason or row.output or row.error
-        self.tell(
+        self.record(
             ENDINGS[row.status](
                 item=entry.item.id,
                 label=row.label,
@@ -335,7 +335,7 @@ class RunRecorder:
             needed_budget=needed_budget,
             needed_item_budget=needed_item_budget,
         )
-        self.tell(RunFinished(exit_code=summary.exit_code, totals=summary.totals, stopped=stopped))
+        self.record(RunFinished(exit_code=summary.exit_code, totals=summary.totals, stopped=stopped))
         if stopped is None and not {row.status for row in rows} & UNFINISHED:
             later = self.guard(self._records.finish_run, self.run_id)
             if later is not None:

@@ -106,7 +106,7 @@ class Scheduler:
     attempts: dict[str, int] = field(default_factory=dict)
     _pending: deque[str] = field(init=False)
     _running: dict[str, _ItemClock] = field(default_factory=dict)
-    _at_once: bool = False
+    _quitting: bool = False
 
     def __post_init__(self) -> None:
         self._pending = deque(self.items)
@@ -195,7 +195,7 @@ class Scheduler:
             if not by_person:
                 return []
             if self.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}:
-                self._at_once = True
+                self._quitting = True
             self.stopping = reason
         else:
             self.stopping = reason
@@ -206,7 +206,7 @@ class Scheduler:
         ]
         self._pending.clear()
         for item, running in self._running.items():
-            if self._at_once and running.stage is not Stage.KILLED:
+            if self._quitting and running.stage is not Stage.KILLED:
                 actions.append(self._advance(item, running, Stage.KILLED, now))
             elif running.stage is Stage.RUNNING:
                 actions.append(self._advance(item, running, Stage.DRAINING, now))

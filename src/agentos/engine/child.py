@@ -24,7 +24,7 @@ from agentos.wire import (
 )
 
 STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
-GONE_SECONDS = 1.0  # for the last words of a dead worker
+GONE_SECONDS = 1.0  # for the last messages of a dead worker
 _CHUNK = 65_536
 
 
@@ -86,17 +86,17 @@ class Child:
             raise ProtocolError("more messages than one worker may send")
         return [read_for_coordinator(frame) for frame in frames]
 
-    def last_words(self) -> list[ToCoordinator]:
+    def remaining_messages(self) -> list[ToCoordinator]:
         """Read everything that a dead worker still had sent."""
-        words: list[ToCoordinator] = []
+        messages: list[ToCoordinator] = []
         ready = select.poll()  # select itself takes no descriptor above 1023
         ready.register(self.control, select.POLLIN)
         while ready.poll(GONE_SECONDS * 1000):
             more = self.receive()
             if more is None:
                 break
-            words += more
-        return words
+            messages += more
+        return messages
 
     def read_lines(self, stream: int, reads: int) -> tuple[list[str], bool]:
         """Read up to so many parts of a stream: the whole lines in them, and whether the stream has ended."""

@@ -175,7 +175,7 @@ class LocalEngine:
         self._server.kill(child)
         if broken is None:
             try:
-                for message in child.last_words():
+                for message in child.remaining_messages():
                     yield Said(item=child.item, message=message)
             except wire.ProtocolError as exc:
                 broken = _protocol_error(exc)

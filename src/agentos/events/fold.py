@@ -74,13 +74,13 @@ def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
 def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - a case an event
     match event:
         case run.Started():
-            _end_life(item, at)
+            _end_worker(item, at)
             item.attempts = event.attempt or item.attempts + 1
             item.status, item.node = RUNNING, None
-            item.life = WorkerSpan(start=at, attempt=item.attempts)
-            item.spans.append(item.life)
-        case run.Ready() if item.life is not None:
-            item.life.ready, item.life.resumed = at, event.resumed
+            item.worker = WorkerSpan(start=at, attempt=item.attempts)
+            item.spans.append(item.worker)
+        case run.Ready() if item.worker is not None:
+            item.worker.ready, item.worker.resumed = at, event.resumed
         case run.NodeEntered():
             _enter(item, event, at)
         case Waiting():
@@ -96,23 +96,23 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
         case keys.Refused():
             _end_wait(item, at)
         case run.Crashed():
-            _end_life(item, at, ended="crashed", error=event.error)
+            _end_worker(item, at, ended="crashed", error=event.error)
         case ItemEnded():
             item.status, item.verdict = event.status.value, event.verdict
             item.reviews = event.reviews or item.reviews
             item.error, item.output = event.error, event.output
-            _end_life(item, at, ended=item.status, error=item.error)
+            _end_worker(item, at, ended=item.status, error=item.error)
 
 
-def _end_life(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
+def _end_worker(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
     """Close whatever the worker of an item was at."""
     _end_wait(item, at)
     _end_filing(item, at)
     if item.node is not None and item.node.end is None:
         item.node.end = at
-    if item.life is not None:
-        item.life.end, item.life.ended, item.life.error = at, ended, error
-        item.life = None
+    if item.worker is not None:
+        item.worker.end, item.worker.ended, item.worker.error = at, ended, error
+        item.worker = None
 
 
 def _enter(item: ItemState, event: run.NodeEntered, at: float) -> None:
@@ -164,7 +164,7 @@ def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> N
     key = _key(state, event.key)
     key.provider = event.provider or key.provider
     node = None if item.node is None else item.node.node
-    item.call = state.flying[event.lease] = CallSpan(
+    item.call = state.in_flight[event.lease] = CallSpan(
         start=at, node=node, key=key.id, model=event.model or None
     )
     item.spans.append(item.call)
@@ -175,7 +175,7 @@ def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> N
 def _settle(
     state: RunState, lease: int, at: float, *, error: str | None, used: keys.Settled | None = None
 ) -> None:
-    if (call := state.flying.pop(lease, None)) is not None:
+    if (call := state.in_flight.pop(lease, None)) is not None:
         call.end, call.error = at, error
         if used is not None:
             call.tokens_in, call.tokens_out = used.tokens_in, used.tokens_out
@@ -232,8 +232,8 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case keys.KeyDisabled():
             key = _key(state, event.key)
             _recover(key, at)
-            key.state, key.rest = "disabled", DisabledSpan(start=at, reason=event.reason or None)
-            key.spans.append(key.rest)
+            key.state, key.unusable = "disabled", DisabledSpan(start=at, reason=event.reason or None)
+            key.spans.append(key.unusable)
 
 
 def _mark(
@@ -252,8 +252,8 @@ def _key(state: RunState, name: str) -> KeyTimeline:
 
 
 def _recover(key: KeyTimeline, at: float) -> None:
-    if key.rest is not None:
-        key.rest.end, key.rest = key.rest.ends(at), None
+    if key.unusable is not None:
+        key.unusable.end, key.unusable = key.unusable.ends(at), None
     key.state = "available"
 
 
@@ -266,7 +266,7 @@ def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
         if key.state != "disabled":
             _recover(key, at)
             key.state = event.name
-            key.rest = RateLimitSpan(
+            key.unusable = RateLimitSpan(
                 start=at,
                 end=round(at + event.seconds, 3),
                 reason=event.name,
@@ -274,6 +274,6 @@ def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
                 told=event.told,
                 model=event.model,
             )
-            key.spans.append(key.rest)
+            key.spans.append(key.unusable)
         if name == hit:
             key.spans.append(RefusalMark(start=at, end=at, reason=event.name))

@@ -152,7 +152,7 @@ class ItemState:
     output: str | None = None
     filed: FiledAs | None = None
     spans: list[TimelineSpan] = field(default_factory=list)  # in the order of the events
-    life: WorkerSpan | None = None
+    worker: WorkerSpan | None = None
     node: NodeSpan | None = None  # the latest
     wait: WaitSpan | None = None
     call: CallSpan | None = None  # the latest
@@ -162,7 +162,7 @@ class ItemState:
         """Its spans of one kind."""
         return [span for span in self.spans if isinstance(span, kind)]
 
-    def stands(self, *, live: bool) -> str:
+    def status_now(self, *, live: bool) -> str:
         """Its status, in a run that goes on or does not."""
         return CUT_OFF if self.status == RUNNING and not live else self.status
 
@@ -176,11 +176,15 @@ class KeyTimeline:
     group: str | None = None
     state: str = "available"
     spans: list[RateLimitSpan | RefusalMark | DisabledSpan] = field(default_factory=list)
-    rest: RateLimitSpan | DisabledSpan | None = None  # why it cannot be used now
+    unusable: RateLimitSpan | DisabledSpan | None = None  # why it cannot be used now
 
     def state_at(self, now: float) -> str:
         """A key whose rest is over can be used, though nobody has tried it."""
-        over = isinstance(self.rest, RateLimitSpan) and self.rest.end is not None and self.rest.end <= now
+        over = (
+            isinstance(self.unusable, RateLimitSpan)
+            and self.unusable.end is not None
+            and self.unusable.end <= now
+        )
         return "available" if over else self.state
 
 
@@ -198,7 +202,7 @@ class RunState:
     exit_code: int | None = None
     stopped: str | None = None
     mock: bool = False  # the mock is used for a role
-    flying: dict[int, CallSpan] = field(default_factory=dict)  # calls in flight, by lease
+    in_flight: dict[int, CallSpan] = field(default_factory=dict)  # calls in flight, by lease
     pause: RunMark | None = None
 
     @property
@@ -227,7 +231,7 @@ class RunState:
 
     def totals(self, *, live: bool) -> Counter[str]:
         """How many items there are of each status."""
-        counted = Counter(item.stands(live=live) for item in self.items.values())
+        counted = Counter(item.status_now(live=live) for item in self.items.values())
         if unseen := self.expected - len(self.items):
             counted[Status.PENDING.value] += unseen
         return counted

@@ -134,12 +134,12 @@ class Spending:
         reached = self.item_budget is not None and self.too_much
         return max(self.items.values(), default=0.0) + self.too_much if reached else None
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Where the run's budget stands, for people."""
         before = f" ({self.carried:.4f} before this run)" if self.carried else ""
         return f"{self.carried + self.spent:.4f} of {self.budget:g} USD spent{before}, {self._next()}"
 
-    def told_of(self, item: str) -> str:
+    def describe_item(self, item: str) -> str:
         spent = self.items.get(item, 0.0)
         return f"item budget reached: {spent:.4f} of {self.item_budget:g} USD spent, {self._next()}"
 

@@ -29,16 +29,16 @@ class Export:
         if self._sender is not None:
             self._sender.send(span)
 
-    def tell_trouble(self) -> None:
+    def report_problem(self) -> None:
         """Say why spans did not arrive, if some did not."""
-        if self._sender is not None and (trouble := self._sender.trouble) is not None:
-            self._complain_once(trouble)
+        if self._sender is not None and (problem := self._sender.problem) is not None:
+            self._complain_once(problem)
 
     def close(self, seconds: float) -> None:
         """Give the sender this long to get the last spans out."""
         if self._sender is not None:
             self._sender.close(seconds)
-            self.tell_trouble()
+            self.report_problem()
 
     def _open(self, environment: Mapping[str, str], resource: Mapping[str, str]) -> "Sender | None":
         endpoint = otlp_endpoint(environment)
@@ -67,10 +67,10 @@ class Export:
             self._complain_once(f"the OTLP exporter cannot be set up ({type(exc).__name__})")
             return None
 
-    def _complain_once(self, trouble: str) -> None:
+    def _complain_once(self, problem: str) -> None:
         if not self._complained:
             self._complained = True
-            self._complain(f"Tracing: {trouble}; the full trace is in trace.jsonl.")
+            self._complain(f"Tracing: {problem}; the full trace is in trace.jsonl.")
 
 
 def otlp_endpoint(environment: Mapping[str, str]) -> str | None:

@@ -82,7 +82,7 @@ class Sender:
         self._batches.on_end(self._readable(span))
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why spans did not arrive, if some did not."""
         reason = self._exporter.failure or self._late
         return None if reason is None else f"spans did not reach {self._host} ({reason})"

@@ -21,7 +21,7 @@ class Book:
         self.told: list[Event] = []
         self.said: list[str] = []
 
-    def tell(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         self.told.append(event)
 
     def say(self, line: str) -> None:
