@@ -1,7 +1,7 @@
-"""The calls of a run: deferred, asked of the key pool, granted, settled, recorded. Coordinator process.
+"""The calls of a run: deferred, requested from the key pool, granted, settled, recorded. Coordinator process.
 
-A call is one value (`spending/call.py`) all the way. It waits here for money or for the time of its next try,
-and in the pool for a key; nobody else waits.
+A call is one value (`spending/call.py`) from start to end. It waits here for money or for its next try, and
+in the pool for a key. Nothing else waits.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,16 +26,16 @@ from agentos.tracing.run import RunTrace
 
 @dataclass(frozen=True, kw_only=True)
 class _DeferredCall:
-    """A call that does not go to the pool yet."""
+    """A call that is not sent to the pool yet."""
 
     item: RunningItem
     call: Call
-    until: float | None  # the time of its next try; None: until another call is settled
+    until: float | None  # when it is tried again; None: after another call is settled
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Retry:
-    """When a call that failed may be tried again, and why it failed."""
+    """When a failed call may be retried, and why it failed."""
 
     at: float
     reason: str
@@ -43,7 +43,7 @@ class _Retry:
 
 @dataclass(frozen=True, kw_only=True)
 class CallActions:
-    """What calls may do to items and to the run."""
+    """What a call may do to items and to the run."""
 
     send: Callable[[RunningItem, wire.Message], None]
     kill: Callable[[RunningItem], None]
@@ -51,7 +51,7 @@ class CallActions:
 
 
 class Calls:
-    """Every call that is under way or waits."""
+    """Every call that is in flight or waiting."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class Calls:
         self._actions = actions
         self._deferred: list[_DeferredCall] = []
         self._retries: dict[tuple[str, int], _Retry] = {}  # by item and the lease that failed
-        self.pool_changed = True  # since somebody last looked
+        self.pool_changed = True  # since the last check
 
     def advance(self, now: float) -> None:
-        """Let time pass: ask for calls whose next try has come, and see what the pool grants."""
+        """Let time pass: request the calls that are due for a retry, and handle what the pool grants."""
         due = [
             deferred for deferred in self._deferred if deferred.until is not None and deferred.until <= now
         ]
@@ -111,7 +111,7 @@ class Calls:
         self._deferred.append(_DeferredCall(item=item, call=call, until=retry.at))
 
     def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
-        """A worker says what came of a call."""
+        """A worker reports the result of a call."""
         item.detail = ""
         call = self.spending.settle(item.label, settled)
         if call is not None:
@@ -131,13 +131,13 @@ class Calls:
         self._ask_again(now)
 
     def replay(self, item: RunningItem, journal: record.CallRecord) -> None:
-        """A worker found a call in its item's journal; word of it may have been lost."""
+        """A worker found a call in its item's journal; its message about it may have been lost."""
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
         if self._recorder.trail.record_call(item.entry, call, again=True):
             self.spending.add(call)
 
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
-        """A worker asks whether a server's texts hold a secret; it knows its own keys alone."""
+        """A worker asks whether a server's texts contain a secret; a worker knows only its own keys."""
         secret = next((name for text in message.texts if (name := find(text)) is not None), None)
         self._actions.send(item, wire.Vetted(number=message.number, secret=secret))
 
@@ -152,7 +152,7 @@ class Calls:
         self._ask_again(now)
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:
-        """Pass a call on to the key pool, if there is money for it."""
+        """Send a call to the key pool, if there is money for it."""
         if item.waiting_since is None:
             item.waiting_since = now
         item.until = None
@@ -172,7 +172,7 @@ class Calls:
                 self._actions.stop(Stop.BUDGET)
 
     def _wait_for_money(self, item: RunningItem, call: Call) -> None:
-        """Keep a call back until calls under way have settled; it is asked for again after each of them."""
+        """Hold a call back until calls in flight are settled; it is requested again after each of them."""
         reason = "calls in flight may use up the budget"
         if item.detail != f"waiting: {reason}":
             self._record_wait(item, call, reason, events.WaitKind.BUDGET)
@@ -195,7 +195,7 @@ class Calls:
         )
 
     def _ask_again(self, now: float) -> None:
-        """A call is over: what it did not use may be enough for those that wait for money."""
+        """A call is over: the money it did not use may be enough for a waiting call."""
         waiting = [deferred for deferred in self._deferred if deferred.until is None]
         self._deferred = [deferred for deferred in self._deferred if deferred.until is not None]
         for deferred in waiting:
@@ -203,7 +203,7 @@ class Calls:
                 self._request(deferred.item, deferred.call, now)
 
     def _take(self, decided: Sequence[events.PoolEvent]) -> None:
-        """Carry out what the key pool decided, and have the watch announce it."""
+        """Carry out what the key pool decided, and announce it."""
         self.pool_changed = self.pool_changed or bool(decided)
         for event in decided:
             item = self._items.get(event.asker.item) if isinstance(event, events.AskerEvent) else None
@@ -245,7 +245,7 @@ class Calls:
 
 
 def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:
-    """When to try again: when the server says, else with doubling pauses."""
+    """When to retry: when the server says, otherwise with doubling delays."""
     requested = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
     delay = requested or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
     return _Retry(at=now + delay, reason=f"{CallError.TRANSIENT.value}: {settled.message}")

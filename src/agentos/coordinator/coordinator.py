@@ -1,7 +1,7 @@
 """The coordinator's loop: events come in, the scheduler decides, the engine acts, the recorder writes.
 
-One thread. It sleeps until the engine has something to tell, a stop signal comes or a deadline passes. It
-owns no process and no socket: see `engine/protocol.py`.
+One thread. It sleeps until the engine has an event, a stop signal arrives or a deadline passes. It owns no
+process and no socket: see `engine/protocol.py`.
 """
 
 import signal
@@ -48,13 +48,13 @@ _ENDINGS: dict[type[Action], Ending] = {
 
 
 class Signals(Protocol):
-    """Where the loop reads the stop signals that have come."""
+    """Where the loop reads the stop signals that have arrived."""
 
     def read(self) -> list[int]: ...
 
 
 class ParallelCoordinator:
-    """Runs the entries of a plan."""
+    """Runs the items of a plan."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ParallelCoordinator:
         self._stop_announced = self._quitting = False
 
     def run(self) -> Stop | None:
-        """Carry the plan out, and tell why it was stopped early, if it was."""
+        """Carry out the plan; return why it stopped early, or None."""
         self._recorder.record(
             run_started(
                 self._config, run_id=self._recorder.run_id, items=len(self._plan), mock=self._recorder.mock
@@ -127,7 +127,7 @@ class ParallelCoordinator:
         return self._scheduler.stopping
 
     def _turn(self) -> None:
-        """Sleep until something happens, then do what it asks for."""
+        """Sleep until something happens, then act on it."""
         for event in self._engine.events(self._next_deadline()):
             self._handle(event)
         self._read_signals()
@@ -182,7 +182,7 @@ class ParallelCoordinator:
             self._recorder.record(events.Stopping(reason=self._scheduler.stopping.value))
             self._recorder.say(STOP_MESSAGES[self._scheduler.stopping])
 
-    # What the scheduler decided.
+    # Actions of the scheduler.
 
     def _act(self, actions: Sequence[Action]) -> None:
         for action in actions:
@@ -236,10 +236,10 @@ class ParallelCoordinator:
         self._recorder.record(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
 
     def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
-        """Record how an item ended; whatever goes wrong there, the others go on."""
+        """Record how an item ended. If that fails, the other items continue."""
         try:
             self._record_end(item, status, error)
-        except Exception as exc:  # noqa: BLE001 - the actions of other items follow
+        except Exception as exc:  # noqa: BLE001 - the actions of other items must still run
             self._recorder.lost(item.entry, self._mark_broken(item, exc))
 
     def _record_end(self, item: RunningItem, status: Status, error: str | None) -> None:
@@ -264,10 +264,10 @@ class ParallelCoordinator:
             noted=ended.noted if ended else None,
         )
 
-    # What the engine tells.
+    # Events of the engine.
 
     def _handle(self, event: EngineEvent) -> None:
-        """Take one event; whatever goes wrong with it ends its item, never the run."""
+        """Handle one event. If that fails, its item ends, never the run."""
         item = self._items[event.item]
         try:
             match event:
@@ -286,7 +286,7 @@ class ParallelCoordinator:
                 self._attempt_ended(item, Status.FAILED, item.broken)
 
     def _mark_broken(self, item: RunningItem, exc: Exception) -> str:
-        """Hear nothing more of an item's worker; the item fails with this."""
+        """Ignore everything else from an item's worker; the item fails with this reason."""
         if isinstance(exc, wire.ProtocolError):
             reason = f"its worker broke the protocol: {exc}"
         elif isinstance(exc, ItemFailed):
@@ -341,7 +341,7 @@ class ParallelCoordinator:
         self._recorder.trail.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
 
     def _worker_gone(self, item: RunningItem, gone: Gone) -> None:
-        """A worker is gone: decide what becomes of its item."""
+        """A worker is gone: decide what happens to its item."""
         now = self._clock()
         item.broken = item.broken or gone.broken
         item.gone(now)

@@ -1,4 +1,4 @@
-"""Files approved issues on GitHub, each exactly once, whatever breaks in between. Coordinator process.
+"""Files approved issues on GitHub, each exactly once, whatever fails in between. Coordinator process.
 
 The intent is recorded and synced, then the issue is created with a hidden marker in its body, then the result
 is recorded. An intent without a result is looked up by its marker; see docs/design/filing.md.
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from agentos.store.records.protocols import FilingRecords
 
 PAUSE_SECONDS = 1.0  # between two writes; GitHub asks for it
-SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in the list, or never will
-POLL_SECONDS = 2.0  # between two looks at the list meanwhile
-MAX_CREATES = 3  # of one item in one run
+SETTLE_SECONDS = 10.0  # after a request ended, its issue is in the list by then, or never will be
+POLL_SECONDS = 2.0  # between two checks of the list
+MAX_CREATES = 3  # per item and run
 MAX_WAIT_SECONDS = 300.0  # for a rate limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class FiledIssue:
-    """The issue is there."""
+    """The issue exists."""
 
     number: int
     url: str
@@ -40,10 +40,10 @@ class FiledIssue:
 
 @dataclass(frozen=True, kw_only=True)
 class NotFiled:
-    """The issue is not there, or nobody knows."""
+    """The issue does not exist, or that is unknown."""
 
     reason: str
-    unknown: bool = False  # it may be there; the next run looks again
+    unknown: bool = False  # it may exist; the next run checks again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class _IssueContent:
     labels: tuple[str, ...]
 
 
-class _TakenOver(Exception):  # noqa: N818 - read as what it is
-    """Another run has the item: this one records nothing and leaves its document alone."""
+class _TakenOver(Exception):  # noqa: N818 - not an error
+    """Another run has the item: this run records nothing and leaves its document alone."""
 
     def __init__(self, reason: str, *, unknown: bool) -> None:
         super().__init__(reason)
@@ -62,7 +62,7 @@ class _TakenOver(Exception):  # noqa: N818 - read as what it is
 
 
 class Filer:
-    """The one writer to GitHub."""
+    """Creates issues on GitHub; nothing else does."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Filer:
     ) -> None:
         self._github = github
         self._records = records
-        self._fence = fence  # by which run and attempt an item is written about
+        self._fence = fence  # the run and attempt that write about an item
         self._say = say
         self._record = record
         self._allowed = {label.lower(): label for label in allowed_labels}
@@ -101,7 +101,7 @@ class Filer:
     def settle_earlier(
         self, rows: Iterable[Filing], named: Callable[[Filing], str], absent: Callable[[Filing], FilingState]
     ) -> tuple[Filing, ...]:
-        """Find out what became of attempts for other texts; give those that stay unknown."""
+        """Find out what happened to attempts for earlier versions; return those that stay unknown."""
         unknown: list[Filing] = []
         for row in rows:
             label = named(row)
@@ -140,7 +140,7 @@ class Filer:
             self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> FiledIssue | NotFiled:
-        """See to it that the item's issue is on GitHub once, and tell how that went."""
+        """Make sure that the item's issue is on GitHub exactly once."""
         try:
             return self._file(item, document)
         except _TakenOver as exc:
@@ -173,7 +173,7 @@ class Filer:
         return self._create(item, content, marker)
 
     def _content(self, item: Item, document: str, marker: str) -> _IssueContent:
-        """What is filed; of the labels that the model wrote only those that the user allows are labels."""
+        """What is filed. Only labels that the user allows are set; others that the model wrote stay text."""
         title, text = title_and_text(document)
         named = labels_of(document)
         labels = tuple(self._allowed[name.lower()] for name in named if name.lower() in self._allowed)
@@ -187,7 +187,7 @@ class Filer:
         )
 
     def _look_up(self, item: Item, row: Filing) -> FiledIssue | NotFiled | None:
-        """What became of earlier attempts; None if surely nothing."""
+        """What happened to earlier attempts; None if certainly nothing."""
         try:
             found = self._find(row, self._unsettled(row))
         except ListingError as exc:
@@ -216,7 +216,7 @@ class Filer:
             except IssueRefused as exc:
                 self._at("after_create")
                 self._pause_for(max(self._pause, exc.retry_after or 0.0))
-                # Before any wait: a run stopped while it waits leaves no doubt behind.
+                # Before any wait, so that the record is certain even if the run is stopped while it waits.
                 self._note(item, str(exc), unknown=False)
                 problem = str(exc)
                 if exc.retry_after is None or exc.retry_after > self._max_wait or not left:
@@ -243,7 +243,7 @@ class Filer:
         return self._unknown(item, f"{problem} The next run checks again.")
 
     def _find(self, row: Filing, unsettled: float) -> RemoteIssue | None:
-        """Look for the marker until it is there or has had all the time to appear."""
+        """Look for the marker until it appears or its time is over."""
         since = datetime.fromisoformat(row.attempted_at or row.updated_at)
         while True:
             found = self._github.find(row.marker, since)
@@ -254,16 +254,16 @@ class Filer:
             unsettled -= step
 
     def _unsettled(self, row: Filing) -> float:
-        """How long an attempt of an earlier process may still show; that process is gone by now."""
+        """How long the issue of an earlier process may still take to appear; that process is gone by now."""
         if row.state is not FilingState.INTENDED:
             return 0.0
         passed = (self._now() - datetime.fromisoformat(row.updated_at)).total_seconds()
         if passed < 0:
-            return self._settle  # the clock was set back: nothing can be said
+            return self._settle  # the clock was set back, so assume the longest
         return min(self._settle, max(0.0, self._github.limit + self._settle - passed))
 
     def _since_latest(self) -> float:
-        """How long the pause after the latest write lasts, of whatever process; it may have been killed."""
+        """How long the pause after the latest write still lasts, even if a killed process made that write."""
         latest = self._records.latest_filing()
         if latest is None:
             return 0.0
@@ -276,7 +276,7 @@ class Filer:
     def _record_filed(self, item: Item, issue: RemoteIssue) -> FiledIssue:
         self._at("before_result")
         stale = self._records.filed(item, self._fence(item), number=issue.number, url=issue.url)
-        # The intent is there, so the run that has the item now finds the issue by its marker.
+        # The intent is recorded, so the run that has the item now finds the issue by its marker.
         _stop_if_stale(stale, f"it was filed as #{issue.number}: {issue.url}, but ", unknown=True)
         self._at("after_result")
         self._record(events.Filed(item=item.id, number=issue.number, url=issue.url))

@@ -1,4 +1,4 @@
-"""Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
+"""Watches the key pool: announces what happens to keys, pauses, and the end of waiting."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PoolWatch:
-    """Keeps the state of a pause, and how many items the pool can serve."""
+    """Knows whether the run is paused, and how many items the pool can serve."""
 
     def __init__(self, recorder: RunRecorder, *, max_wait: float) -> None:
         self._recorder = recorder
@@ -32,7 +32,7 @@ class PoolWatch:
         self._allowed: int | None = None
 
     def announce(self, event: events.PoolEvent, item_id: str | None) -> None:
-        """Log the event, and say those that a person wants to know of.
+        """Record the event, and print it if it matters to people.
 
         The pool knows an item by its label, the log by its id.
         """
@@ -55,7 +55,7 @@ class PoolWatch:
                 pass
 
     def check(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
-        """Note when a pause begins or ends; say when the user's patience is over."""
+        """Notice when a pause begins or ends; return a stop if the pause lasts longer than --max-wait."""
         exhausted = snapshot.exhausted if snapshot.waiting and not snapshot.in_flight else None
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
@@ -74,7 +74,7 @@ class PoolWatch:
         return None
 
     def allowed(self, snapshot: PoolSnapshot, parallel: int) -> int | None:
-        """How many items may run: fewer than asked for while the pool cannot serve them."""
+        """How many items may run: fewer than requested while the pool cannot serve them all."""
         low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
         allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
         if allowed != self._allowed:
@@ -106,7 +106,7 @@ def _shortage(snapshot: PoolSnapshot) -> str:
 def view(
     recorder: RunRecorder, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float
 ) -> RunProgress:
-    """Gather what the footer shows."""
+    """Collect what the footer shows."""
     rows = recorder.rows.values()
     running = [
         Doing(

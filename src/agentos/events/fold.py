@@ -1,7 +1,7 @@
 """Folds the events of a run into its state, one record at a time. Pure.
 
-Any sequence of any records gives a state. Feeding one part and then the next is the same as feeding both, so
-that a reader of a file that still grows continues where it was.
+Any sequence of records gives a state. Feeding one part and then the next is the same as feeding both, so a
+reader of a growing file continues where it stopped.
 """
 
 from collections.abc import Iterable
@@ -42,13 +42,13 @@ def fold(records: Iterable[Record]) -> RunState:
 
 
 def feed(state: RunState, record: Record) -> None:
-    """Take one more record into the state."""
+    """Add one record to the state."""
     if not isinstance(record.get("event"), str):
         return
     event = read(record)
     _advance(state, record, repaired=isinstance(event, ItemEnded) and event.repaired)
     if isinstance(event, filing.FilingStarted | filing.Filed | filing.FilingRefused | filing.FilingUnknown):
-        # May be about an item of an earlier run, which is not one of this run's.
+        # It may be about an item of an earlier run, which is not in this run.
         if (known := state.items.get(event.item)) is not None:
             _filing_event(known, event, state.last)
     elif isinstance(event, ItemEvent):
@@ -60,7 +60,7 @@ def feed(state: RunState, record: Record) -> None:
 
 
 def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
-    """Move to the time of the record; a clock that was set back must not turn a span inside out."""
+    """Move to the time of the record. A clock that was set back must not make a span negative."""
     now = moment(record.get("time"))
     if state.started is None:
         state.started = now
@@ -71,7 +71,7 @@ def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
 # One item.
 
 
-def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - a case an event
+def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - one case per event
     match event:
         case run.Started():
             _end_worker(item, at)
@@ -105,7 +105,7 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
 
 
 def _end_worker(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
-    """Close whatever the worker of an item was at."""
+    """Close everything that the worker of an item was doing."""
     _end_wait(item, at)
     _end_filing(item, at)
     if item.node is not None and item.node.end is None:
@@ -134,11 +134,11 @@ def _wait(item: ItemState, event: Waiting, at: float) -> None:
     wait.reason, wait.model = event.reason or wait.reason, event.model or wait.model
     wait.until = None if event.until_seconds is None else round(at + event.until_seconds, 3)
     if wait.of is WaitKind.BACKOFF:
-        wait.end = wait.until  # the worker sleeps that long and says no word when it wakes
+        wait.end = wait.until  # no event marks the end of this wait
 
 
 def _end_wait(item: ItemState, at: float) -> bool:
-    """End what the item waits for; tell whether that was a lease."""
+    """End the item's wait; return whether it waited for a lease."""
     if (wait := item.wait) is None:
         return False
     item.wait = None
@@ -151,7 +151,7 @@ def _end_wait(item: ItemState, at: float) -> bool:
 
 
 def _forget(item: ItemState, wait: WaitSpan) -> None:
-    for number in reversed(range(len(item.spans))):  # it is one of the last
+    for number in reversed(range(len(item.spans))):  # it is near the end
         if item.spans[number] is wait:
             del item.spans[number]
             return
@@ -199,7 +199,7 @@ def _end_filing(item: ItemState, at: float) -> None:
 # The run, its keys and its models.
 
 
-def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 - a case an event
+def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 - one case per event
     match event:
         case RunStarted():
             state.begun, state.mock = event, bool(event.mock)
@@ -223,8 +223,8 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case run.BudgetReached():
             _mark(state, "budget", at, "budget reached")
         case keys.Capacity():
-            told = f"{event.provider or None}:{event.model or None} is overloaded"
-            _mark(state, "capacity", at, told, seconds=event.seconds)
+            text = f"{event.provider or None}:{event.model or None} is overloaded"
+            _mark(state, "capacity", at, text, seconds=event.seconds)
         case keys.GroupLimited():
             _limit(state, event, at)
         case keys.KeyRecovered():
@@ -258,7 +258,7 @@ def _recover(key: KeyTimeline, at: float) -> None:
 
 
 def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
-    """The key that was refused, and all others of its quota group, rest."""
+    """The refused key and all others of its quota group are not used for some time."""
     hit = event.key or (event.keys[0] if event.keys else "?")
     for name in dict.fromkeys([hit, *event.keys]):
         key = _key(state, name)

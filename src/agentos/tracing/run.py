@@ -1,6 +1,6 @@
-"""The trace of a run: a span the run, an item, a node, an LLM call, made from what the loop hears.
+"""The trace of a run: one span for the run, and one per item, node and LLM call. Made by the loop.
 
-Coordinator process. Workers make none of these spans, so none is lost with a worker: docs/design/tracing.md.
+Coordinator process. Workers make no spans, so none is lost with a worker: docs/design/tracing.md.
 """
 
 import re
@@ -22,18 +22,20 @@ from agentos.tracing.span import (
     parse_traceparent,
 )
 
-FLUSH_SECONDS = 3.0  # for the last spans to get out, at the end of a run
-PROVIDER_NAMES = {"gemini": "gcp.gemini"}  # where the GenAI conventions have another name than ours
+FLUSH_SECONDS = 3.0  # to send the last spans, at the end of a run
+PROVIDER_NAMES = {"gemini": "gcp.gemini"}  # names that differ in the GenAI conventions
 FAILURES = frozenset({Status.FAILED.value, Status.TIMED_OUT.value})
 _WORD = re.compile(r"[A-Za-z_]{1,32}")
 
 
 @dataclass(kw_only=True, eq=False)
 class _ItemSpans:
-    """An item's span and what is open below it."""
+    """The span of an item and the open spans below it."""
 
     item: Span
-    nodes: list[Span] = field(default_factory=list)  # as they started; a graph may run several at once
+    nodes: list[Span] = field(
+        default_factory=list
+    )  # in the order they started; a graph may run several in parallel
     calls: dict[int, Span] = field(default_factory=dict)  # by lease
 
     @property
@@ -42,7 +44,7 @@ class _ItemSpans:
 
 
 class RunTrace:
-    """Makes the spans of a run; does nothing where tracing is off."""
+    """Makes the spans of a run. Does nothing if tracing is off."""
 
     def __init__(
         self,
@@ -59,16 +61,16 @@ class RunTrace:
         self._write = write
         self._run: Span | None = None
         self._open_items: dict[str, _ItemSpans] = {}
-        # One clock for the run: a wall clock that is set meanwhile must not turn spans around.
+        # One clock for the run: a wall clock that is changed meanwhile must not make spans negative.
         self._ahead = time.time_ns() - time.monotonic_ns()
         if write is None:
             return
         self.trace_id = secrets.token_hex(16)
         resource = resource_of(environment)
         self._named = {"TRACER_PROJECT": resource["service.name"], "TRACER_RUN_ID": run_id}
-        theirs = parse_traceparent(environment.get("TRACEPARENT", ""))
+        outer = parse_traceparent(environment.get("TRACEPARENT", ""))
         self._run = self._span(f"agentos {workflow}", None)
-        self._run.links = () if theirs is None else (theirs,)
+        self._run.links = () if outer is None else (outer,)
         self._run.note(
             agentos__run_id=run_id,
             agentos__workflow=workflow,
@@ -78,7 +80,7 @@ class RunTrace:
         self._export = Export(environment, resource, complain)
 
     def item_started(self, label: str, *, item_id: str, attempt: int) -> dict[str, str]:
-        """Open the item's span, or go on in it; return what its worker gets in its environment."""
+        """Open or continue the item's span; return the environment variables for its worker."""
         if self._run is None:
             return {}
         self._export.report_problem()
@@ -140,7 +142,7 @@ class RunTrace:
         served: str | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        """End the call of a lease; of what the provider said of an error, its class alone is kept."""
+        """End the call of a lease. Only the class of an error is kept, not the provider's text."""
         spans = self._open_items.get(label)
         span = None if spans is None else spans.calls.pop(lease, None)
         if span is None:
@@ -169,7 +171,7 @@ class RunTrace:
                 span.note(agentos__verdict=word, agentos__findings=findings)
 
     def worker_gone(self, label: str, *, error: str | None) -> None:
-        """End what the worker left open; no error means that it was asked to stop."""
+        """End what the worker left open. No error means that it was asked to stop."""
         spans = self._open_items.get(label)
         if spans is not None:
             if error is not None:
@@ -179,7 +181,7 @@ class RunTrace:
     def item_ended(
         self, label: str, *, status: str, verdict: str | None, reviews: int, error: str | None
     ) -> None:
-        """End the item's span; one that never started has none."""
+        """End the item's span. An item that never started has none."""
         spans = self._open_items.pop(label, None)
         if spans is None:
             return
@@ -198,7 +200,7 @@ class RunTrace:
     def close(
         self, *, exit_code: int, totals: Mapping[str, int], flush_seconds: float = FLUSH_SECONDS
     ) -> None:
-        """End whatever is open, the run's span last, and give the sender a moment to get it out."""
+        """End everything that is open, the run's span last, and give the sender time to send it."""
         run, self._run = self._run, None
         if run is None:
             return
@@ -233,7 +235,7 @@ class RunTrace:
         self._write(span.as_line())
 
     def _end_open(self, spans: _ItemSpans, error: str | None) -> None:
-        """End calls before nodes, so that no span outlives the one it stands under."""
+        """End calls before nodes, so that no span outlives its parent."""
         left = [*reversed(spans.calls.values()), *reversed(spans.nodes)]
         spans.calls.clear()
         spans.nodes.clear()

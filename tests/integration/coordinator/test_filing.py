@@ -82,7 +82,7 @@ class Desk:
         given: dict[str, Any] = {
             "fence": lambda _one: FENCE,
             "say": self.said.append,
-            "tell": self.events.append,
+            "record": self.events.append,
             "sleep": self.time.sleep,
             "now": self.time.now,
             "clock": self.time.clock,
