@@ -99,8 +99,8 @@ def _shortage(snapshot: PoolSnapshot) -> str:
     if usable == 0:
         return "No key is free"
     if usable < len(snapshot.keys):
-        return f"Only {usable} of {counted(len(snapshot.keys), 'key')} free"
-    return f"The limits of the {counted(usable, 'key')} are low"
+        return f"Only {usable} of {len(snapshot.keys)} keys {'is' if usable == 1 else 'are'} free"
+    return f"Rate limits are tight ({counted(usable, 'key')} usable)"
 
 
 def view(

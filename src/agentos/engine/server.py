@@ -62,11 +62,11 @@ def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
     """
     with replaced_by(environment):
         resource_tracker.ensure_running()  # here, because when it starts it unblocks signals
-        heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WorkerServer:
