@@ -1,7 +1,7 @@
-"""What may stand in an item's audit trail: known kinds, typed and bounded, and a graph's own kinds. Pure.
+"""What may be in an item's audit trail: known kinds, typed and bounded, and a graph's own kinds. Pure.
 
-A worker runs other people's graphs, so the coordinator reads every record by these models. Texts that are too
-long are cut; a number that makes no sense is refused.
+A worker runs other people's graphs, so the coordinator checks every record with these models. Long texts are
+cut; an invalid number is refused.
 """
 
 import math
@@ -21,13 +21,13 @@ from pydantic import (
     model_validator,
 )
 
-MOST = 10**9  # of anything that is counted one by one
-TOKENS_MOST = 10**12  # of one call, also where a program made several
+MOST = 10**9  # of anything that is counted
+TOKENS_MOST = 10**12  # of one call, even if a program made several
 SECONDS_MOST = 1e9
-LARGEST = 2**63 - 1  # that a database has a place for
+LARGEST = 2**63 - 1  # that a database can hold
 NAME, TEXT = 200, 2_000  # characters
 LIST_MOST = 200
-OWN_BYTES = 64_000  # of all fields that a graph's own record has
+OWN_BYTES = 64_000  # of all fields in a graph's own record
 OWN_DEPTH = 8
 LEFT_OUT = "(left out)"
 
@@ -40,7 +40,7 @@ Count = Annotated[int, Field(ge=0, le=MOST)]
 Tokens = Annotated[int, Field(ge=0, le=TOKENS_MOST)]
 Seconds = Annotated[float, Field(ge=0, le=SECONDS_MOST)]
 Name = Annotated[str, _cut(NAME)]
-# Which journal of an item a call is in; files and databases know it as "life".
+# The journal of an item that a call is in; files and databases call it "life".
 JournalId = Annotated[
     Name, Field(validation_alias=AliasChoices("life", "journal_id"), serialization_alias="life")
 ]
@@ -49,7 +49,7 @@ Texts = Annotated[list[Text], _cut(LIST_MOST)]
 
 
 class Record(BaseModel):
-    """Strict: what comes as text is no number."""
+    """Strict: text is not accepted as a number."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, serialize_by_alias=True
@@ -59,9 +59,9 @@ class Record(BaseModel):
 
 
 class CallRecord(Record):
-    """A call that was answered, and so is paid for."""
+    """A call that was answered and therefore paid for."""
 
-    # A journal may be of another version; what is not known there is of no use here.
+    # A journal may be from another version; unknown fields are ignored.
     model_config = ConfigDict(extra="ignore")
 
     kind: Literal["call"]
@@ -79,7 +79,7 @@ class CallRecord(Record):
 
 
 class GateRecord(Record):
-    """What the mechanical checks said of a draft."""
+    """What the gate found in a draft."""
 
     kind: Literal["gate"]
     draft: Count
@@ -124,12 +124,12 @@ class DecisionRecord(Record):
     at: Name = ""
 
 
-# Calls are recorded by the coordinator alone, from what it granted and what was settled.
+# Only the coordinator records calls, from what it granted and what was settled.
 CALL_KINDS = frozenset({"call", "failed_call"})
 
 
 class OwnRecord(Record):
-    """A record of a graph's own kind; its fields stand under one key."""
+    """A record of a graph's own kind. Its fields are under one key."""
 
     kind: Name
     fields: dict[str, Any] = Field(default_factory=dict)
@@ -137,9 +137,9 @@ class OwnRecord(Record):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.kind in CALL_KINDS:
-            raise ValueError(f"{self.kind!r} is a kind of our own")
+            raise ValueError(f"the kind {self.kind!r} is reserved")
         if plain_fields(self.fields) != self.fields:
-            raise ValueError("its fields are too large, or are not JSON")
+            raise ValueError("the fields are too large or are not JSON")
         return self
 
 
@@ -160,29 +160,29 @@ def _kind_of(given: Any) -> Any:
 
 
 def audited(kind: str, fields: Mapping[str, Any]) -> GateRecord | VerdictRecord | DecisionRecord | OwnRecord:
-    """Make a record of one of our kinds or of a graph's own; ValueError says what does not fit."""
-    told = fields if kind in _KINDS or kind in CALL_KINDS else {"fields": plain_fields(fields)}
+    """Make a record of a known kind or of a graph's own; ValueError says what is not valid."""
+    content = fields if kind in _KINDS or kind in CALL_KINDS else {"fields": plain_fields(fields)}
     try:
-        return _AUDITED.validate_python({"kind": kind} | dict(told))
+        return _AUDITED.validate_python({"kind": kind} | dict(content))
     except ValidationError as exc:
-        raise ValueError(f"its record {kind[:NAME]!r} does not fit: {first_error(exc)}") from None
+        raise ValueError(f"the record {kind[:NAME]!r} is not valid: {first_error(exc)}") from None
 
 
 def first_error(exc: ValidationError) -> str:
-    """Say what is wrong, not what was sent: it may be a secret, or of any size."""
+    """Say what is wrong, not what was sent: that may be a secret, or very long."""
     first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}"[:TEXT]
 
 
 def plain_fields(fields: Mapping[Any, Any]) -> dict[str, Any]:
-    """Make JSON of bounded size of whatever a graph wants to note."""
-    made: dict[str, Any] = _Plain().of(fields, OWN_DEPTH)
-    return made
+    """Turn whatever a graph wants to record into JSON of limited size."""
+    plain: dict[str, Any] = _Plain().of(fields, OWN_DEPTH)
+    return plain
 
 
 class _Plain:
-    """Turns a value into JSON until its room is used up."""
+    """Turns a value into JSON until the size limit is reached."""
 
     def __init__(self) -> None:
         self._room = OWN_BYTES
@@ -216,14 +216,14 @@ class _Plain:
         return made
 
     def _text(self, text: str) -> str:
-        # Half of a surrogate pair has no place in UTF-8; a character has four bytes there at most.
+        # Half of a surrogate pair cannot be encoded in UTF-8, where a character has at most four bytes.
         kept = str.__str__(text)[: max(0, self._room // 4)].encode("utf-8", errors="replace").decode()
         self._room -= len(kept.encode())
         return kept
 
 
 def _described(value: object) -> str:
-    """What a value says of itself; it may be anybody's class."""
+    """The repr of a value. It may be any class, so repr may fail."""
     try:
         return repr(value)
     except Exception:  # noqa: BLE001

@@ -1,7 +1,7 @@
-"""The messages between coordinator and worker: small JSON objects of a closed schema, each behind its length.
+"""The messages between coordinator and worker: small JSON objects with a fixed schema, each after its length.
 
-No pickle, no code: what does not fit the schema ends the connection. What a worker sends is typed and bounded
-here, once: a worker runs other people's graphs and hears other people's servers.
+No pickle, no code: a message that does not match the schema ends the connection. What a worker sends is typed
+and bounded here, in one place, because a worker runs graphs and talks to servers of other people.
 """
 
 import json
@@ -26,15 +26,15 @@ from agentos.record import Count, JournalId, Name, Seconds, Text, Tokens, first_
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
-MAX_WORKER_BYTES = 8_000_000  # of one message of a worker
-MESSAGES_MOST = 100_000  # of one worker, in its life
-WORKER_BYTES_MOST = 200_000_000  # of them all
+MAX_WORKER_BYTES = 8_000_000  # of one message from a worker
+MESSAGES_MOST = 100_000  # from one worker in total
+WORKER_BYTES_MOST = 200_000_000  # in all messages of one worker
 T = TypeVar("T")
 _LENGTH = struct.Struct(">I")
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is no message."""
+    """The other side sent something that is not a valid message."""
 
 
 class Message(BaseModel):
@@ -56,7 +56,7 @@ class ItemData(Message):
 
 
 class Decision(Message):
-    """A person's answer to a DISCUSS; it answers the discussion after that many reviews and no other."""
+    """A person's answer to a DISCUSS, valid only for the discussion after this many reviews."""
 
     reviews: int
     answer: Literal["approve", "revise"]
@@ -66,7 +66,7 @@ class Decision(Message):
 
 
 class NoteData(Message):
-    """A person's word about an item; without a text it asks for a review of the document as it is."""
+    """A person's note about an item. Without text, it asks for a review of the document as it is."""
 
     id: int
     text: str = ""
@@ -75,7 +75,7 @@ class NoteData(Message):
 
 
 class Job(Message):
-    """All a worker knows."""
+    """Everything that a worker knows."""
 
     type: Literal["job"] = "job"
     run_id: str
@@ -94,7 +94,7 @@ class Job(Message):
     retry_failed: bool = False
     decision: Decision | None = None
     notes: tuple[NoteData, ...] = ()
-    revise: bool = False  # the document that is there is the basis of the first draft
+    revise: bool = False  # the first draft revises the existing document
     trail: str = ""  # the item's folder in the lineage, if not the usual one
     base_urls: dict[str, str] = Field(default_factory=dict)
     mock_shell: bool = False
@@ -105,7 +105,7 @@ def _secret(value: object, key: str) -> Secret:
     if isinstance(value, Secret):
         return value
     if not isinstance(value, str):
-        raise ValueError("not a key")  # noqa: TRY004 - what pydantic takes for a wrong value
+        raise ValueError("not a key")  # noqa: TRY004 - pydantic expects ValueError
     return Secret(key, value)
 
 
@@ -119,12 +119,12 @@ class LeaseGranted(Message):
     secret: Annotated[
         Secret,
         PlainValidator(lambda value, info: _secret(value, info.data.get("key", "key"))),
-        PlainSerializer(Secret.reveal),  # the one place where a secret is made part of a message
+        PlainSerializer(Secret.reveal),  # the only place where a secret becomes part of a message
     ]
 
 
 class LeaseRefused(Message):
-    """No key will ever serve this request in this run."""
+    """No key can serve this request in this run."""
 
     type: Literal["lease_refused"] = "lease_refused"
     number: int
@@ -132,7 +132,7 @@ class LeaseRefused(Message):
 
 
 class Vetted(Message):
-    """Which secret of any worker the texts hold, by its name; none if they hold none."""
+    """The name of the secret in the texts, of any worker; None if there is none."""
 
     type: Literal["vetted"] = "vetted"
     number: int
@@ -140,7 +140,7 @@ class Vetted(Message):
 
 
 class Drain(Message):
-    """Stop at the next chance; a call in flight is given up."""
+    """Stop as soon as possible; a call in flight is given up."""
 
     type: Literal["drain"] = "drain"
     reason: str
@@ -150,7 +150,7 @@ class Drain(Message):
 
 
 def _few(headers: Any) -> Any:
-    """Keep of a server's headers what can be of use; it may have sent any number."""
+    """Keep a limited number of a server's headers; it may have sent any number."""
     if not isinstance(headers, dict) or not all(isinstance(one, str) for one in headers.values()):
         return headers
     return {
@@ -187,14 +187,14 @@ class LeaseWanted(Message):
     provider: Name
     model: Text  # as the settings name it
     tokens: Tokens
-    prompt_tokens: Tokens = 0  # the part of them that is sent
+    prompt_tokens: Tokens = 0  # the part of `tokens` that is sent
     role: Name = ""
-    tries: Count = 0  # how often this call has failed before
+    tries: Count = 0  # how often this call failed before
     after: Count = 0  # the lease of its last try
 
 
 class Vet(Message):
-    """Texts of a server, before anything is done with them; a worker knows its own keys alone."""
+    """Texts of a server, before they are used; a worker knows only its own keys."""
 
     type: Literal["vet"] = "vet"
     number: Count
@@ -202,7 +202,7 @@ class Vet(Message):
 
 
 class Kept(Message):
-    """Where the answer of a call stands in its item's journal."""
+    """Where the answer to a call is in its item's journal."""
 
     journal_id: JournalId
     number: Count
@@ -212,15 +212,15 @@ class Kept(Message):
 
 
 class CallSettled(Message):
-    """What came of a leased call."""
+    """The result of a leased call."""
 
     type: Literal["settled"] = "settled"
     lease: Count
     seconds: Seconds
     tokens_in: Tokens = 0
     tokens_out: Tokens = 0
-    served: Name = ""  # the model, by its own word
-    kept: Kept | None = None  # answered, and taken as a result
+    served: Name = ""  # the model, as the server names it
+    kept: Kept | None = None  # answered, and used as a result
     error: CallError | None = None
     message: Text = ""
     retry_after: Seconds | None = None
@@ -229,7 +229,7 @@ class CallSettled(Message):
 
 
 class Beat(Message):
-    """The worker is alive, though it has nothing to say."""
+    """The worker is alive and has nothing else to report."""
 
     type: Literal["beat"] = "beat"
 
@@ -242,14 +242,14 @@ class Audit(Message):
 
 
 class PaidBefore(Message):
-    """The journal's record of a call made by an earlier process; it may have been heard, or not."""
+    """A call of an earlier process, from the journal. The coordinator may or may not know it."""
 
     type: Literal["paid_before"] = "paid_before"
     record: records.CallRecord
 
 
 class Ended(Message):
-    """The worker's last word on its item."""
+    """The last message of a worker: how its item ended."""
 
     type: Literal["ended"] = "ended"
     status: Literal["approved", "needs_revision", "discuss", "failed", "interrupted"]
@@ -257,7 +257,7 @@ class Ended(Message):
     reviews: Count = 0
     output: Text | None = None
     error: Text | None = None
-    noted: Count | None = None  # the latest of a person's notes that the models were told; None is all
+    noted: Count | None = None  # the latest note that the models got; None: all
 
 
 ToWorker = Annotated[Job | LeaseGranted | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
@@ -273,9 +273,9 @@ def encode(message: Message) -> bytes:
     try:
         data = message.model_dump_json().encode()
     except ValueError:
-        # Half of a surrogate pair, from a model or a file's name; UTF-8 has no place for it.
+        # Half of a surrogate pair, from a model or a file name, cannot be encoded in UTF-8.
         data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
-    # A lease brings a secret to a worker; a job may bring the user's own for tracing. Nothing else does.
+    # Only a lease carries a secret to a worker, and a job may carry the user's own for tracing.
     if not isinstance(message, LeaseGranted):
         data = _without_secrets(data, but="environment" if isinstance(message, Job) else None)
     if len(data) > MAX_MESSAGE_BYTES:
@@ -289,28 +289,28 @@ def read_for_worker(frame: bytes) -> ToWorker:
 
 def read_for_coordinator(frame: bytes) -> ToCoordinator:
     message = _validate(_TO_COORDINATOR, frame)
-    # Again, for the coordinator knows the secrets of all workers.
+    # Again, because the coordinator knows the secrets of all workers.
     cleaned = frame if isinstance(message, Vet) else _without_secrets(frame)
     return message if cleaned is frame else _validate(_TO_COORDINATOR, cleaned)
 
 
 def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
-    """The same JSON with every secret that this process knows taken out of its texts, but for one field."""
+    """The same JSON without the secrets that this process knows, except in one field."""
     if redact.find(frame.decode("utf-8", errors="replace")) is None:
         return frame
     try:
-        told = json.loads(frame)
-        cleaned = redact.clean(told)
+        decoded = json.loads(frame)
+        cleaned = redact.clean(decoded)
     except RecursionError:
         raise ProtocolError("not a message: nested too deeply") from None
-    return json.dumps(cleaned if but is None else cleaned | {but: told[but]}).encode()
+    return json.dumps(cleaned if but is None else cleaned | {but: decoded[but]}).encode()
 
 
 def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:
     try:
         return adapter.validate_json(frame)
     except ValidationError as exc:
-        # Says what is wrong, not what was sent: a malformed lease would show its secret.
+        # Say what is wrong, not what was sent: a malformed lease would show its secret.
         raise ProtocolError(f"not a message: {first_error(exc)}"[:300]) from None
     except RecursionError as exc:
         raise ProtocolError("not a message: nested too deeply") from exc

@@ -64,7 +64,7 @@ def test_an_item_that_reaches_its_own_budget_is_paused_and_the_others_go_on(proj
     result = project.lld("--all", "--item-budget", "0.01")
     assert result.code == Exit.BUDGET
     assert project.statuses() == {"1": "paused", "2": "approved"}
-    assert "its budget is reached" in project.row("1")["error"]
+    assert "item budget reached" in project.row("1")["error"]
     assert project.lld("--all", "--item-budget", "1").code == Exit.OK
 
 

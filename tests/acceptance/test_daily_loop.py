@@ -267,7 +267,7 @@ def test_the_mock_changes_no_real_design(bench: Bench) -> None:
         for name in "12":
             row = bench.project.row(name)
             assert row["status"] == "skipped"
-            assert f"docs/lld/active/LLD-{name}.md is not the mock's" in row["reason"]
+            assert f"docs/lld/active/LLD-{name}.md was not written by the mock" in row["reason"]
     for item in (1, 2):
         bench.say_more(item, "More xylophones.")
     before = {item: bench.document(item).read_bytes() for item in (1, 2)}
@@ -645,7 +645,7 @@ def test_a_foreign_document_is_passed_by_or_refused(bench: Bench) -> None:
     assert bench.project.row("7")["status"] == "skipped"
     refused = bench.free("lld", "7")
     assert refused.code == Exit.FAILED, refused
-    assert "was not written by agentos; 'agentos revise LLD-7' takes it as the basis" in refused.said
+    assert "was not written by agentos; run 'agentos revise LLD-7' to start from it" in refused.said
     assert bench.free("lld", "7", "--fresh").code == Exit.FAILED
     assert bench.document(7).read_text() == FOREIGN
 

@@ -315,7 +315,7 @@ def test_a_document_that_is_not_ours_is_never_overwritten(project: Project) -> N
     result = project.lld("42")
     assert result.code == 0, result.text
     assert project.read("docs/lld/active/LLD-42.md") == "mine\n"
-    assert project.row("42")["reason"] == "docs/lld/active/LLD-42.md is not the mock's"
+    assert project.row("42")["reason"] == "docs/lld/active/LLD-42.md was not written by the mock"
     (project.root / "docs/lld/active/LLD-42.md").unlink()
     assert project.lld("42").code == 0
     assert project.calls("42") == [("drafter", 1), ("reviewer", 1)]  # nothing is paid twice

@@ -129,7 +129,7 @@ def test_issues_from_github_become_designs(repo: Repo) -> None:
     assert "skipped" in repo.run("lld", "--all").said
     repo.github.issues[2]["body"] = "Something else."
     changed = repo.run("lld", "--all", "--dry-run")
-    assert "LLD-2 would be revised (its text changed since)" in changed.said
+    assert "LLD-2 would be revised (its text has changed)" in changed.said
 
 
 def test_named_issues_are_read_one_by_one_also_closed_ones(repo: Repo) -> None:
@@ -303,12 +303,12 @@ def test_an_unknown_filing_is_not_forgotten_when_its_brief_changes(repo: Repo) -
     repo.project.brief("dark-mode", "Another text altogether.")
     held = repo.run("issue", "--all", "--yes")
     assert held.code == Exit.ATTENTION
-    assert "Whether an earlier text of ISSUE-dark-mode was filed is not known" in held.said
+    assert "ISSUE-dark-mode: not known whether an earlier version was filed" in held.said
     assert len(repo.github.issues) == 1
     repo.github.fail_lists(None)
     done = repo.run("issue", "--all", "--yes")
     assert done.code == Exit.OK, done.text
-    assert "an earlier text of ISSUE-dark-mode was filed as #1" in done.said
+    assert "ISSUE-dark-mode: an earlier version was filed as #1" in done.said
     assert "an earlier text of it was filed as #1" in done.said
     assert len(repo.github.issues) == 2
 
@@ -324,7 +324,7 @@ def test_an_unknown_filing_is_looked_up_when_its_brief_is_gone(repo: Repo) -> No
     repo.github.fail_lists(None)
     done = repo.run("issue", "--all", "--yes")
     assert done.code == Exit.OK, done.text
-    assert "an earlier text of issue dark-mode was filed as #1" in done.said
+    assert "issue dark-mode: an earlier version was filed as #1" in done.said
     assert len(repo.github.issues) == 2
 
 

@@ -175,7 +175,7 @@ def test_a_run_waits_for_the_first_key_out_of_its_rest(simulated: Make, project:
     assert result.code == 0, result.text
     assert names(project).count("paused") == 1
     assert names(project).count("resumed") == 1
-    assert re.search(r"paused: .*rate limited; goes on in \d+ s", result.out)
+    assert re.search(r"paused: .*rate limited; resuming in \d+ s", result.out)
     assert max(row["waited_seconds"] for row in project.summary()["items"]) > 1
 
 

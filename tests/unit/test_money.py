@@ -84,7 +84,7 @@ def test_a_measured_estimate_leaves_open_whether_the_items_before_had_the_files(
     history = [{"drafter": taken(100, 10, calls=2), "reviewer": taken(50, 5, calls=2)}] * ENOUGH
     found = estimate(fresh=1, resumed=0, history=history, rounds=3, cost=a_dollar_a_token, context=7_000)
     assert (found.low, found.high) == (165, 165 + 2 * 7_000)
-    assert "--context adds up to 7,000 tokens a draft" in found.why
+    assert "--context adds up to 7,000 tokens per draft" in found.why
 
 
 @pytest.mark.parametrize("history", [[], [{"drafter": taken(1, 1)}] * ENOUGH])

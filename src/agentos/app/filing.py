@@ -95,7 +95,7 @@ class IssueFiler:
                             self._records,
                             fence=self._fence,
                             say=self._recorder.say,
-                            tell=self._recorder.tell,
+                            record=self._recorder.record,
                             allowed_labels=self._allowed_labels,
                         )
                         held = self._settle_earlier(filer, entries)

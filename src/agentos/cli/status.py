@@ -161,7 +161,7 @@ def item_states(state: "RunState", *, cut_off: bool) -> dict[str, dict[str, str]
         item.id: {
             "id": item.id,
             "label": item.label,
-            "status": item.stands(live=not cut_off),
+            "status": item.status_now(live=not cut_off),
             "detail": _doing(item, cut_off=cut_off) if item.status == RUNNING else item.error or "",
         }
         for item in state.items.values()

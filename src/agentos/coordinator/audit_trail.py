@@ -1,4 +1,4 @@
-"""The audit trail of a run's items, and the record of every call they paid for. Coordinator process."""
+"""The audit trail of each item, and the record of every paid call. Coordinator process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AuditTrail:
-    """Writes what happened to each item, every call once."""
+    """Writes what happened to each item; every call once."""
 
     def __init__(self, home: Home, folder: RunFolder, records: "SpendingRecords", guard: "DiskGuard") -> None:
         self._home = home
@@ -44,21 +44,21 @@ class AuditTrail:
         self._guard(self._folder.audit, item, named)
 
     def record_call(self, entry: PlannedItem, call: Call, *, again: bool = False) -> bool:
-        """Record a call that is over; False where an earlier process had recorded that it was paid for."""
+        """Record a call that is over; False if an earlier process had already recorded its payment."""
         new = self._pay(entry, call) if call.kept is not None or call.counted else True
-        told = call.as_record()
-        if not again or not self._known(entry.item.id, told):
-            self.audit(entry, call.attempt, told)
+        record = call.as_record()
+        if not again or not self._known(entry.item.id, record):
+            self.audit(entry, call.attempt, record)
         return new
 
-    def _known(self, item: str, told: dict[str, Any]) -> bool:
-        """Whether a call of an earlier process got into a trail before that process died."""
+    def _known(self, item: str, record: dict[str, Any]) -> bool:
+        """Whether a call of an earlier process was written to a trail before that process died."""
         if item not in self._audited:
             self._audited[item] = {_call(one) for one in read_audits(self._home, item)}
-        return _call(told) in self._audited[item]
+        return _call(record) in self._audited[item]
 
     def _pay(self, entry: PlannedItem, call: Call) -> bool:
-        """Note a paid call where budgets and later estimates find it; False if it was known."""
+        """Record a paid call for budgets and later estimates; False if it was known."""
         kept = call.kept
         paid = Paid(
             journal_id=f"{self._run_id}-{call.lease}" if kept is None else kept.journal_id,
@@ -75,7 +75,7 @@ class AuditTrail:
         return self._guard(self._records.pay, paid) is not False
 
     def open_findings(self, entry: PlannedItem, status: Status) -> tuple[dict[str, Any], ...]:
-        """What the last review of the item left open; one that resumes may have had it in an earlier run."""
+        """The open findings of the item's last review, which may have been in an earlier run."""
         if status in {Status.APPROVED, Status.SKIPPED}:
             return ()
         if entry.item.id not in self._findings and entry.reviews:

@@ -1,7 +1,7 @@
-"""The calls of a run: held back, asked of the key pool, granted, settled, recorded. Coordinator process.
+"""The calls of a run: deferred, requested from the key pool, granted, settled, recorded. Coordinator process.
 
-A call is one value (`spending/call.py`) all the way. It waits here for money or for the time of its next try,
-and in the pool for a key; nobody else waits.
+A call is one value (`spending/call.py`) from start to end. It waits here for money or for its next try, and
+in the pool for a key. Nothing else waits.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,25 +25,25 @@ from agentos.tracing.run import RunTrace
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Held:
-    """A call that does not go to the pool yet."""
+class _DeferredCall:
+    """A call that is not sent to the pool yet."""
 
     item: RunningItem
     call: Call
-    until: float | None  # the time of its next try; None: until another call is settled
+    until: float | None  # when it is tried again; None: after another call is settled
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Retry:
-    """When a call that failed may be tried again, and why it failed."""
+    """When a failed call may be retried, and why it failed."""
 
     at: float
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
-    """What calls may do to items and to the run."""
+class CallActions:
+    """What a call may do to items and to the run."""
 
     send: Callable[[RunningItem, wire.Message], None]
     kill: Callable[[RunningItem], None]
@@ -51,7 +51,7 @@ class Reach:
 
 
 class Calls:
-    """Every call that is under way or waits."""
+    """Every call that is in flight or waiting."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Calls:
         trace: RunTrace,
         models: frozenset[str],
         items: dict[str, RunningItem],
-        reach: Reach,
+        actions: CallActions,
     ) -> None:
         self.spending = spending
         self._keys = keys
@@ -74,21 +74,23 @@ class Calls:
         self._trace = trace
         self._models = models
         self._items = items
-        self._reach = reach
-        self._held: list[_Held] = []
+        self._actions = actions
+        self._deferred: list[_DeferredCall] = []
         self._retries: dict[tuple[str, int], _Retry] = {}  # by item and the lease that failed
-        self.pool_changed = True  # since somebody last looked
+        self.pool_changed = True  # since the last check
 
     def advance(self, now: float) -> None:
-        """Let time pass: ask for calls whose next try has come, and see what the pool grants."""
-        due = [held for held in self._held if held.until is not None and held.until <= now]
-        self._held = [held for held in self._held if held not in due]
-        for held in due:
-            self._request(held.item, held.call, now)
+        """Let time pass: request the calls that are due for a retry, and handle what the pool grants."""
+        due = [
+            deferred for deferred in self._deferred if deferred.until is not None and deferred.until <= now
+        ]
+        self._deferred = [deferred for deferred in self._deferred if deferred not in due]
+        for deferred in due:
+            self._request(deferred.item, deferred.call, now)
         self._take(self._keys.advance(now))
 
     def next_wake(self, now: float) -> float | None:
-        times = [held.until for held in self._held if held.until is not None]
+        times = [deferred.until for deferred in self._deferred if deferred.until is not None]
         if (wake := self._keys.next_wake(now)) is not None:
             times.append(wake)
         return min(times, default=None)
@@ -96,20 +98,20 @@ class Calls:
     def ask(self, item: RunningItem, wanted: wire.LeaseWanted, now: float) -> None:
         """A worker wants to make a call."""
         if f"{wanted.provider}:{wanted.model}" not in self._models:
-            raise wire.ProtocolError("a call of a model that is not the run's")
+            raise wire.ProtocolError("a call to a model that this run does not use")
         call = Call.asked(item.label, item.attempt, wanted)
         retry = self._retries.pop((item.label, wanted.after), None)
         if retry is None or retry.at <= now:
             self._request(item, call, now)
             return
         seconds = retry.at - now
-        item.waits(f"tries again, {retry.reason}", retry.at)
-        self._tell_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
-        self._recorder.say(f"{item.label}: tries again in {seconds:.0f} s: {retry.reason}")
-        self._held.append(_Held(item=item, call=call, until=retry.at))
+        item.waits(f"retrying: {retry.reason}", retry.at)
+        self._record_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
+        self._recorder.say(f"{item.label}: retrying in {seconds:.0f} s: {retry.reason}")
+        self._deferred.append(_DeferredCall(item=item, call=call, until=retry.at))
 
     def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
-        """A worker says what came of a call."""
+        """A worker reports the result of a call."""
         item.detail = ""
         call = self.spending.settle(item.label, settled)
         if call is not None:
@@ -129,20 +131,20 @@ class Calls:
         self._ask_again(now)
 
     def replay(self, item: RunningItem, journal: record.CallRecord) -> None:
-        """A worker found a call in its item's journal; word of it may have been lost."""
+        """A worker found a call in its item's journal; its message about it may have been lost."""
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
         if self._recorder.trail.record_call(item.entry, call, again=True):
             self.spending.add(call)
 
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
-        """A worker asks whether a server's texts hold a secret; it knows its own keys alone."""
+        """A worker asks whether a server's texts contain a secret; a worker knows only its own keys."""
         secret = next((name for text in message.texts if (name := find(text)) is not None), None)
-        self._reach.send(item, wire.Vetted(number=message.number, secret=secret))
+        self._actions.send(item, wire.Vetted(number=message.number, secret=secret))
 
     def drop(self, item: RunningItem, now: float) -> None:
         """An item's worker is gone, and its calls with it."""
         self._stop_waiting(item, now)
-        self._held = [held for held in self._held if held.item is not item]
+        self._deferred = [deferred for deferred in self._deferred if deferred.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._take(self._keys.drop(item.label, item.attempt, now))
         for call in self.spending.drop(item.label):
@@ -150,7 +152,7 @@ class Calls:
         self._ask_again(now)
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:
-        """Pass a call on to the key pool, if there is money for it."""
+        """Send a call to the key pool, if there is money for it."""
         if item.waiting_since is None:
             item.waiting_since = now
         item.until = None
@@ -161,26 +163,26 @@ class Calls:
             case BudgetAnswer.LATER:
                 self._wait_for_money(item, call)
             case BudgetAnswer.ITEM_OVER:
-                item.over_budget = item.detail = self.spending.told_of(item.label)
-                self._reach.send(item, wire.Drain(reason="its budget is reached"))
+                item.over_budget = item.detail = self.spending.describe_item(item.label)
+                self._actions.send(item, wire.Drain(reason="item budget reached"))
             case BudgetAnswer.RUN_OVER if self._scheduler.stopping is None:
                 spending = self.spending
-                self._recorder.tell(events.BudgetReached(spent=spending.spent, carried=spending.carried))
-                self._recorder.say(f"the budget is reached: {spending.told()}")
-                self._reach.stop(Stop.BUDGET)
+                self._recorder.record(events.BudgetReached(spent=spending.spent, carried=spending.carried))
+                self._recorder.say(f"Budget reached: {spending.describe()}")
+                self._actions.stop(Stop.BUDGET)
 
     def _wait_for_money(self, item: RunningItem, call: Call) -> None:
-        """Keep a call back until calls under way have settled; it is asked for again after each of them."""
-        reason = "calls under way may use up the budget"
-        if item.detail != f"waits: {reason}":
-            self._tell_wait(item, call, reason, events.WaitKind.BUDGET)
-        item.waits(f"waits: {reason}")
-        self._held.append(_Held(item=item, call=call, until=None))
+        """Hold a call back until calls in flight are settled; it is requested again after each of them."""
+        reason = "calls in flight may use up the budget"
+        if item.detail != f"waiting: {reason}":
+            self._record_wait(item, call, reason, events.WaitKind.BUDGET)
+        item.waits(f"waiting: {reason}")
+        self._deferred.append(_DeferredCall(item=item, call=call, until=None))
 
-    def _tell_wait(
+    def _record_wait(
         self, item: RunningItem, call: Call, reason: str, kind: events.WaitKind, seconds: float | None = None
     ) -> None:
-        self._recorder.tell(
+        self._recorder.record(
             events.Waiting(
                 item=item.id,
                 number=call.number,
@@ -193,15 +195,15 @@ class Calls:
         )
 
     def _ask_again(self, now: float) -> None:
-        """A call is over: what it did not use may be enough for those that wait for money."""
-        waiting = [held for held in self._held if held.until is None]
-        self._held = [held for held in self._held if held.until is not None]
-        for held in waiting:
+        """A call is over: the money it did not use may be enough for a waiting call."""
+        waiting = [deferred for deferred in self._deferred if deferred.until is None]
+        self._deferred = [deferred for deferred in self._deferred if deferred.until is not None]
+        for deferred in waiting:
             if self._scheduler.stopping is None:
-                self._request(held.item, held.call, now)
+                self._request(deferred.item, deferred.call, now)
 
     def _take(self, decided: Sequence[events.PoolEvent]) -> None:
-        """Carry out what the key pool decided, and have the watch announce it."""
+        """Carry out what the key pool decided, and announce it."""
         self.pool_changed = self.pool_changed or bool(decided)
         for event in decided:
             item = self._items.get(event.asker.item) if isinstance(event, events.AskerEvent) else None
@@ -213,13 +215,13 @@ class Calls:
                 case Leased():
                     self._grant(item, event)
                 case events.Waiting(reason=reason, until=until):
-                    item.waits(f"waits: {reason}", until)
+                    item.waits(f"waiting: {reason}", until)
                 case Refused():
-                    self._reach.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
-                    self._reach.stop(Stop.NO_KEY)
+                    self._actions.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
+                    self._actions.stop(Stop.NO_KEY)
                 case LeaseExpired():
-                    self._recorder.say(f"{item.label}: its call did not come back in time; ending its worker")
-                    self._reach.kill(item)
+                    self._recorder.say(f"{item.label}: call timed out; stopping its worker")
+                    self._actions.kill(item)
 
     def _grant(self, item: RunningItem, event: Leased) -> None:
         self.spending.granted(item.label, event.number, lease=event.lease, key=event.key, waited=event.waited)
@@ -234,7 +236,7 @@ class Calls:
         self._stop_waiting(item, event.at)
         self._scheduler.served(item.label, event.at)
         item.waits(event.key)
-        self._reach.send(item, self._keys.answer(event))
+        self._actions.send(item, self._keys.answer(event))
 
     def _stop_waiting(self, item: RunningItem, now: float) -> None:
         if item.waiting_since is not None:
@@ -243,7 +245,7 @@ class Calls:
 
 
 def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:
-    """When to try again: when the server says, else with doubling pauses."""
-    told = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
-    delay = told or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
+    """When to retry: when the server says, otherwise with doubling delays."""
+    requested = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
+    delay = requested or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
     return _Retry(at=now + delay, reason=f"{CallError.TRANSIENT.value}: {settled.message}")

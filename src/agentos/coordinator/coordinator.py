@@ -1,7 +1,7 @@
 """The coordinator's loop: events come in, the scheduler decides, the engine acts, the recorder writes.
 
-One thread. It sleeps until the engine has something to tell, a stop signal comes or a deadline passes. It
-owns no process and no socket: see `engine/protocol.py`.
+One thread. It sleeps until the engine has an event, a stop signal arrives or a deadline passes. It owns no
+process and no socket: see `engine/protocol.py`.
 """
 
 import signal
@@ -15,7 +15,7 @@ from typing import Protocol
 from agentos import record, wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.coordinator import scheduler as decisions
-from agentos.coordinator.calls import Calls, Reach
+from agentos.coordinator.calls import CallActions, Calls
 from agentos.coordinator.item import RunningItem
 from agentos.coordinator.job import ParallelRunConfig, make_job, run_started
 from agentos.coordinator.keys import KeyService
@@ -30,15 +30,15 @@ from agentos.model import Status
 from agentos.spending.spending import Spending
 from agentos.tracing.run import RunTrace
 
-STOP_WORDS = {
-    Stop.INTERRUPTED: "interrupted; stopping, what was done is saved (again: at once)",
-    Stop.TERMINATED: "terminated; stopping, what was done is saved",
-    Stop.RUN_TIMEOUT: "the time of --run-timeout is over; stopping, the same command goes on",
-    Stop.FAIL_FAST: "an item failed and --fail-fast is set; stopping",
-    Stop.QUOTA: "no key within the time to wait; stopping, the same command goes on",
-    Stop.BUDGET: "the budget is reached; stopping, the same command with more goes on",
-    Stop.NO_KEY: "no key can be used any more; stopping",
-    Stop.STORAGE: "records cannot be written; stopping",
+STOP_MESSAGES = {
+    Stop.INTERRUPTED: "Stopping; progress is saved. Press Ctrl+C again to quit now.",
+    Stop.TERMINATED: "Terminated. Stopping; progress is saved.",
+    Stop.RUN_TIMEOUT: "--run-timeout is over. Stopping; run the same command to resume.",
+    Stop.FAIL_FAST: "An item failed and --fail-fast is set. Stopping.",
+    Stop.QUOTA: "No key is free within --max-wait. Stopping; run the same command to resume.",
+    Stop.BUDGET: "The budget is reached. Stopping; run the same command with a larger budget to resume.",
+    Stop.NO_KEY: "No usable key is left. Stopping.",
+    Stop.STORAGE: "Records cannot be written. Stopping.",
 }
 _ENDINGS: dict[type[Action], Ending] = {
     decisions.PrintStacks: Ending.STACKS,
@@ -48,13 +48,13 @@ _ENDINGS: dict[type[Action], Ending] = {
 
 
 class Signals(Protocol):
-    """Where the loop reads the stop signals that have come."""
+    """Where the loop reads the stop signals that have arrived."""
 
     def read(self) -> list[int]: ...
 
 
 class ParallelCoordinator:
-    """Runs the entries of a plan."""
+    """Runs the items of a plan."""
 
     def __init__(
         self,
@@ -98,24 +98,24 @@ class ParallelCoordinator:
             trace=trace,
             models=frozenset({config.drafter, config.reviewer}),
             items=self._items,
-            reach=Reach(send=self._send, kill=self._kill, stop=self._stop),
+            actions=CallActions(send=self._send, kill=self._kill, stop=self._stop),
         )
         self._next_refresh = 0.0
-        self._stop_announced = self._at_once = False
+        self._stop_announced = self._quitting = False
 
     def run(self) -> Stop | None:
-        """Carry the plan out, and tell why it was stopped early, if it was."""
-        self._recorder.tell(
+        """Carry out the plan; return why it stopped early, or None."""
+        self._recorder.record(
             run_started(
                 self._config, run_id=self._recorder.run_id, items=len(self._plan), mock=self._recorder.mock
             )
         )
         for entry in self._plan:
             if not entry.runs:
-                self._recorder.pass_by(entry)
+                self._recorder.record_not_run(entry)
         try:
             self._calls.advance(self._clock())
-            self._look_at_pool(self._clock())
+            self._check_pool(self._clock())
             self._read_signals()
             self._act(self._scheduler.fill(self._clock()))
             while not self._scheduler.done:
@@ -127,16 +127,16 @@ class ParallelCoordinator:
         return self._scheduler.stopping
 
     def _turn(self) -> None:
-        """Sleep until something happens, then do what it asks for."""
+        """Sleep until something happens, then act on it."""
         for event in self._engine.events(self._next_deadline()):
-            self._hear(event)
+            self._handle(event)
         self._read_signals()
         now = self._clock()
         self._calls.advance(now)
         if self._scheduler.stopping is None:
             due = self._watch.deadline()
             if self._calls.pool_changed or (due is not None and now >= due):
-                self._look_at_pool(now)
+                self._check_pool(now)
             if self._recorder.storage_error is not None:
                 self._stop(Stop.STORAGE)
         self._act(self._scheduler.tick(now))
@@ -159,18 +159,18 @@ class ParallelCoordinator:
             view(self._recorder, self._items.values(), total=len(self._plan), notice=notice, now=now)
         )
 
-    def _look_at_pool(self, now: float) -> None:
+    def _check_pool(self, now: float) -> None:
         self._calls.pool_changed = False
         snapshot = self._keys.snapshot(now)
         self._scheduler.allowed = self._watch.allowed(snapshot, self._config.parallel)
-        if (stop := self._watch.look(snapshot, now)) is not None:
+        if (stop := self._watch.check(snapshot, now)) is not None:
             self._stop(stop)
 
     def _read_signals(self) -> None:
         for number in self._signals.read():
-            if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED} and not self._at_once:
-                self._at_once = True
-                self._recorder.say("ending at once")
+            if self._scheduler.stopping in {Stop.INTERRUPTED, Stop.TERMINATED} and not self._quitting:
+                self._quitting = True
+                self._recorder.say("Quitting now.")
             self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
@@ -179,10 +179,10 @@ class ParallelCoordinator:
     def _announce_stop(self) -> None:
         if self._scheduler.stopping is not None and not self._stop_announced:
             self._stop_announced = True
-            self._recorder.tell(events.Stopping(reason=self._scheduler.stopping.value))
-            self._recorder.say(STOP_WORDS[self._scheduler.stopping])
+            self._recorder.record(events.Stopping(reason=self._scheduler.stopping.value))
+            self._recorder.say(STOP_MESSAGES[self._scheduler.stopping])
 
-    # What the scheduler decided.
+    # Actions of the scheduler.
 
     def _act(self, actions: Sequence[Action]) -> None:
         for action in actions:
@@ -191,9 +191,10 @@ class ParallelCoordinator:
                 case decisions.Start():
                     self._start(item)
                 case decisions.StartAgain(attempt=attempt, error=error):
-                    self._recorder.tell(events.Crashed(item=item.id, attempt=attempt, error=error))
+                    self._recorder.record(events.Crashed(item=item.id, attempt=attempt, error=error))
                     self._recorder.say(
-                        f"{action.item}: worker died ({error}), attempt {attempt} of {decisions.MAX_ATTEMPTS}"
+                        f"{action.item}: worker crashed on attempt {attempt} of {decisions.MAX_ATTEMPTS}"
+                        f" ({error}); retrying"
                     )
                 case decisions.Finish(status=status, error=error):
                     self._finish(item, status, error)
@@ -202,7 +203,7 @@ class ParallelCoordinator:
                 case decisions.PrintStacks() | decisions.Terminate() | decisions.Kill() if item.alive:
                     if isinstance(action, decisions.PrintStacks):
                         self._recorder.say(
-                            f"{action.item}: no end after {self._config.timeout:g} s, killing it"
+                            f"{action.item}: still running after {self._config.timeout:g} s; stopping it"
                         )
                         item.muted = True
                     self._engine.end(item.label, _ENDINGS[type(action)])
@@ -216,7 +217,7 @@ class ParallelCoordinator:
             self._recorder.begin(item.entry, attempt)
         except ItemFailed as exc:
             item.alive = False
-            self._over(item, Status.FAILED, str(exc))
+            self._attempt_ended(item, Status.FAILED, str(exc))
             return
         job = make_job(
             self._config,
@@ -230,22 +231,22 @@ class ParallelCoordinator:
             pid = self._engine.start(item.label, job)
         except StartFailed as exc:
             item.alive = False
-            self._over(item, None, str(exc))
+            self._attempt_ended(item, None, str(exc))
             return
-        self._recorder.tell(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
+        self._recorder.record(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
 
     def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
-        """Record how an item ended; whatever goes wrong there, the others go on."""
+        """Record how an item ended. If that fails, the other items continue."""
         try:
             self._record_end(item, status, error)
-        except Exception as exc:  # noqa: BLE001 - the actions of other items follow
-            self._recorder.lost(item.entry, self._break(item, exc))
+        except Exception as exc:  # noqa: BLE001 - the actions of other items must still run
+            self._recorder.lost(item.entry, self._mark_broken(item, exc))
 
     def _record_end(self, item: RunningItem, status: Status, error: str | None) -> None:
         ended = item.ended
         if status is Status.PAUSED and error is None:
             over = self._scheduler.stopping is Stop.BUDGET
-            error = f"the budget is reached: {self._spending.told()}" if over else self._watch.reason or None
+            error = f"budget reached: {self._spending.describe()}" if over else self._watch.reason or None
         error = None if status is Status.APPROVED else error
         verdict = ended.verdict if ended else None
         reviews = ended.reviews if ended and ended.reviews else item.reviews
@@ -263,51 +264,51 @@ class ParallelCoordinator:
             noted=ended.noted if ended else None,
         )
 
-    # What the engine tells.
+    # Events of the engine.
 
-    def _hear(self, event: EngineEvent) -> None:
-        """Take one event; whatever goes wrong with it ends its item, never the run."""
+    def _handle(self, event: EngineEvent) -> None:
+        """Handle one event. If that fails, its item ends, never the run."""
         item = self._items[event.item]
         try:
             match event:
                 case Said(message=message):
                     if item.broken is None:
-                        self._said(item, message)
+                        self._on_message(item, message)
                 case Printed(lines=lines, error=error):
                     self._recorder.output(item.label, lines, error=error, shown=not item.muted)
                 case Gone():
-                    self._gone(item, event)
+                    self._worker_gone(item, event)
         except Exception as exc:  # noqa: BLE001 - the last line of defence
-            self._break(item, exc)
+            self._mark_broken(item, exc)
             if not isinstance(event, Gone):
                 self._engine.end(item.label, Ending.KILL)
             elif item.label in self._scheduler.running:
-                self._over(item, Status.FAILED, item.broken)
+                self._attempt_ended(item, Status.FAILED, item.broken)
 
-    def _break(self, item: RunningItem, exc: Exception) -> str:
-        """Hear nothing more of an item's worker; the item fails with this."""
+    def _mark_broken(self, item: RunningItem, exc: Exception) -> str:
+        """Ignore everything else from an item's worker; the item fails with this reason."""
         if isinstance(exc, wire.ProtocolError):
-            told = f"its worker sent what makes no sense: {exc}"
+            reason = f"its worker broke the protocol: {exc}"
         elif isinstance(exc, ItemFailed):
-            told = str(exc)
+            reason = str(exc)
         else:
-            told = f"unexpected {type(exc).__name__} while its worker was heard; details are in its log"
+            reason = f"unexpected {type(exc).__name__} while reading from its worker; details are in the log"
             with suppress(Exception):
                 for line in "".join(traceback.format_exception(exc)).splitlines():
                     self._recorder.log(item.label, line)
-        item.broken = item.broken or told
+        item.broken = item.broken or reason
         return item.broken
 
-    def _said(self, item: RunningItem, message: wire.ToCoordinator) -> None:  # noqa: C901 - one case per message
+    def _on_message(self, item: RunningItem, message: wire.ToCoordinator) -> None:  # noqa: C901 - one case per message
         now = self._clock()
         self._scheduler.heard(item.label, now)
         match message:
             case wire.Hello():
                 if item.greeted:
-                    raise wire.ProtocolError("a second greeting")
+                    raise wire.ProtocolError("a second hello")
                 item.greeted = True
                 self._scheduler.ready(item.label, now)
-                self._recorder.tell(
+                self._recorder.record(
                     events.Ready(item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm)
                 )
             case wire.NodeStarted(node=node, reviews=reviews):
@@ -339,8 +340,8 @@ class ParallelCoordinator:
             )
         self._recorder.trail.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
 
-    def _gone(self, item: RunningItem, gone: Gone) -> None:
-        """A worker is gone: decide what becomes of its item."""
+    def _worker_gone(self, item: RunningItem, gone: Gone) -> None:
+        """A worker is gone: decide what happens to its item."""
         now = self._clock()
         item.broken = item.broken or gone.broken
         item.gone(now)
@@ -353,9 +354,9 @@ class ParallelCoordinator:
             status, error = Status.FAILED, item.broken
         elif item.over_budget is not None and status is Status.INTERRUPTED:
             status, error = Status.PAUSED, item.over_budget
-        self._over(item, status, error)
+        self._attempt_ended(item, status, error)
 
-    def _over(self, item: RunningItem, status: Status | None, error: str | None) -> None:
+    def _attempt_ended(self, item: RunningItem, status: Status | None, error: str | None) -> None:
         self._act(self._scheduler.gone(item.label, self._clock(), status=status, error=error))
 
     def _send(self, item: RunningItem, message: wire.Message) -> None:

@@ -1,7 +1,7 @@
-"""Writes to the disk as long as it takes anything. Coordinator process.
+"""Writes to the disk until a write fails. Coordinator process.
 
-A disk that is full must not bring the coordinator down with its workers running: the first failure is kept
-for the loop to see, which then stops the run in order.
+A full disk must not crash the coordinator while workers are running. The first failure is kept; the loop sees
+it and stops the run in order.
 """
 
 from collections.abc import Callable
@@ -27,5 +27,5 @@ class DiskGuard:
                 return write(*args, **kwargs)
             except StorageError as exc:
                 self.error = exc
-                self._complain(f"{exc} Stopping; the same command goes on when there is room.")
+                self._complain(f"{exc} Stopping; when there is room, run the same command to resume.")
         return None

@@ -1,4 +1,4 @@
-"""What a run will cost, as a range: from what items took here before, or from stated assumptions. Pure."""
+"""What a run will cost, as a range: from earlier items, or from stated assumptions. Pure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,14 +8,14 @@ from typing import Literal
 from agentos.model import counted
 from agentos.store.records import Taken
 
-ENOUGH = 3  # finished items before history counts for more than assumptions
-LOW, HIGH = 0.1, 0.9  # the share of items that were cheaper
-# One call where nothing was measured; a revision also reads the draft and the findings.
+ENOUGH = 3  # finished items needed before history replaces assumptions
+LOW, HIGH = 0.1, 0.9  # share of items that were cheaper
+# One call if nothing was measured; a revision also reads the draft and the findings.
 DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
 REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
-ASSUMED = "2,500 tokens a draft, 1,000 a review, 1 to {rounds} rounds"
-CONTEXT_ROLE = "drafter"  # who reads the files of --context, in each call
+ASSUMED = "2,500 tokens per draft, 1,000 per review, 1 to {rounds} rounds"
+CONTEXT_ROLE = "drafter"  # the role that reads the --context files, in each call
 
 Basis = Literal["measured", "assumed"]
 Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
@@ -23,12 +23,12 @@ Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
 
 @dataclass(frozen=True, kw_only=True)
 class CostEstimate:
-    """USD for all items; None where a model has no known price."""
+    """USD for all items; None if a model has no known price."""
 
     low: float | None
     high: float | None
     basis: Basis
-    based_on: int  # finished items; 0 where nothing was measured
+    based_on: int  # finished items; 0 if nothing was measured
     why: str  # the basis, for people
 
 
@@ -41,16 +41,16 @@ def estimate(
     cost: Cost,
     context: int = 0,
 ) -> CostEstimate:
-    """The range for so many items; of those that go on, nobody knows how much is left.
+    """The range for this many items. For resumed items it is unknown how much is left.
 
-    `history` is of the same workflow and models; `context` is what the files of --context add to a call.
+    `history` is from the same workflow and models; `context` is the tokens that --context adds per call.
     """
     if len(history) >= ENOUGH:
         basis: Basis = "measured"
         why = f"measured on {len(history)} finished items with these models"
-        why += f"; --context adds up to {context:,} tokens a draft" if context else ""
+        why += f"; --context adds up to {context:,} tokens per draft" if context else ""
         items = [{role: [taken] for role, taken in item.items()} for item in history]
-        # Nobody knows whether the items before had these files, too.
+        # It is unknown whether the earlier items had these files, too.
         low = _share([_total(item, cost) for item in items], LOW, math.floor)
         high = _share([_total(item, cost, context) for item in items], HIGH, math.ceil)
     else:
@@ -70,13 +70,13 @@ def estimate(
 
 
 def _share(costs: Sequence[float | None], share: float, rounded: Callable[[float], int]) -> float | None:
-    """What so many items cost less than; unknown as soon as one price is."""
+    """The cost that this share of the items stays below; None if one price is unknown."""
     known = sorted(one for one in costs if one is not None)
     return known[rounded(share * (len(known) - 1))] if len(known) == len(costs) else None
 
 
 def _total(item: Mapping[str, Sequence[Taken]], cost: Cost, context: int = 0) -> float | None:
-    """What an item costs whose drafts read `context` tokens more."""
+    """What an item costs if each draft reads `context` more tokens."""
     total = 0.0
     for role, calls in item.items():
         for taken in calls:

@@ -1,4 +1,4 @@
-"""Files approved issues on GitHub, each exactly once, whatever breaks in between. Coordinator process.
+"""Files approved issues on GitHub, each exactly once, whatever fails in between. Coordinator process.
 
 The intent is recorded and synced, then the issue is created with a hidden marker in its body, then the result
 is recorded. An intent without a result is looked up by its marker; see docs/design/filing.md.
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from agentos.store.records.protocols import FilingRecords
 
 PAUSE_SECONDS = 1.0  # between two writes; GitHub asks for it
-SETTLE_SECONDS = 10.0  # after which a request that ended has left its issue in the list, or never will
-POLL_SECONDS = 2.0  # between two looks at the list meanwhile
-MAX_CREATES = 3  # of one item in one run
+SETTLE_SECONDS = 10.0  # after a request ended, its issue is in the list by then, or never will be
+POLL_SECONDS = 2.0  # between two checks of the list
+MAX_CREATES = 3  # per item and run
 MAX_WAIT_SECONDS = 300.0  # for a rate limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class FiledIssue:
-    """The issue is there."""
+    """The issue exists."""
 
     number: int
     url: str
@@ -40,10 +40,10 @@ class FiledIssue:
 
 @dataclass(frozen=True, kw_only=True)
 class NotFiled:
-    """The issue is not there, or nobody knows."""
+    """The issue does not exist, or that is unknown."""
 
     reason: str
-    unknown: bool = False  # it may be there; the next run looks again
+    unknown: bool = False  # it may exist; the next run checks again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class _IssueContent:
     labels: tuple[str, ...]
 
 
-class _TakenOver(Exception):  # noqa: N818 - read as what it is
-    """Another run has the item: this one records nothing and leaves its document alone."""
+class _TakenOver(Exception):  # noqa: N818 - not an error
+    """Another run has the item: this run records nothing and leaves its document alone."""
 
     def __init__(self, reason: str, *, unknown: bool) -> None:
         super().__init__(reason)
@@ -62,7 +62,7 @@ class _TakenOver(Exception):  # noqa: N818 - read as what it is
 
 
 class Filer:
-    """The one writer to GitHub."""
+    """Creates issues on GitHub; nothing else does."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Filer:
         *,
         fence: Callable[[Item | Filing], Fence],
         say: Callable[[str], None],
-        tell: Callable[[Event], None],
+        record: Callable[[Event], None],
         allowed_labels: Iterable[str] = (),
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -84,9 +84,9 @@ class Filer:
     ) -> None:
         self._github = github
         self._records = records
-        self._fence = fence  # by which run and attempt an item is written about
+        self._fence = fence  # the run and attempt that write about an item
         self._say = say
-        self._tell = tell
+        self._record = record
         self._allowed = {label.lower(): label for label in allowed_labels}
         self._sleep = sleep
         self._now = now
@@ -101,46 +101,46 @@ class Filer:
     def settle_earlier(
         self, rows: Iterable[Filing], named: Callable[[Filing], str], absent: Callable[[Filing], FilingState]
     ) -> tuple[Filing, ...]:
-        """Find out what became of attempts for other texts; give those that stay unknown."""
+        """Find out what happened to attempts for earlier versions; return those that stay unknown."""
         unknown: list[Filing] = []
         for row in rows:
-            what = f"an earlier text of {named(row)}"
-            problem = f"it was begun at {row.repository}, and this is {self._github.repository}."
+            label = named(row)
+            problem = f"it was started in {row.repository}, but this is {self._github.repository}."
             if row.repository == self._github.repository.address:
                 try:
                     found = self._find(row, self._unsettled(row))
                 except ListingError as exc:
-                    problem = f"{exc} The next run looks again."
+                    problem = f"{exc} The next run checks again."
                 else:
-                    self._settled(row, what, found, absent(row))
+                    self._settled(row, label, found, absent(row))
                     continue
-            problem = f"Whether {what} was filed is not known: {problem}"
+            problem = f"{label}: not known whether an earlier version was filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
-            self._tell(events.FilingUnknown(item=row.item, reason=problem))
+            self._record(events.FilingUnknown(item=row.item, reason=problem))
             self._say(problem)
             unknown.append(row)
         return tuple(unknown)
 
-    def _settled(self, row: Filing, what: str, found: RemoteIssue | None, absent: FilingState) -> None:
+    def _settled(self, row: Filing, label: str, found: RemoteIssue | None, absent: FilingState) -> None:
         fence = self._fence(row)
         if found is None:
             stale = self._records.not_there(row, fence, absent)
-            reason = f"{what} was not filed"
+            reason = f"{label}: an earlier version was not filed"
         else:
             stale = self._records.filed(row, fence, number=found.number, url=found.url)
-            reason = f"{what} was filed as #{found.number}"
+            reason = f"{label}: an earlier version was filed as #{found.number}"
         if stale is not None:
             self._say(f"{reason}; not recorded: {stale}")
         elif found is None:
-            self._tell(events.FilingRefused(item=row.item, reason=reason))
-            self._say(f"{reason} after all")
+            self._record(events.FilingRefused(item=row.item, reason=reason))
+            self._say(reason)
         else:
-            self._tell(events.Filed(item=row.item, number=found.number, url=found.url))
+            self._record(events.Filed(item=row.item, number=found.number, url=found.url))
             self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> FiledIssue | NotFiled:
-        """See to it that the item's issue is on GitHub once, and tell how that went."""
+        """Make sure that the item's issue is on GitHub exactly once."""
         try:
             return self._file(item, document)
         except _TakenOver as exc:
@@ -160,49 +160,49 @@ class Filer:
         elif row is not None and row.state is FilingState.INTENDED:
             return self._unknown(
                 item,
-                f"it was begun at {row.repository}, and this is {self._github.repository}. Run it with that"
-                " repository, or look there yourself and run it with --fresh.",
+                f"it was started in {row.repository}, but this is {self._github.repository}. Run it in that"
+                " repository, or check there yourself and run it with --fresh.",
             )
         content = self._content(item, document, marker)
         if len(content.body) > MAX_BODY:
             return self._refused(
                 item,
-                f"Its text has {len(content.body):,} characters; GitHub takes at most {MAX_BODY:,}."
+                f"The text has {len(content.body):,} characters; GitHub allows at most {MAX_BODY:,}."
                 " Shorten the document or the brief, then run it again.",
             )
         return self._create(item, content, marker)
 
     def _content(self, item: Item, document: str, marker: str) -> _IssueContent:
-        """What is filed; of the labels that the model wrote only those that the user allows are labels."""
+        """What is filed. Only labels that the user allows are set; others that the model wrote stay text."""
         title, text = title_and_text(document)
         named = labels_of(document)
         labels = tuple(self._allowed[name.lower()] for name in named if name.lower() in self._allowed)
         if others := [name for name in named if name.lower() not in self._allowed]:
             self._say(
-                f"{item.label}: labels left as text: {', '.join(others)}; filing_labels in your configuration"
-                " file lists those that are set"
+                f"{item.label}: labels left as text: {', '.join(others)}; to set them, list them in"
+                " filing_labels in your configuration file"
             )
         return _IssueContent(
             title=harmless_title(title or item.title), body=harmless_body(text, marker), labels=labels
         )
 
     def _look_up(self, item: Item, row: Filing) -> FiledIssue | NotFiled | None:
-        """What became of earlier attempts; None if surely nothing."""
+        """What happened to earlier attempts; None if certainly nothing."""
         try:
             found = self._find(row, self._unsettled(row))
         except ListingError as exc:
             if row.state is FilingState.INTENDED:
-                return self._unknown(item, f"{exc} The next run looks again.")
+                return self._unknown(item, f"{exc} The next run checks again.")
             return self._refused(item, str(exc))
-        return None if found is None else self._record(item, found)
+        return None if found is None else self._record_filed(item, found)
 
     def _create(self, item: Item, content: _IssueContent, marker: str) -> FiledIssue | NotFiled:
-        self._tell(events.FilingStarted(item=item.id, repository=str(self._github.repository)))
+        self._record(events.FilingStarted(item=item.id, repository=str(self._github.repository)))
         problem = ""
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
-                return self._refused(item, f"GitHub asks to wait for {wait:.0f} s more. Run it again then.")
+                return self._refused(item, f"GitHub asks to wait {wait:.0f} s more. Run it again after that.")
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")
@@ -215,8 +215,8 @@ class Filer:
                 created = self._github.create(content.title, content.body, content.labels)
             except IssueRefused as exc:
                 self._at("after_create")
-                self._rest_for(max(self._pause, exc.retry_after or 0.0))
-                # Before any wait: a run stopped while it waits leaves no doubt behind.
+                self._pause_for(max(self._pause, exc.retry_after or 0.0))
+                # Before any wait, so that the record is certain even if the run is stopped while it waits.
                 self._note(item, str(exc), unknown=False)
                 problem = str(exc)
                 if exc.retry_after is None or exc.retry_after > self._max_wait or not left:
@@ -225,25 +225,25 @@ class Filer:
                 continue
             except FilingUncertain as exc:
                 self._at("after_create")
-                self._rest_for(self._pause)
+                self._pause_for(self._pause)
                 problem = str(exc)
-                self._say(f"{item.label}: {problem} Looking whether the issue is there.")
+                self._say(f"{item.label}: {problem} Checking whether the issue exists.")
                 row = self._records.filing(item)
                 assert row is not None
                 try:
                     found = self._find(row, self._settle)
                 except ListingError as lookup:
-                    return self._unknown(item, f"{problem} {lookup} The next run looks again.")
+                    return self._unknown(item, f"{problem} {lookup} The next run checks again.")
                 if found is not None:
-                    return self._record(item, found)
+                    return self._record_filed(item, found)
                 continue
             self._at("after_create")
-            self._rest_for(self._pause)
-            return self._record(item, created)
-        return self._unknown(item, f"{problem} The next run looks again.")
+            self._pause_for(self._pause)
+            return self._record_filed(item, created)
+        return self._unknown(item, f"{problem} The next run checks again.")
 
     def _find(self, row: Filing, unsettled: float) -> RemoteIssue | None:
-        """Look for the marker until it is there or has had all the time to appear."""
+        """Look for the marker until it appears or its time is over."""
         since = datetime.fromisoformat(row.attempted_at or row.updated_at)
         while True:
             found = self._github.find(row.marker, since)
@@ -254,45 +254,45 @@ class Filer:
             unsettled -= step
 
     def _unsettled(self, row: Filing) -> float:
-        """How long an attempt of an earlier process may still show; that process is gone by now."""
+        """How long the issue of an earlier process may still take to appear; that process is gone by now."""
         if row.state is not FilingState.INTENDED:
             return 0.0
         passed = (self._now() - datetime.fromisoformat(row.updated_at)).total_seconds()
         if passed < 0:
-            return self._settle  # the clock was set back: nothing can be said
+            return self._settle  # the clock was set back, so assume the longest
         return min(self._settle, max(0.0, self._github.limit + self._settle - passed))
 
     def _since_latest(self) -> float:
-        """How long the pause after the latest write lasts, of whatever process; it may have been killed."""
+        """How long the pause after the latest write still lasts, even if a killed process made that write."""
         latest = self._records.latest_filing()
         if latest is None:
             return 0.0
         passed = (self._now() - datetime.fromisoformat(latest)).total_seconds()
         return min(self._pause, max(0.0, self._pause - passed))
 
-    def _rest_for(self, seconds: float) -> None:
+    def _pause_for(self, seconds: float) -> None:
         self._not_before = max(self._not_before, self._clock() + seconds)
 
-    def _record(self, item: Item, issue: RemoteIssue) -> FiledIssue:
+    def _record_filed(self, item: Item, issue: RemoteIssue) -> FiledIssue:
         self._at("before_result")
         stale = self._records.filed(item, self._fence(item), number=issue.number, url=issue.url)
-        # The intent is there, so the run that has the item now finds the issue by its marker.
-        _stop_if_stale(stale, f"it is there as #{issue.number}: {issue.url}, but ", unknown=True)
+        # The intent is recorded, so the run that has the item now finds the issue by its marker.
+        _stop_if_stale(stale, f"it was filed as #{issue.number}: {issue.url}, but ", unknown=True)
         self._at("after_result")
-        self._tell(events.Filed(item=item.id, number=issue.number, url=issue.url))
+        self._record(events.Filed(item=item.id, number=issue.number, url=issue.url))
         self._say(f"{item.label}: filed as #{issue.number}: {issue.url}")
         return FiledIssue(number=issue.number, url=issue.url)
 
     def _refused(self, item: Item, reason: str) -> NotFiled:
         self._note(item, reason, unknown=False)
-        self._tell(events.FilingRefused(item=item.id, reason=reason))
+        self._record(events.FilingRefused(item=item.id, reason=reason))
         self._say(f"{item.label}: not filed: {reason}")
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
-        reason = f"Whether it was filed is not known: {reason}"
+        reason = f"Not known whether it was filed: {reason}"
         self._note(item, reason, unknown=True)
-        self._tell(events.FilingUnknown(item=item.id, reason=reason))
+        self._record(events.FilingUnknown(item=item.id, reason=reason))
         self._say(f"{item.label}: {reason}")
         return NotFiled(reason=reason, unknown=True)
 

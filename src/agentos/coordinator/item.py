@@ -1,4 +1,4 @@
-"""What the coordinator knows of one item while its run goes on."""
+"""What the coordinator knows about one item during a run."""
 
 from dataclasses import dataclass, field
 
@@ -15,15 +15,15 @@ class RunningItem:
     attempt: int = 0
     alive: bool = False  # it has a worker
     greeted: bool = False  # its worker has said hello
-    ended: wire.Ended | None = None  # its worker's last word
-    broken: str | None = None  # why its worker is not heard any more, and the item fails
-    over_budget: str | None = None  # why it may make no more calls in this run
-    muted: bool = False  # its output goes to the log alone: what is left of it are stack traces
+    ended: wire.Ended | None = None  # the last message of its worker
+    broken: str | None = None  # why its worker is ignored and the item fails
+    over_budget: str | None = None  # why it must not make more calls in this run
+    muted: bool = False  # its output goes only to the log: what remains are stack traces
     node: str = ""
     node_since: float | None = None
     reviews: int = 0
-    detail: str = ""  # the key in use, or what it waits for
-    until: float | None = None  # when that wait ends, if somebody knows
+    detail: str = ""  # the key in use, or what it is waiting for
+    until: float | None = None  # when that wait ends, if known
     waiting_since: float | None = None
     tally: Tally = field(default_factory=Tally)
 
@@ -41,7 +41,7 @@ class RunningItem:
         self.node, self.detail, self.until = "", "", None
 
     def gone(self, now: float) -> None:
-        """Its worker is gone: no node runs any more."""
+        """Its worker is gone, so no node is running."""
         self.alive = False
         if self.node_since is not None:
             self.tally.busy += now - self.node_since

@@ -1,4 +1,4 @@
-"""What a run is told, and what it tells each worker. Pure."""
+"""The configuration of a run, and the job for each worker. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from agentos.events.catalogue import RunStarted
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelRunConfig:
-    """What a run is told; `base_dir` is the home, so that a test can give a folder of its own."""
+    """The configuration of a run. `base_dir` is the home, so that a test can pass its own folder."""
 
     base_dir: Path
     worktree: Path
@@ -23,7 +23,7 @@ class ParallelRunConfig:
     run_timeout: float | None = None
     max_retries: int = 5
     max_iterations: int = 5
-    max_wait: float = 3600.0  # 0: not at all
+    max_wait: float = 3600.0  # 0: no waiting
     budget: float | None = None  # USD
     item_budget: float | None = None
     command: str = ""  # as it was typed
@@ -35,11 +35,13 @@ class ParallelRunConfig:
     folders: dict[str, str] = field(default_factory=dict)
     base_urls: dict[str, str] = field(default_factory=dict)
     mock_shell: bool = False
-    environment: dict[str, str] = field(default_factory=dict)  # what workers get beside the usual
+    environment: dict[str, str] = field(
+        default_factory=dict
+    )  # what workers get in addition to the usual variables
 
 
 def run_started(config: ParallelRunConfig, *, run_id: str, items: int, mock: bool) -> RunStarted:
-    """What the run's first event says of it."""
+    """The first event of the run."""
     return RunStarted(
         run_id=run_id,
         items=items,
@@ -68,7 +70,7 @@ def make_job(
     database: Path,
     trace: Mapping[str, str],
 ) -> wire.Job:
-    """Put together all that a worker gets to know."""
+    """Put together everything that a worker knows."""
     item, decided = entry.item, entry.decided
     answer = None
     if decided is not None:

@@ -1,4 +1,4 @@
-"""The keys of a run: the pool that decides, and the secrets it never sees. Coordinator process."""
+"""The keys of a run: the key pool that decides, and the secrets that it never sees. Coordinator process."""
 
 import re
 import time
@@ -23,25 +23,25 @@ from agentos.store.tree import read_named
 
 _USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
-MAX_KEY_BYTES = 100_000  # of a file that holds one
-SAVE_SECONDS = 1.0  # how long what was learnt may go unsaved
+MAX_KEY_BYTES = 100_000  # of a file with a key
+SAVE_SECONDS = 1.0  # how long something learnt may stay unsaved
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyRing:
-    """Which keys there are."""
+    """The keys of a run and their secrets."""
 
     specs: tuple[KeySpec, ...]
     secrets: Mapping[str, Secret]
-    unusable: tuple[str, ...] = ()  # why keys are left out, a sentence each
+    unusable: tuple[str, ...] = ()  # why keys are left out, one sentence per key
 
     def __repr__(self) -> str:
         return f"KeyRing({', '.join(spec.id for spec in self.specs)})"
 
 
 def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
-    """Collect the keys of the providers a run uses."""
+    """Collect the keys of the providers that a run uses."""
     specs: list[KeySpec] = []
     secrets: dict[str, Secret] = {}
     if "mock" in providers:
@@ -51,13 +51,13 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
     specs += (_spec(reference) for reference in found)
     secrets |= {reference.id: secret for reference, secret in found.items()}
     for name in sorted(COMMAND_PROVIDERS & set(providers) - {spec.provider for spec in specs}):
-        # A program has a login of its own; the pool knows it as one key without a secret.
+        # A program has its own login; the pool treats it as one key without a secret.
         specs.append(KeySpec(id=name, provider=name))
         secrets[name] = Secret(name, "")
     limit = config.environment.get("AGENTOS_CREDENTIAL_LIMIT")
     if limit is not None:
         if not limit.isdigit() or int(limit) < 1:
-            raise ConfigError(f"AGENTOS_CREDENTIAL_LIMIT is {limit!r}: a whole number from 1 is needed.")
+            raise ConfigError(f"AGENTOS_CREDENTIAL_LIMIT must be a whole number from 1, not {limit!r}.")
         specs = specs[: int(limit)]
     return KeyRing(
         specs=tuple(specs), secrets={spec.id: secrets[spec.id] for spec in specs}, unusable=unusable
@@ -67,7 +67,7 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
 def _read_keys(
     config: Config, providers: Sequence[str]
 ) -> tuple[dict[KeyReference, Secret], tuple[str, ...]]:
-    """Read keys, and say which cannot be used; one does not stop the others, but a provider needs one."""
+    """Read the keys, and say which cannot be used. Fails only if a provider has no usable key at all."""
     found: dict[KeyReference, Secret] = {}
     problems: dict[str, list[str]] = {}  # by provider
     for reference in config.keys or usual_keys(config.environment):
@@ -83,7 +83,7 @@ def _read_keys(
 
 
 def usual_keys(environment: Mapping[str, str]) -> tuple[KeyReference, ...]:
-    """The keys in the variables that everybody uses, for those who configured none."""
+    """The keys in the usual variables, for users who configured none."""
     found: list[tuple[str, int, str]] = []
     for name, value in environment.items():
         match = _USUAL.fullmatch(name)
@@ -96,7 +96,7 @@ def usual_keys(environment: Mapping[str, str]) -> tuple[KeyReference, ...]:
 
 
 def login_keys(config: Config, known: Iterable[str]) -> tuple[KeyReference, ...]:
-    """The command providers that are configured or known from a run; each counts as one key, see key_ring."""
+    """The command providers that are configured or known from a run. Each counts as one key, see key_ring."""
     chosen = {str(model).partition(":")[0] for model in (config.settings.drafter, config.settings.reviewer)}
     taken = {reference.provider for reference in config.keys}
     names = COMMAND_PROVIDERS & (chosen | set(known)) - taken
@@ -117,7 +117,7 @@ def _spec(reference: KeyReference) -> KeySpec:
 
 
 def read_key(reference: KeyReference, environment: Mapping[str, str]) -> Secret:
-    """Read one key and check it; why it cannot be used is told without a character of it."""
+    """Read one key and check it. An error never shows a character of it."""
     if reference.env is not None:
         found = environment.get(reference.env, "")
         if not found.strip():
@@ -127,13 +127,13 @@ def read_key(reference: KeyReference, environment: Mapping[str, str]) -> Secret:
     try:
         found = read_named(Path(reference.file).expanduser(), MAX_KEY_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        # Not from the error: it holds what was read.
+        # Not `from exc`: the error contains what was read.
         raise ConfigError(f"Key {reference.id!r}: the file {reference.file} cannot be read.") from None
     return read_secret(reference.id, found, where=f"Key {reference.id!r}: the file {reference.file}")
 
 
 class KeyService:
-    """Answers workers' requests for leases; the pool decides, this hands over the secret."""
+    """Answers lease requests of workers: the pool decides, this class passes on the secret."""
 
     def __init__(
         self, ring: KeyRing, health: HealthFile, *, run_id: str, call_timeout: float, refuse_every: int | None
@@ -146,7 +146,7 @@ class KeyService:
         self.pool = CredentialCoordinator(ring.specs, lease_seconds=call_timeout + LEASE_MARGIN)
 
     def advance(self, now: float) -> list[PoolEvent]:
-        """Let time pass; take over what another run found out, and share what this one did."""
+        """Let time pass; take over what another run found out, and save what this run found out."""
         events = self.pool.restore(self._health.read(), now, time.time()) if self._health.changed() else []
         events += self.pool.advance(now)
         if self._unsaved_since is not None and now - self._unsaved_since >= SAVE_SECONDS:
@@ -161,7 +161,7 @@ class KeyService:
         return due if wake is None else min(wake, due)
 
     def note(self, event: PoolEvent, now: float) -> None:
-        """Remember to save what outlives the run: at once if it is grave, soon if it is not."""
+        """Save what outlives the run: immediately if it is serious, otherwise soon."""
         if isinstance(event, QuotaExhausted | KeyDisabled):
             self.save(now)
         elif isinstance(event, RateLimited | LimitLearnt) and self._unsaved_since is None:
@@ -185,7 +185,7 @@ class KeyService:
         settlement = Settlement(
             tokens_in=settled.tokens_in,
             tokens_out=settled.tokens_out,
-            # Another model's answer is an answer: the key is good.
+            # An answer from another model is still an answer: the key works.
             error=None if settled.error is CallError.OTHER_MODEL else settled.error,
             retry_after=settled.retry_after,
             quota_reset=settled.quota_reset,
@@ -195,7 +195,7 @@ class KeyService:
         return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)
 
     def drop(self, item: str, attempt: int, now: float) -> list[PoolEvent]:
-        """Give back what an attempt holds whose worker is gone."""
+        """Give back the leases of an attempt whose worker is gone."""
         return self.pool.drop(Asker(self._run_id, item, attempt), now)
 
     def answer(self, leased: Leased) -> wire.LeaseGranted:

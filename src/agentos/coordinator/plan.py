@@ -15,19 +15,19 @@ RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
 class PlanAction(StrEnum):
     """What a run does with an item."""
 
-    START = "start"  # from the beginning; nothing of it is there
+    START = "start"  # from the beginning; nothing exists yet
     RESUME = "resume"  # from its checkpoint
-    START_OVER = "anew"  # from the beginning; what is there is set aside
-    REVISE = "revise"  # from the document that is there
+    START_OVER = "anew"  # from the beginning; what exists is set aside
+    REVISE = "revise"  # from the existing document
     SKIP = "skip"  # nothing to do
-    FILE = "file"  # approved before; only to be filed
+    FILE = "file"  # approved before; only file it
     WAIT = "wait"  # a person must decide first
     REFUSE = "refuse"  # it cannot be processed
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedItem:
-    """One item with what is to be done and why."""
+    """One item, what to do with it, and why."""
 
     item: Item
     step: PlanAction
@@ -36,20 +36,20 @@ class PlannedItem:
     reviews: int = 0
     outcome: Outcome | None = None
     decided: Decided | None = None
-    filing: str | None = None  # of one that is passed by though its filing is not finished: wanted, unknown
-    notes: tuple[Note, ...] = ()  # what people said that the models are to hear
-    document: str | None = None  # the document that is there, from the worktree
+    filing: str | None = None  # of a skipped item whose filing is not finished: wanted, unknown
+    notes: tuple[Note, ...] = ()  # notes of people for the models
+    document: str | None = None  # the existing document, relative to the worktree
     trail: str = ""  # the item's folder in the lineage, if not the usual one
     begun_to_revise: bool = False
 
     @property
     def revises(self) -> bool:
-        """Its first draft revises the document that is there; a run that was cut off had begun so, too."""
+        """Its first draft revises the existing document; also if an interrupted run had begun that way."""
         return self.step is PlanAction.REVISE or (self.step is PlanAction.RESUME and self.begun_to_revise)
 
     @property
     def acts(self) -> bool:
-        """Something is done with it, so that no other run may have it."""
+        """Something is done with it, so no other run may take it."""
         return self.runs or self.step is PlanAction.FILE
 
     @property
@@ -59,22 +59,22 @@ class PlannedItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What the records say of one item."""
+    """What is known about one item."""
 
-    outcome: Outcome | None = None  # the latest approval, of whatever text
-    filing: Filing | None = None  # what became of its document on GitHub
+    outcome: Outcome | None = None  # the latest approval, of any text
+    filing: Filing | None = None  # whether its document is on GitHub
     progress: Progress | None = None
     decided: Decided | None = None
     notes: tuple[Note, ...] = ()
-    written: bool = False  # its workflow writes a document into the worktree, which then decides
-    document: Found | None = None  # the one that is there
-    receipt: Stamp | None = None  # where this very text was filed, by anybody
+    written: bool = False  # its workflow writes a document into the worktree; that document decides
+    document: Found | None = None  # the existing one
+    receipt: Stamp | None = None  # where exactly this text was filed, by anyone
     trail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which of the items found are wanted."""
+    """Which of the found items to take, and how."""
 
     fresh: bool = False
     mock: bool = False
@@ -86,7 +86,7 @@ class Choice:
 
 
 def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice) -> tuple[PlannedItem, ...]:
-    """Go through the items in order; the limit counts those that run."""
+    """Go through the items in order. The limit counts the items that run."""
     entries: list[PlannedItem] = []
     left = choice.limit
     for item in items:
@@ -117,24 +117,26 @@ def _entry(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
 
 
 def _refused(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
-    """What is not touched, whatever else is known of it."""
+    """An item that is not touched, whatever else is known about it."""
     document = known.document
     if item.problem is not None:
         return PlannedItem(item=item, step=PlanAction.REFUSE, reason=item.problem)
     if item.by_mock and not choice.mock:
         return PlannedItem(
-            item=item, step=PlanAction.SKIP, reason=f"the mock wrote {item.source}; edit it to use it"
+            item=item,
+            step=PlanAction.SKIP,
+            reason=f"the mock wrote {item.source}; edit it if you want to use it",
         )
     if document is None:
         return None
     if choice.mock and not (document.by_mock and document.author is Author.OURS):
-        why = "was edited by a person" if document.by_mock else "is not the mock's"
+        why = "was edited by a person" if document.by_mock else "was not written by the mock"
         return PlannedItem(item=item, step=PlanAction.SKIP, reason=f"{document.path} {why}")
     under_way = known.progress is not None and item.is_input(known.progress.input_hash)
     if document.author is Author.FOREIGN and not known.notes and not under_way:
         reason = (
             f"{document.path} exists and was not written by agentos;"
-            f" 'agentos revise {item.label}' takes it as the basis"
+            f" run 'agentos revise {item.label}' to start from it"
         )
         return PlannedItem(
             item=item, step=PlanAction.REFUSE if choice.named else PlanAction.SKIP, reason=reason
@@ -152,17 +154,15 @@ def _fresh(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
 
 
 def _under_way(item: Item, known: Known) -> PlannedItem | None:
-    """An item that this home has begun and not finished goes on, on the same text."""
+    """An item that was begun here and not finished resumes, if its text is the same."""
     progress = known.progress
     if progress is None or not item.is_input(progress.input_hash):
         return None
-    told = {"item": item, "node": progress.node, "reviews": progress.reviews}
+    common = {"item": item, "node": progress.node, "reviews": progress.reviews}
     discussed = progress.status == Status.DISCUSS
     if discussed and known.decided is None and not known.notes:
-        return PlannedItem(step=PlanAction.WAIT, reason=progress.error or "a person must decide", **told)  # type: ignore[arg-type]
-    reason = "decided" if discussed and known.decided else f"{progress.status.replace('_', ' ')} before"
-    if progress.status == "running":
-        reason = "cut off before"
+        return PlannedItem(step=PlanAction.WAIT, reason=progress.error or "a person must decide", **common)  # type: ignore[arg-type]
+    reason = "decided" if discussed and known.decided else f"{_ended(progress.status)} before"
     if known.notes:
         reason = f"{reason}, with {counted(len(known.notes), 'note')}"
     return PlannedItem(
@@ -170,12 +170,22 @@ def _under_way(item: Item, known: Known) -> PlannedItem | None:
         reason=reason,
         decided=known.decided,
         begun_to_revise=bool(progress.revise),
-        **told,  # type: ignore[arg-type]
+        **common,  # type: ignore[arg-type]
     )
 
 
+def _ended(status: str) -> str:
+    """How the last run of an unfinished item ended, in words."""
+    words = {
+        "running": "cut off",
+        Status.NEEDS_REVISION: "needed revision",
+        Status.DISCUSS: "needed a decision",
+    }
+    return words.get(status, status.replace("_", " "))
+
+
 def _by_document(item: Item, known: Known, choice: Choice) -> PlannedItem:
-    """The document that is there decides; records count only where none is to be there."""
+    """The existing document decides; records count only if the workflow writes no document."""
     outcome, filing = known.outcome, known.filing
     approved = outcome if outcome is not None and item.is_input(outcome.input_hash) else None
     sent = filing is not None and filing.state in {FilingState.FILED, FilingState.INTENDED}
@@ -188,9 +198,9 @@ def _by_document(item: Item, known: Known, choice: Choice) -> PlannedItem:
     if known.document is not None:
         return _with_document(item, known.document, approved, known, choice)
     if approved is not None:
-        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its document is gone")
+        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its document is missing")
     if outcome is not None or known.progress is not None:
-        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its text changed since")
+        return PlannedItem(item=item, step=PlanAction.START_OVER, reason="its text has changed")
     return PlannedItem(item=item, step=PlanAction.START)
 
 
@@ -205,29 +215,32 @@ def _with_document(  # noqa: PLR0911 - a table of cases
             return PlannedItem(
                 item=item, step=PlanAction.REVISE, reason=f"{document.path} was edited by a person"
             )
-        return PlannedItem(item=item, step=PlanAction.START, reason="the mock's document is replaced")
+        return PlannedItem(item=item, step=PlanAction.START, reason="replacing the mock's document")
     if document.stamp is None or not item.is_input(document.stamp.input):
-        return PlannedItem(item=item, step=PlanAction.REVISE, reason="its text changed since")
+        return PlannedItem(item=item, step=PlanAction.REVISE, reason="its text has changed")
     if approved is not None and known.filing is not None and not edited:
         return _approved(item, approved, known.filing, choice)
     waits = known.filing is not None and known.filing.state is FilingState.WANTED and not choice.no_file
     if edited and waits:
-        reason = f"{document.path} was edited since its approval; 'agentos revise {item.id}' has it reviewed"
+        reason = (
+            f"{document.path} was edited after its approval;"
+            f" run 'agentos revise {item.id}' to have it reviewed"
+        )
         return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved, filing="wanted")
     reason = f"stamped: {document.path}" + (", edited" if edited else "")
     return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved)
 
 
 def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> PlannedItem:
-    """Nothing is left to do, unless its document still waits to be filed."""
+    """Nothing is left to do, unless its document must still be filed."""
     unfinished: str | None = None
     if filing is None:
         reason, left = f"approved in run {outcome.run_id}, unchanged since", False
     elif filing.state is FilingState.FILED:
-        # Where the outcome does not know it, the run was killed before it took the local file away.
+        # If the outcome does not know it, the run was killed before it removed the local file.
         reason, left = f"filed as {filing.url}, unchanged since", outcome.output != filing.url
     elif filing.state is FilingState.INTENDED and not choice.filing:
-        reason, left = f"approved in run {outcome.run_id}, whether it was filed is not known", False
+        reason, left = f"approved in run {outcome.run_id}, not known whether it was filed", False
         unfinished = "unknown"
     else:
         reason = f"approved in run {outcome.run_id}, not filed"

@@ -1,4 +1,4 @@
-"""Watches the key pool for people: announces what happens to keys, tells pauses, and when waiting is over."""
+"""Watches the key pool: announces what happens to keys, pauses, and the end of waiting."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PoolWatch:
-    """Keeps the state of a pause, and how many items the pool can serve."""
+    """Knows whether the run is paused, and how many items the pool can serve."""
 
     def __init__(self, recorder: RunRecorder, *, max_wait: float) -> None:
         self._recorder = recorder
@@ -32,58 +32,56 @@ class PoolWatch:
         self._allowed: int | None = None
 
     def announce(self, event: events.PoolEvent, item_id: str | None) -> None:
-        """Log the event, and say those that a person wants to know of.
+        """Record the event, and print it if it matters to people.
 
         The pool knows an item by its label, the log by its id.
         """
         if isinstance(event, events.AskerEvent) and item_id is not None:
             event = replace(event, item=item_id)
         if event.name in CATALOGUE:
-            self._recorder.tell(event)
+            self._recorder.record(event)
         match event:
-            case keys.RateLimited(keys=resting, seconds=seconds):
-                self._recorder.say(f"{', '.join(resting)}: rate limited, resting {seconds:.1f} s")
-            case keys.QuotaExhausted(keys=resting, seconds=seconds):
-                self._recorder.say(f"{', '.join(resting)}: quota exhausted, resting {words(seconds)}")
+            case keys.RateLimited(keys=limited, seconds=seconds):
+                self._recorder.say(f"{', '.join(limited)}: rate limited; retrying in {seconds:.1f} s")
+            case keys.QuotaExhausted(keys=limited, seconds=seconds):
+                self._recorder.say(f"{', '.join(limited)}: quota exhausted; retrying in {words(seconds)}")
             case keys.KeyDisabled(key=key, reason=reason):
                 self._recorder.say(
-                    f"{key}: disabled ({reason}); 'agentos keys enable {key}' when it is fixed"
+                    f"{key}: disabled ({reason}); fix it, then run 'agentos keys enable {key}'"
                 )
             case keys.Capacity(provider=provider, model=model, seconds=seconds):
-                self._recorder.say(f"{provider}:{model} is overloaded; slowing down for {seconds:.1f} s")
+                self._recorder.say(f"{provider}:{model}: overloaded; slowing down for {seconds:.1f} s")
             case _:
                 pass
 
-    def look(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
-        """Note when a pause begins or ends; say when the user's patience is over."""
+    def check(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
+        """Notice when a pause begins or ends; return a stop if the pause lasts longer than --max-wait."""
         exhausted = snapshot.exhausted if snapshot.waiting and not snapshot.in_flight else None
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
-                self._recorder.tell(events.Resumed(seconds=round(now - self._paused_since, 3)))
-                self._recorder.say(f"going on after a pause of {words(now - self._paused_since)}")
+                self._recorder.record(events.Resumed(seconds=round(now - self._paused_since, 3)))
+                self._recorder.say(f"resuming after a pause of {words(now - self._paused_since)}")
                 self._paused_since = None
             return None
         self._until, self.reason = exhausted.until, exhausted.reason
         if self._paused_since is None:
             self._paused_since = now
             left = round(exhausted.until - now, 3)
-            self._recorder.tell(events.Paused(reason=exhausted.reason, seconds=left))
-            self._recorder.say(f"paused: {exhausted.reason}; goes on in {words(exhausted.until - now)}")
+            self._recorder.record(events.Paused(reason=exhausted.reason, seconds=left))
+            self._recorder.say(f"paused: {exhausted.reason}; resuming in {words(exhausted.until - now)}")
         if now - self._paused_since >= self._max_wait:
             return Stop.QUOTA
         return None
 
     def allowed(self, snapshot: PoolSnapshot, parallel: int) -> int | None:
-        """How many items may run: fewer than asked for while the pool cannot serve them."""
+        """How many items may run: fewer than requested while the pool cannot serve them all."""
         low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
         allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
         if allowed != self._allowed:
-            self._recorder.tell(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
+            self._recorder.record(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
-                most = counted(allowed, "item")
-                self._recorder.say(
-                    f"low on keys ({snapshot.usable_keys} usable): starting at most {most} at once"
-                )
+                items = counted(allowed, "item")
+                self._recorder.say(f"{_shortage(snapshot)}: running {items} at a time for now.")
             self._allowed = allowed
         return allowed
 
@@ -93,13 +91,22 @@ class PoolWatch:
     def notice(self, now: float) -> str:
         if self._paused_since is None or self._until is None:
             return ""
-        return f"paused: {self.reason}; goes on in {words(self._until - now)}"
+        return f"paused: {self.reason}; resuming in {words(self._until - now)}"
+
+
+def _shortage(snapshot: PoolSnapshot) -> str:
+    usable = snapshot.usable_keys
+    if usable == 0:
+        return "No key is free"
+    if usable < len(snapshot.keys):
+        return f"Only {usable} of {len(snapshot.keys)} keys {'is' if usable == 1 else 'are'} free"
+    return f"Rate limits are tight ({counted(usable, 'key')} usable)"
 
 
 def view(
     recorder: RunRecorder, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float
 ) -> RunProgress:
-    """Gather what the footer shows."""
+    """Collect what the footer shows."""
     rows = recorder.rows.values()
     running = [
         Doing(

@@ -1,4 +1,4 @@
-"""Records a run: its events, lines, records, rows and summary. Coordinator process."""
+"""Records a run: its events, log lines, records, rows and summary. Coordinator process."""
 
 import json
 import time
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 VERBOSE = (NodeEntered, Leased, Settled, ParallelChanged, LimitLearnt)
 BOTH_MODELS = frozenset({"draft", "review"})  # a note is used when the item has been at both of these nodes
-HEARD = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
+NOTES_USED = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What is counted of one item in this run."""
+    """What is counted for one item in this run."""
 
     began: float | None = None  # its first start
     attempts: int = 0
@@ -45,7 +45,7 @@ class Tally:
 
 
 class RunRecorder:
-    """Keeps everything a run leaves behind."""
+    """Writes everything that a run leaves behind."""
 
     def __init__(
         self,
@@ -64,16 +64,16 @@ class RunRecorder:
     ) -> None:
         self._clock = clock
         self._verbose = verbose
-        self.mock = mock  # the mock is used for a role
-        self._filing = filing  # what is to become of a document approved in this run
+        self.mock = mock  # a role uses the mock
+        self._filing = filing  # whether a document approved in this run is filed
         self._home = home
         self._workflow = workflow
         self._parallel = parallel
         self._records = records
         self._folder = folder
         self._console = console
-        self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was at work
-        self._nodes: dict[str, set[str]] = {}  # where each item's worker has been
+        self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was busy
+        self._nodes: dict[str, set[str]] = {}  # the nodes each item's worker has been at
         self._started_at = timestamp()
         self.run_id = folder.run_id
         self.source = source  # where the items come from
@@ -84,13 +84,13 @@ class RunRecorder:
 
     @property
     def storage_error(self) -> StorageError | None:
-        """Why nothing more is written, once a write has failed."""
+        """Why nothing more is written, after a write has failed."""
         return self.guard.error
 
     def span(self, line: bytes) -> None:
         self.guard(self._folder.span, line)
 
-    def tell(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         self.guard(self._folder.event, event)
         if self._verbose and isinstance(event, VERBOSE):
             fields = as_record(event)
@@ -108,20 +108,20 @@ class RunRecorder:
                 self._console.item_lines(label, lines, error=error)
 
     def log(self, label: str, line: str) -> None:
-        """Put a line of the coordinator's into an item's log."""
+        """Write a line of the coordinator to the log of an item."""
         self.guard(self._folder.item_lines, label, [one_line(line)], "run")
 
     def begin(self, entry: PlannedItem, attempt: int) -> None:
         """Record that an attempt begins; raise ItemFailed if another run has the item."""
         item, fence = entry.item, self._fence(attempt)
-        # Before anything is done: the checkpoint may be another run's by now.
+        # Before anything else: the checkpoint may belong to another run by now.
         _stop_if_stale(self.guard(self._records.check, item, fence))
         if attempt == 1:
             self._prepare(entry, fence)
         _stop_if_stale(self.guard(self._records.begin, item, fence, revise=entry.revises))
 
     def _prepare(self, entry: PlannedItem, fence: Fence) -> None:
-        """See to it that no foreign checkpoint is taken for the item's own."""
+        """Drop an old checkpoint unless the item resumes from it, and say how the item starts."""
         item = entry.item
         if entry.step is not PlanAction.RESUME:
             self._drop_checkpoint(entry)
@@ -132,15 +132,15 @@ class RunRecorder:
         how = {
             PlanAction.START_OVER: "starting over",
             PlanAction.REVISE: f"revising {entry.document}",
-            PlanAction.RESUME: f"going on from {entry.node or 'the start'}",
+            PlanAction.RESUME: f"resuming at {entry.node or 'the start'}",
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
         self._nodes.pop(item.label, None)
 
     def at_node(self, entry: PlannedItem, node: str, reviews: int, attempt: int) -> None:
-        """Record how far the item is; raise ItemFailed if another run has it."""
-        self.tell(NodeEntered(item=entry.item.id, node=node, reviews=reviews))
+        """Record the node of the item; raise ItemFailed if another run has the item."""
+        self.record(NodeEntered(item=entry.item.id, node=node, reviews=reviews))
         fence = self._fence(attempt)
         _stop_if_stale(self.guard(self._records.at_node, entry.item, fence, node, reviews))
         label = entry.item.label
@@ -151,7 +151,7 @@ class RunRecorder:
             been.clear()
         been.add(node)
 
-    def pass_by(self, entry: PlannedItem) -> None:
+    def record_not_run(self, entry: PlannedItem) -> None:
         """Make the row of an item that does not run."""
         item, outcome = entry.item, entry.outcome
         status = {
@@ -175,7 +175,7 @@ class RunRecorder:
         )
         self.rows[item.label] = row
         if outcome is not None:
-            # What the run that approved it had left to do when it was killed.
+            # Finish what the approving run had not done when it was killed.
             repair_events(self._home.runs, outcome)
             holder = self.guard(self._records.holder, item)
             if holder is None or holder.run_id == self.run_id:
@@ -196,7 +196,7 @@ class RunRecorder:
         output: str | None = None,
         noted: int | None = None,
     ) -> None:
-        """Record how an item ended, first where it counts, then where it is shown."""
+        """Record how an item ended: first in the records, then where it is shown."""
         item, fence = entry.item, self._fence(attempts)
         if status is not Status.PENDING:
             stale = self.guard(
@@ -212,15 +212,15 @@ class RunRecorder:
             )
             self._busy.append((tally.began or 0.0, tally.busy))
             if status is Status.APPROVED and self.storage_error is not None:
-                # Approved is what the records say is approved; the next run finds it finished.
+                # Only the records make an item approved; the next run finds it finished.
                 status, error = Status.INTERRUPTED, str(self.storage_error)
             if stale is not None:
                 status, verdict, output = Status.FAILED, None, None
                 error = f"{stale}; this run recorded nothing for it"
             self.log(item.label, f"{status.value}: {output or error or ''}")
-        heard = [note for note in entry.notes if noted is None or note.id <= noted]
-        if status in HEARD and heard:
-            self.guard(self._records.use_notes, item, fence, heard)
+        used = [note for note in entry.notes if noted is None or note.id <= noted]
+        if status in NOTES_USED and used:
+            self.guard(self._records.use_notes, item, fence, used)
         if status is Status.APPROVED:
             self._drop_checkpoint(entry)
         log = self._folder.path / f"{item.label}.log"
@@ -249,14 +249,14 @@ class RunRecorder:
         self._close_row(entry, row)
 
     def lost(self, entry: PlannedItem, error: str) -> None:
-        """Make the row of an item whose end could not be recorded in order."""
+        """Make the row of an item whose end could not be recorded."""
         item = entry.item
         self.rows[item.label] = ItemRow(id=item.id, label=item.label, status=Status.FAILED, error=error)
         self._close_row(entry, self.rows[item.label])
 
     def _close_row(self, entry: PlannedItem, row: ItemRow) -> None:
-        told = row.reason or row.output or row.error
-        self.tell(
+        detail = row.reason or row.output or row.error
+        self.record(
             ENDINGS[row.status](
                 item=entry.item.id,
                 label=row.label,
@@ -267,7 +267,9 @@ class RunRecorder:
             )
         )
         if row.status is not Status.PENDING:
-            ending = row.status.value.replace("_", " ") + (f": {told}" if told else "")
+            ending = row.status.value.replace("_", " ")
+            if detail:
+                ending = detail if detail.startswith(ending) else f"{ending}: {detail}"
             self.say(f"{row.label}: {ending}")
 
     def _fence(self, attempt: int) -> Fence:
@@ -323,7 +325,7 @@ class RunRecorder:
                 for key in pool.keys
             ),
             coordination_overhead_percent=overhead_percent(
-                # In the order of their start, as the perfect scheduler would have taken them.
+                # In the order of their start, as a perfect scheduler would take them.
                 wall,
                 [busy for _, busy in sorted(self._busy)],
                 self._parallel,
@@ -336,13 +338,13 @@ class RunRecorder:
             needed_budget=needed_budget,
             needed_item_budget=needed_item_budget,
         )
-        self.tell(RunFinished(exit_code=summary.exit_code, totals=summary.totals, stopped=stopped))
+        self.record(RunFinished(exit_code=summary.exit_code, totals=summary.totals, stopped=stopped))
         if stopped is None and not {row.status for row in rows} & UNFINISHED:
             later = self.guard(self._records.finish_run, self.run_id)
             if later is not None:
-                self.say(f"run {later} continued this run")
+                self.say(f"run {later} resumed this run")
         self.guard(self._records.release, self.run_id)
-        # The summary is tried even on a full disk: it is small, and the one thing people look for.
+        # Try to write the summary even on a full disk: it is small, and people look for it first.
         self.guard.error = None
         self.guard(
             self._folder.write,

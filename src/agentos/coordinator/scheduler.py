@@ -7,24 +7,26 @@ from enum import Enum, StrEnum, auto
 
 from agentos.model import Status
 
-MAX_ATTEMPTS = 3  # a worker that dies is started again from its checkpoint, this often in all
+MAX_ATTEMPTS = 3  # a worker that crashes is started again from its checkpoint, up to this many attempts
 DRAIN_SECONDS = 2.0  # from the request to stop to SIGTERM
-STACKS_SECONDS = 0.3  # from the printing of stacks to SIGTERM
-SILENCE_SECONDS = 20.0  # a worker that was up and says nothing for so long is frozen; workers beat every 5 s
-START_SECONDS = 60.0  # for a new process to say its first word, however short --timeout is
+STACKS_SECONDS = 0.3  # from printing stack traces to SIGTERM
+SILENCE_SECONDS = (
+    20.0  # a running worker that is silent for this long is frozen; workers send a beat every 5 s
+)
+START_SECONDS = 60.0  # for the first message of a new process, however short --timeout is
 TERMINATE_SECONDS = 1.0  # from SIGTERM to SIGKILL
 
 
 class Stop(StrEnum):
-    """Why a run stops before all is done."""
+    """Why a run stops early."""
 
     INTERRUPTED = "interrupted"  # SIGINT
     TERMINATED = "terminated"  # SIGTERM
     RUN_TIMEOUT = "run_timeout"  # --run-timeout
     FAIL_FAST = "fail_fast"  # --fail-fast and an item failed
-    QUOTA = "quota"  # every key rests longer than the user wants to wait
+    QUOTA = "quota"  # no key is usable within --max-wait
     BUDGET = "budget"  # --budget
-    NO_KEY = "no_key"  # no key can be used any more
+    NO_KEY = "no_key"  # no usable key is left
     STORAGE = "storage"  # records cannot be written
 
 
@@ -32,11 +34,11 @@ PAUSING = frozenset({Stop.QUOTA, Stop.BUDGET, Stop.NO_KEY})
 
 
 class Stage(Enum):
-    """How far the ending of a worker has gone."""
+    """The stage of ending a worker."""
 
-    RUNNING = auto()  # nothing is asked of it
+    RUNNING = auto()  # not being ended
     DRAINING = auto()  # asked to stop
-    STACKS = auto()  # hung; asked to print its stacks
+    STACKS = auto()  # hung; asked to print its stack traces
     TERMINATED = auto()  # SIGTERM sent to its group
     KILLED = auto()  # SIGKILL sent to its group
 
@@ -51,11 +53,11 @@ class Start(Action):
 
 
 class AskToStop(Action):
-    """Ask the worker to stop, giving up a call in flight."""
+    """Ask the worker to stop; it gives up a call in flight."""
 
 
 class PrintStacks(Action):
-    """Have the worker print where it hangs."""
+    """Have the worker print its stack traces."""
 
 
 class Terminate(Action):
@@ -68,7 +70,7 @@ class Kill(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class StartAgain(Action):
-    """The worker died; another takes over from its checkpoint."""
+    """The worker crashed; another one resumes from its checkpoint."""
 
     attempt: int
     error: str
@@ -76,7 +78,7 @@ class StartAgain(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Finish(Action):
-    """The item's part in this run is over."""
+    """The item is done in this run."""
 
     status: Status
     error: str | None = None
@@ -84,29 +86,29 @@ class Finish(Action):
 
 @dataclass(kw_only=True)
 class _ItemClock:
-    time_left: float  # of --timeout, not counting waits for a lease
-    since: float | None  # when the clock of --timeout was last started; None while waiting
+    time_left: float  # of --timeout, without waits for a lease
+    since: float | None  # when the --timeout clock last started; None while waiting
     stage: Stage = Stage.RUNNING
     stage_ends: float = 0.0
-    heard: float | None = None  # its last word; None until it is up
+    heard: float | None = None  # time of its last message; None until it is running
     timed_out: bool = False
 
 
 @dataclass(kw_only=True)
 class Scheduler:
-    """The state of a run as far as decisions need it."""
+    """The state of a run, as far as decisions need it."""
 
     items: Iterable[str]
     parallel: int
     timeout: float
     run_ends: float | None = None
     fail_fast: bool = False
-    allowed: int | None = None  # how many may run by the word of the key pool
+    allowed: int | None = None  # how many items the key pool allows
     stopping: Stop | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     _pending: deque[str] = field(init=False)
     _running: dict[str, _ItemClock] = field(default_factory=dict)
-    _at_once: bool = False
+    _quitting: bool = False
 
     def __post_init__(self) -> None:
         self._pending = deque(self.items)
@@ -135,42 +137,42 @@ class Scheduler:
         return actions
 
     def ready(self, item: str, now: float) -> None:
-        """The worker is up: the clock of its time limit begins here, not with the start of its process."""
+        """The worker is running: its time limit starts now, not when its process was started."""
         running = self._running[item]
         running.since, running.time_left = now, self.timeout
         running.heard = now
 
     def heard(self, item: str, now: float) -> None:
-        """The worker said something, if only that it is alive."""
+        """The worker sent a message, even if only a beat."""
         running = self._running[item]
         if running.heard is not None:
             running.heard = now
 
     def waiting(self, item: str, now: float) -> None:
-        """The item waits for a lease: the clock of its time limit stands still."""
+        """The item waits for a lease: its time limit does not run."""
         running = self._running[item]
         if running.since is not None:
             running.time_left -= now - running.since
             running.since = None
 
     def served(self, item: str, now: float) -> None:
-        """The item has its lease: the clock goes on."""
+        """The item has its lease: its time limit runs again."""
         running = self._running[item]
         if running.since is None:
             running.since = now
 
     def gone(self, item: str, now: float, *, status: Status | None, error: str | None) -> list[Action]:
-        """A worker's process is gone; status is its last word, None if it died without one."""
+        """A worker is gone. `status` is how it said the item ended; None if it crashed before."""
         running = self._running.pop(item)
         actions: list[Action]
         if running.timed_out and status is not Status.APPROVED:
-            told = f"no end after {self.timeout:g} s; killed, its stacks are in the log"
-            actions = [Finish(item=item, status=Status.TIMED_OUT, error=told)]
+            reason = f"timed out after {self.timeout:g} s; stack trace in the log"
+            actions = [Finish(item=item, status=Status.TIMED_OUT, error=reason)]
         elif status is Status.INTERRUPTED or (status is None and self.stopping is not None):
             ending = Status.PAUSED if self.stopping in PAUSING else Status.INTERRUPTED
             actions = [Finish(item=item, status=ending, error=error)]
         elif status is None:
-            actions = self._died(item, error or "it ended without a word")
+            actions = self._died(item, error or "it exited without a result")
         else:
             actions = [Finish(item=item, status=status, error=error)]
         failed = any(
@@ -183,37 +185,37 @@ class Scheduler:
     def _died(self, item: str, error: str) -> list[Action]:
         attempt = self.attempts[item]
         if attempt >= MAX_ATTEMPTS:
-            told = f"its worker died {attempt} times; the last time: {error}"
-            return [Finish(item=item, status=Status.FAILED, error=told)]
+            reason = f"its worker crashed {attempt} times; the last time: {error}"
+            return [Finish(item=item, status=Status.FAILED, error=reason)]
         self._pending.appendleft(item)
         return [StartAgain(item=item, attempt=attempt, error=error)]
 
     def stop(self, reason: Stop, now: float) -> list[Action]:
-        """Start nothing more and end what runs; a second stop by a person ends it at once."""
+        """Start nothing more and end what is running. A second stop by a person kills it immediately."""
         by_person = reason in {Stop.INTERRUPTED, Stop.TERMINATED}
         if self.stopping is not None:
             if not by_person:
                 return []
             if self.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}:
-                self._at_once = True
+                self._quitting = True
             self.stopping = reason
         else:
             self.stopping = reason
         actions: list[Action] = [
-            # One that died and was to be started again was under way; the others never began.
+            # An item waiting for its next attempt had been started; the others never started.
             Finish(item=item, status=Status.INTERRUPTED if item in self.attempts else Status.PENDING)
             for item in self._pending
         ]
         self._pending.clear()
         for item, running in self._running.items():
-            if self._at_once and running.stage is not Stage.KILLED:
+            if self._quitting and running.stage is not Stage.KILLED:
                 actions.append(self._advance(item, running, Stage.KILLED, now))
             elif running.stage is Stage.RUNNING:
                 actions.append(self._advance(item, running, Stage.DRAINING, now))
         return actions
 
     def tick(self, now: float) -> list[Action]:
-        """Do what the time asks for."""
+        """Do what is due at this time."""
         actions: list[Action] = []
         if self.run_ends is not None and now >= self.run_ends and self.stopping is None:
             actions += self.stop(Stop.RUN_TIMEOUT, now)
@@ -225,8 +227,8 @@ class Scheduler:
                 elif running.heard is not None and now - running.heard >= SILENCE_SECONDS:
                     actions.append(self._advance(item, running, Stage.KILLED, now))
             elif now >= running.stage_ends and running.stage is not Stage.KILLED:
-                harder = Stage.KILLED if running.stage is Stage.TERMINATED else Stage.TERMINATED
-                actions.append(self._advance(item, running, harder, now))
+                next_stage = Stage.KILLED if running.stage is Stage.TERMINATED else Stage.TERMINATED
+                actions.append(self._advance(item, running, next_stage, now))
         return actions + self.fill(now)
 
     def next_deadline(self) -> float | None:

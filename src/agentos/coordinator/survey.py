@@ -1,4 +1,4 @@
-"""Looks at all that decides about items before a run: documents, receipts, notes, records. Reads only."""
+"""Collects what decides about items before a run: documents, receipts, notes, records. Read-only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,13 +22,13 @@ def survey(
     folders: Mapping[str, str],
     filing: bool,
 ) -> dict[str, Known]:
-    """What is known of each item, by id; `filing`: what became of it on GitHub counts, too."""
+    """What is known about each item, by id. With `filing`, also whether it was filed on GitHub."""
     name, mock = flow.name, records.mock
     outcomes, progress, notes = records.outcomes(name), records.progress(name), records.notes(name)
     real = records.of(mock=False).progress(name) if mock else {}
     others = records.of(mock=not mock).outcomes(name)
     filed = receipts(worktree, folders["lineage"], name) if flow.filed and not mock else {}
-    target = getattr(flow, "target", None)  # workflows of others need not write documents
+    target = getattr(flow, "target", None)  # other workflows need not write documents
     known: dict[str, Known] = {}
     for item in items:
         made = progress.get((name, item.id))
@@ -50,7 +50,7 @@ def survey(
             written=target is not None,
             document=document,
             receipt=next((one for one in filed.get(item.label, ()) if item.is_input(one.input)), None),
-            # The trail of a real item that is under way is not the mock's to move.
+            # The mock must not move the trail of a real item that is in progress.
             trail=f"{trail}.mock" if (name, item.id) in real else "",
         )
     return known
@@ -59,7 +59,7 @@ def survey(
 def _of_first_version(
     document: Found, stamp: Stamp, item: Item, real: Mapping[str, Outcome], mocked: Mapping[str, Outcome]
 ) -> Found:
-    """The first version did not write into a stamp that the mock wrote it; the records may know."""
+    """The first version of agentos did not mark stamps of the mock; the records may know."""
     outcome = mocked.get(item.id)
     by_mock = item.id not in real and outcome is not None and outcome.input_hash == stamp.input
     return replace(document, stamp=replace(stamp, by=MOCK)) if by_mock else document

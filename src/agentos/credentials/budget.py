@@ -1,4 +1,4 @@
-"""What a quota group can still take of one model: a bucket a limit, paced a little below the truth. Pure."""
+"""What a quota group can still take for one model: one bucket per limit, paced just below the limit. Pure."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -9,34 +9,34 @@ from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit, LimitHeaders
 from agentos.credentials.ticks import tick_span
 
-MARGIN = 0.005  # share of a limit left unused, for clocks that differ
-ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were let go
-BURST_SECONDS = 1.0  # seconds of requests let go at once, where no burst is configured
-TOKEN_BURST_SECONDS = 6.0  # the same of tokens; larger, as one call may be many seconds' worth
+MARGIN = 0.005  # share of a limit left unused, because clocks differ
+ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were sent
+BURST_SECONDS = 1.0  # seconds of requests sent together, if no burst is configured
+TOKEN_BURST_SECONDS = 6.0  # the same for tokens; larger, because one call may use many seconds of tokens
 DAY = 86_400.0
-HOLD_LONGEST = 60.0  # seconds to hold back for "nothing remains" where the limit itself is not known
-EASE_STEP = 0.02  # share of the pace given up at a first refusal; doubles with each one that follows
+HOLD_LONGEST = 60.0  # seconds to hold back for "nothing remains" if the limit itself is unknown
+EASE_STEP = 0.02  # share of the pace given up at a first refusal; doubles with each further one
 EASE_STEP_MOST = 0.16
 EASE_LEAST = 0.1
-EASE_REGAINED = 0.002  # share of the pace regained a second, as long as calls succeed
-EASE_CREPT = 0.0002  # the same, close to the pace that was refused last
+EASE_REGAINED = 0.002  # share of the pace regained per second while calls succeed
+EASE_CREPT = 0.0002  # the same, close to the pace that was last refused
 BURST_REGAINED = 0.01
 BURST_LEAST = 0.05
-QUIET = 60.0  # seconds without a refusal, after which the next one counts as a first again
-HISTORY = 64  # calls remembered, to start a bucket where it would stand had its limit been known
+QUIET = 60.0  # seconds without a refusal after which the next one counts as the first again
+HISTORY = 64  # calls remembered, to start a bucket as if its limit had been known from the beginning
 
 
 class Cost(NamedTuple):
-    """What one call takes of each kind of limit."""
+    """What one call uses of each kind of limit."""
 
     requests: float
     tokens: float
     tokens_in: float
     tokens_out: float
-    spread: float = 0.0  # share of the tokens by which the call may turn out larger
+    spread: float = 0.0  # share by which the call may use more tokens
 
     def need(self, which: "Limit") -> float:
-        """Return the room that must be there; more than what is charged, as a call may turn out larger."""
+        """Return the room needed: more than what is charged, because a call may turn out larger."""
         field = _FIELD[which]
         return self[field] * (1.0 + self.spread) if field else self.requests
 
@@ -75,8 +75,8 @@ class Room(NamedTuple):
 class Budget:
     """The limits of one quota group for one model.
 
-    Of a configured and a learnt limit the lower one counts: what is configured may be a share of what the
-    provider gives, and above what the provider gives there is nothing to be had.
+    If a limit is both configured and learnt, the lower one counts. The configured one may be only a share of
+    what the provider allows, and the provider never allows more than its own limit.
     """
 
     def __init__(self, plan: Plan, now: float) -> None:
@@ -85,14 +85,14 @@ class Budget:
         self.grants = 0
         self._plan = plan
         self._configured = plan.limits()
-        self.long_rate: float | None = None  # learnt refill of a limit longer than a minute
+        self.long_rate: float | None = None  # learnt refill rate of a limit longer than a minute
         self.answered = False
-        self.history: deque[Sent] = deque(maxlen=HISTORY)  # of calls before the first answer
-        self.known_since = 0  # calls let go before this one did not know the limits of now
+        self.history: deque[Sent] = deque(maxlen=HISTORY)  # calls before the first answer
+        self.known_since = 0  # calls granted up to this number did not know the current limits
         self.held_until = float("-inf")
         self.held_for: Limit | None = None
         self.ease = 1.0
-        self.refused_ease = 1.0  # the pace that was refused last
+        self.refused_ease = 1.0  # the pace that was last refused
         self.burst_share = 1.0
         self.strikes = 0
         self.struck_at = float("-inf")
@@ -134,7 +134,7 @@ class Budget:
         return min(sizes, default=0.0)
 
     def calls_per_second(self, cost: Cost) -> float | None:
-        """Return how many such calls the limits allow in the long run, if any is known."""
+        """Return how many such calls per second the limits allow in the long run, if any limit is known."""
         rates = [
             bucket.rate / cost[_FIELD[which]]
             for which, bucket in self.buckets.items()
@@ -144,11 +144,11 @@ class Budget:
 
     @property
     def is_paced(self) -> bool:
-        """Whether limits a minute are known, so that the pace does not depend on calls at once."""
+        """Whether limits per minute are known, so that the pace does not depend on the calls in flight."""
         return any(which is not Limit.RPD for which in self.buckets)
 
     def charge(self, cost: Cost, now: float) -> int:
-        """Take the cost of a call that goes out now; returns its number here."""
+        """Charge a call that goes out now; return its number in this budget."""
         for which, bucket in self.buckets.items():
             bucket.take(cost[_FIELD[which]], now)
         if not self.answered:
@@ -157,14 +157,14 @@ class Budget:
         return self.grants
 
     def correct(self, charged: Cost, actual: Cost, now: float) -> None:
-        """Replace what was charged by what the call really took."""
+        """Replace what was charged with what the call really used."""
         for which, bucket in self.buckets.items():
             bucket.take(actual[_FIELD[which]] - charged[_FIELD[which]], now)
 
     def succeeded(self, now: float) -> None:
         """Regain pace for the time since the last refusal or success."""
         if not self.answered:
-            # A provider that tells its limits has told them now, and tells what remains with each answer.
+            # A provider that states its limits has done so now, and says with each answer what remains.
             self.answered = True
             self.history.clear()
         if self.ease < 1.0 or self.burst_share < 1.0:
@@ -176,7 +176,7 @@ class Budget:
             self.pace(now)
 
     def refused(self, grant: int, now: float) -> bool:
-        """Believe that nothing is left; says whether limits learnt since explain it, else goes slower."""
+        """Assume that nothing is left. Return whether limits learnt since explain it; if not, slow down."""
         for which, bucket in self.buckets.items():
             if which is not Limit.RPD:
                 bucket.lower(0.0, now)
@@ -196,12 +196,12 @@ class Budget:
         return False
 
     def renew(self, now: float) -> None:
-        """Start the day's count again: the provider's own reset has passed."""
+        """Reset the daily count: the provider's reset time has passed."""
         if Limit.RPD in self.buckets:
             self.buckets[Limit.RPD].put(self.buckets[Limit.RPD].capacity, now)
 
     def learn(self, readings: Mapping[Limit, LimitHeaders], *, age: float, now: float) -> dict[Limit, float]:
-        """Take over what the answer to a call of `age` seconds ago said; returns the limits that are new."""
+        """Apply what the answer to a call from `age` seconds ago said; return the limits that are new."""
         new: dict[Limit, float] = {}
         for which, reading in readings.items():
             if reading.limit is not None and self.learnt.get(which) != reading.limit:
@@ -226,12 +226,12 @@ class Budget:
         elif which is Limit.RPD and which not in self._configured:
             bucket.put(reading.remaining, now)
         else:
-            # The answer may be as old as its call; what has flowed in since is no news. Our own calls are
-            # counted already, so this sees only what others took.
+            # The answer may be as old as its call, so add what was refilled since. Our own calls are counted
+            # already, so this only shows what others used.
             bucket.lower(reading.remaining + age * bucket.rate, now)
 
     def pace(self, now: float) -> None:
-        """Bring every bucket to the limits as they are known now."""
+        """Set every bucket to the limits as they are known now."""
         for which, value in self.limits().items():
             rate, capacity = self.shape(which, value)
             bucket = self.buckets.get(which)
@@ -242,7 +242,7 @@ class Budget:
                 bucket.pace(rate=rate, capacity=capacity, now=now)
 
     def _replayed(self, which: Limit, rate: float, capacity: float, now: float) -> Bucket:
-        """Return a bucket as it would stand now, had its limit been known from the first call on."""
+        """Return a bucket as if its limit had been known from the first call on."""
         began = self.history[0].at if self.history else now
         bucket = Bucket(rate=rate, capacity=capacity, now=began)
         for sent in self.history:
@@ -258,15 +258,15 @@ class Budget:
         slack = true * ARRIVAL_JITTER
         rate = true * (1.0 - MARGIN)
         if which is not Limit.RPM:
-            # Not shrunk as requests are: a call larger than the bucket would only go the sooner.
+            # Not shrunk like requests: a call larger than the bucket would only go sooner.
             return rate * self.ease, max(1.0, true * self._burst_seconds() - slack)
         burst = self._plan.burst or max(1.0, true * BURST_SECONDS)
         if self._plan.burst and burst - slack < 1.0:
-            # No room in the burst for uneven arrival: the pace itself must leave it.
+            # The burst has no room for uneven arrival, so the pace must leave that room.
             rate = min(rate, true / (2.0 - burst + slack))
         return rate * self.ease, max(1.0, burst * self.burst_share - slack)
 
     def _burst_seconds(self) -> float:
-        """Return the seconds of tokens in one burst; a configured burst means the same time for both."""
+        """Return the seconds of tokens in one burst. A configured burst covers the same time for both."""
         plan = self._plan
         return plan.burst * 60.0 / plan.rpm if plan.burst and plan.rpm else TOKEN_BURST_SECONDS

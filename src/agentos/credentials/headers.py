@@ -1,7 +1,7 @@
-"""What rate limit headers say: limits, what remains, when it is full again. Pure, used in the coordinator.
+"""What rate limit headers say: limits, what remains, when it resets. Pure, used in the coordinator.
 
-Reset times that are dates (Anthropic) are left alone: they need a wall clock, and the limit itself tells the
-pace. A value that makes no sense is as good as a header that is not there.
+Reset times that are dates (Anthropic) are ignored: they need a wall clock, and the limit alone gives the
+pace. An invalid value counts as a missing header.
 """
 
 import math
@@ -13,7 +13,7 @@ from enum import StrEnum
 MAX_LIMIT = 1e12
 MAX_RESET = 366 * 86_400.0  # seconds
 MINUTE_IS_OVER = (
-    65.0  # seconds; a minute's bucket is full again before this, so the limit is one of a longer time
+    65.0  # seconds; a bucket per minute is full again before this, so the limit is for a longer time
 )
 
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{0,12})?(?:h|ms|m|us|µs|ns|s))+", re.ASCII)
@@ -24,11 +24,11 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6,
 class Limit(StrEnum):
     """What a budget counts."""
 
-    RPM = "rpm"  # requests a minute
-    RPD = "rpd"  # requests a day, or another time longer than a minute
-    TPM = "tpm"  # tokens a minute, in and out together
-    ITPM = "itpm"  # tokens a minute going in
-    OTPM = "otpm"  # tokens a minute coming out
+    RPM = "rpm"  # requests per minute
+    RPD = "rpd"  # requests per day, or another time longer than a minute
+    TPM = "tpm"  # tokens per minute, in and out together
+    ITPM = "itpm"  # input tokens per minute
+    OTPM = "otpm"  # output tokens per minute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class LimitHeaders:
 
     limit: float | None
     remaining: float | None
-    reset: float | None  # seconds until all of it is there again
+    reset: float | None  # seconds until it is full again
 
 
 _NAMES = (
@@ -54,7 +54,7 @@ _HEADERS = tuple(
 
 
 def read_headers(headers: Mapping[str, str]) -> dict[Limit, LimitHeaders]:
-    """Read what is there and makes sense; names are lower case."""
+    """Read the headers that are present and valid; names are lower case."""
     found: dict[Limit, LimitHeaders] = {}
     for which, limit_name, remaining_name, reset_name in _HEADERS:
         limit = number(headers.get(limit_name), low=1.0, high=MAX_LIMIT)
@@ -64,14 +64,14 @@ def read_headers(headers: Mapping[str, str]) -> dict[Limit, LimitHeaders]:
         if limit is not None and remaining is not None and remaining > limit:
             remaining = None
         reading = LimitHeaders(limit=limit, remaining=remaining, reset=seconds(headers.get(reset_name)))
-        # Some servers give the day's limit under the same name; only the time to a full bucket tells.
+        # Some servers send the daily limit under the same name; only the reset time shows it.
         daily = which is Limit.RPM and reading.reset is not None and reading.reset > MINUTE_IS_OVER
         found[Limit.RPD if daily else which] = reading
     return found
 
 
 def number(value: object, *, low: float, high: float) -> float | None:
-    """Return a finite number within bounds, or nothing."""
+    """Return a finite number within bounds, or None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -82,7 +82,7 @@ def number(value: object, *, low: float, high: float) -> float | None:
 
 
 def seconds(value: object) -> float | None:
-    """Return a Go duration ("6m0s", "20ms") or a plain number as seconds, or nothing."""
+    """Return a Go duration ("6m0s", "20ms") or a plain number as seconds, or None."""
     if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         value = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(value))
     return number(value, low=0.0, high=MAX_RESET)

@@ -1,6 +1,6 @@
-"""The keys' health as data that survives a run: rests, disabled keys, learnt limits, the day's count. Pure.
+"""The state of keys that outlives a run: cooldowns, disabled keys, learnt limits, daily counts. Pure.
 
-Times are wall-clock seconds here and nowhere else. What does not fit is left out, key by key.
+Times are wall-clock seconds here and nowhere else. Invalid entries are skipped, key by key.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ from agentos.credentials.outcome import QUOTA_LONGEST, RATE_LIMIT_LONGEST
 from agentos.credentials.pool_state import PoolState
 
 VERSION = 1
-MODELS_MOST = 200  # a file may be anybody's
+MODELS_MOST = 200  # anyone may have written the file
 _LONGEST = {KeyState.RATE_LIMITED: RATE_LIMIT_LONGEST, KeyState.QUOTA_EXHAUSTED: QUOTA_LONGEST}
 _MAX_WALL = 1e11
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestLeft:
-    """How long a key still rests."""
+class CooldownLeft:
+    """How long a key is still not usable."""
 
     state: KeyState
     seconds: float
@@ -28,7 +28,7 @@ class RestLeft:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelHealth:
-    """What is known of a key's group for one model."""
+    """What is known about a key's group for one model."""
 
     limits: dict[Limit, float] = field(default_factory=dict)
     used_today: float | None = None
@@ -36,17 +36,17 @@ class ModelHealth:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyHealth:
-    """What a file says about a key that exists."""
+    """What the file says about a key that exists."""
 
     key: Key
     disabled: str | None
-    rest: RestLeft | None
+    cooldown: CooldownLeft | None
     models: dict[str, ModelHealth]
     age: float  # seconds since it was written
 
 
 def export(pool_state: PoolState, now: float, wall: float) -> dict[str, Any]:
-    """Return JSON-able data of every key."""
+    """Return data about every key, ready for JSON."""
     return {
         "version": VERSION,
         "at": wall,
@@ -55,8 +55,8 @@ def export(pool_state: PoolState, now: float, wall: float) -> dict[str, Any]:
 
 
 def _export_key(key: Key, now: float, wall: float) -> dict[str, Any]:
-    rest = key.group.rest
-    resting = rest.until is not None and rest.until > now
+    cooldown = key.group.cooldown
+    active = cooldown.until is not None and cooldown.until > now
     models: dict[str, Any] = {}
     for model, budget in key.group.budgets.items():
         entry: dict[str, Any] = {}
@@ -70,8 +70,8 @@ def _export_key(key: Key, now: float, wall: float) -> dict[str, Any]:
         "provider": key.spec.provider,
         "group": key.group.name,
         "disabled": key.disabled,
-        "resting": {"state": rest.state.value, "until": wall + (rest.until - now)}
-        if resting and rest.until is not None
+        "resting": {"state": cooldown.state.value, "until": wall + (cooldown.until - now)}
+        if active and cooldown.until is not None
         else None,
         "models": models,
     }
@@ -85,7 +85,7 @@ def read(data: object, pool_state: PoolState, wall: float) -> list[KeyHealth]:
     keys = data.get("keys")
     if written is None or not isinstance(keys, Mapping):
         return []
-    # A clock that was set back must not make a rest longer than it was.
+    # A clock that was set back must not make a cooldown longer.
     age = max(0.0, wall - written)
     found = []
     for key_id, entry in keys.items():
@@ -97,7 +97,7 @@ def read(data: object, pool_state: PoolState, wall: float) -> list[KeyHealth]:
             KeyHealth(
                 key=key,
                 disabled=disabled[:200] if isinstance(disabled, str) and disabled else None,
-                rest=_read_rest(entry.get("resting"), written, age),
+                cooldown=_read_cooldown(entry.get("resting"), written, age),
                 models=dict(_read_models(entry.get("models"))),
                 age=age,
             )
@@ -105,7 +105,7 @@ def read(data: object, pool_state: PoolState, wall: float) -> list[KeyHealth]:
     return found
 
 
-def _read_rest(value: object, written: float, age: float) -> RestLeft | None:
+def _read_cooldown(value: object, written: float, age: float) -> CooldownLeft | None:
     if not isinstance(value, Mapping):
         return None
     until = number(value.get("until"), low=0.0, high=_MAX_WALL)
@@ -113,7 +113,7 @@ def _read_rest(value: object, written: float, age: float) -> RestLeft | None:
     if until is None or state is None:
         return None
     left = min(until - written, _LONGEST[state]) - age
-    return RestLeft(state=state, seconds=left) if left > 0 else None
+    return CooldownLeft(state=state, seconds=left) if left > 0 else None
 
 
 def _read_models(value: object) -> Iterable[tuple[str, ModelHealth]]:
@@ -133,7 +133,7 @@ def _read_models(value: object) -> Iterable[tuple[str, ModelHealth]]:
 
 
 def restore_budgets(found: KeyHealth, now: float) -> None:
-    """Take over learnt limits and the day's count; an answer of this run knows better."""
+    """Take over learnt limits and the daily count. What this run has learnt itself takes precedence."""
     group = found.key.group
     for model, entry in found.models.items():
         budget = group.budget(model, now)

@@ -1,4 +1,4 @@
-"""What the key pool knows of keys, quota groups and calls, and what stands in the way of a call. Pure."""
+"""What the key pool knows about keys, quota groups and calls, and what blocks a call. Pure."""
 
 import math
 import zlib
@@ -10,26 +10,26 @@ from typing import NamedTuple
 from agentos.credentials.budget import Budget, Cost, Plan
 from agentos.model import CallError
 
-SLOTS_FIRST = 10.0  # calls at once a key is trusted with before anything is known
-SLOTS_MOST = 64.0  # also the first trust in a key whose limits are configured: its budget does the pacing
-RAMP_SECONDS = 1.0  # after a rest one more call at once is let go each such time, besides one a success
-WEIGHT = 0.05  # of the latest call in a running mean, once there are enough
+SLOTS_FIRST = 10.0  # calls that a key may have in flight before anything is known
+SLOTS_MOST = 64.0  # also the start for a key with configured limits: its budget does the pacing
+RAMP_SECONDS = 1.0  # after a cooldown, one more call in flight per interval, plus one per success
+WEIGHT = 0.05  # of the latest call in a running mean, once there are enough calls
 TOKENS_MOST = 10**9  # of one call
-SPREAD_FIRST = 0.5  # share of its estimate by which a call may be larger, before any was seen
+SPREAD_FIRST = 0.5  # share by which a call may exceed its estimate, before any call was seen
 SPREAD_MOST = 1.0
 RATIO_LEAST, RATIO_MOST = 0.01, 100.0
-CAPACITY = "capacity"  # hurdles that are no state of a key
-WAKING = "waking"
+CAPACITY = "capacity"  # blockers that are not a state of a key
+RAMPING_UP = "ramping up"
 
 
 class KeyState(StrEnum):
-    """How a key stands."""
+    """The state of a key."""
 
-    AVAILABLE = "available"  # takes a call now, if its budget has room
-    RESERVED = "reserved"  # all its places are taken by calls in flight
-    RATE_LIMITED = "rate_limited"  # the API refused; rests until a time
-    QUOTA_EXHAUSTED = "quota_exhausted"  # its quota is used up; rests until the reset
-    DISABLED = "disabled"  # rejected; not tried again until a person enables it
+    AVAILABLE = "available"  # can take a call now, if its budget has room
+    RESERVED = "reserved"  # it has as many calls in flight as it may have
+    RATE_LIMITED = "rate_limited"  # the API refused a call; not used until a given time
+    QUOTA_EXHAUSTED = "quota_exhausted"  # its quota is used up; not used until the reset
+    DISABLED = "disabled"  # rejected by the provider; not used until a person enables it
 
 
 UNUSABLE = frozenset({KeyState.RATE_LIMITED, KeyState.QUOTA_EXHAUSTED, KeyState.DISABLED})
@@ -37,11 +37,11 @@ UNUSABLE = frozenset({KeyState.RATE_LIMITED, KeyState.QUOTA_EXHAUSTED, KeyState.
 
 @dataclass(frozen=True, kw_only=True)
 class KeySpec:
-    """One key as configured; limits are those of its quota group."""
+    """One key as configured. The limits are those of its quota group."""
 
     id: str
     provider: str
-    quota_group: str | None = None  # None: a group of its own
+    quota_group: str | None = None  # None: the key is its own group
     rpm: float | None = None
     tpm: float | None = None
     rpd: float | None = None
@@ -57,23 +57,23 @@ class KeySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """What came of one leased call; where there was an error, tokens of 0 mean that nobody knows."""
+    """The result of one leased call. After an error, 0 tokens means that the number is unknown."""
 
     tokens_in: int = 0
     tokens_out: int = 0
     error: CallError | None = None
-    retry_after: float | None = None  # seconds, by the server's word
-    quota_reset: float | None = None  # seconds until the quota comes back
+    retry_after: float | None = None  # seconds, as the server says
+    quota_reset: float | None = None  # seconds until the quota resets
     headers: Mapping[str, str] = field(default_factory=dict)  # lower case
 
 
 def token_count(value: int) -> int:
-    """Return a count of tokens that can be reckoned with, whatever a worker sent."""
+    """Return a token count within bounds, whatever a worker sent."""
     return min(max(0, value), TOKENS_MOST)
 
 
 def usable_delay(value: float | None, longest: float) -> float | None:
-    """Return a delay that makes sense, cut to the longest, or nothing."""
+    """Return a valid delay, cut to the longest, or None."""
     if value is None or not math.isfinite(value) or value <= 0:
         return None
     return min(float(value), longest)
@@ -81,7 +81,7 @@ def usable_delay(value: float | None, longest: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """Doubling delays with a jitter that depends on who waits, so that two never wake in step."""
+    """Doubling delays. The jitter depends on who waits, so that two never retry at the same moment."""
 
     first: float
     last: float
@@ -95,15 +95,15 @@ class Backoff:
 
 @dataclass(slots=True)
 class Cooldown:
-    """A stop until a time and the gentle start after it: of a group after a 429, of an overloaded model."""
+    """A stop until a given time and the slow start after it, for a quota group or an overloaded model."""
 
     until: float | None = None
     state: KeyState = KeyState.RATE_LIMITED
-    strikes: int = 0  # stops in a row without a success between
-    fence: int = 0  # leases up to this number were given before the stop, and know nothing of it
+    strikes: int = 0  # stops in a row without a success in between
+    fence: int = 0  # leases up to this number were granted before the stop and say nothing about it
     woke: float | None = None
-    opened: int = 0  # successes since it woke
-    out: int = 0  # calls in flight that were given after the fence
+    opened: int = 0  # successes since it ended
+    out: int = 0  # calls in flight that were granted after the fence
 
     def is_news(self, lease: int) -> bool:
         return lease > self.fence
@@ -132,7 +132,7 @@ class Cooldown:
             self.out -= 1
 
     def succeeded(self, lease: int) -> bool:
-        """Take in a success; says whether it ends a row of stops."""
+        """Count a success; return whether it ends a row of stops."""
         if not self.is_news(lease):
             return False
         ends = self.strikes > 0
@@ -140,28 +140,28 @@ class Cooldown:
         self.opened += 1
         return ends
 
-    def blocked_until(self, now: float, places: int) -> float | None:
-        """Return when one more call may go, or nothing where it may now; `places` ends the gentle start."""
+    def blocked_until(self, now: float, call_limit: int) -> float | None:
+        """Return when one more call may go, or None if it may go now. `call_limit` ends the slow start."""
         if self.until is not None:
             return self.until if self.until > now else None
         if self.woke is None:
             return None
         steps = int((now - self.woke) / RAMP_SECONDS + 1e-6)
         allowed = 1 + self.opened + steps
-        if allowed >= places or self.out < allowed:
+        if allowed >= call_limit or self.out < allowed:
             return None
         return self.woke + (self.out - self.opened) * RAMP_SECONDS
 
 
 @dataclass(slots=True)
 class Group:
-    """Keys that share their provider's limits."""
+    """Keys that share one set of limits."""
 
     provider: str
     name: str
     plan: Plan
     keys: list["Key"] = field(default_factory=list)
-    rest: Cooldown = field(default_factory=Cooldown)
+    cooldown: Cooldown = field(default_factory=Cooldown)
     budgets: dict[str, Budget] = field(default_factory=dict)  # by model
     halved_at: float = -math.inf
 
@@ -172,7 +172,7 @@ class Group:
         return found
 
     def renew(self, now: float) -> None:
-        """Start the day's counts again."""
+        """Reset the daily counts."""
         for budget in self.budgets.values():
             budget.renew(now)
 
@@ -180,19 +180,19 @@ class Group:
     def key_ids(self) -> tuple[str, ...]:
         return tuple(key.spec.id for key in self.keys)
 
-    def places(self) -> int:
-        return sum(key.places for key in self.keys if key.disabled is None)
+    def call_limit(self) -> int:
+        return sum(key.call_limit for key in self.keys if key.disabled is None)
 
 
 @dataclass(slots=True, eq=False)
 class Key:
-    """One key at work."""
+    """One key in use."""
 
     spec: KeySpec
     group: Group
-    slots: float = SLOTS_FIRST  # adaptive; whole places count
+    slots: float = SLOTS_FIRST  # adaptive; rounded down to whole calls
     fast: bool = (
-        True  # grows by one a success, until a refusal that no known limit explains; then one a round
+        True  # grows by one per success, until a refusal that no known limit explains; then by one per round
     )
     in_flight: int = 0
     disabled: str | None = None
@@ -203,11 +203,11 @@ class Key:
     last_lease: int = 0
 
     @property
-    def places(self) -> int:
+    def call_limit(self) -> int:
         return self.spec.max_in_flight or int(self.slots)
 
     def grow(self) -> None:
-        """Allow more at once, if what is allowed is made use of."""
+        """Allow more calls in flight, if those allowed are used."""
         if self.spec.max_in_flight is None and self.in_flight * 2 >= int(self.slots):
             self.slots = min(SLOTS_MOST, self.slots + (1.0 if self.fast else 1.0 / self.slots))
 
@@ -219,14 +219,14 @@ class Key:
     def state(self, now: float) -> KeyState:
         if self.disabled is not None:
             return KeyState.DISABLED
-        if self.group.rest.until is not None and self.group.rest.until > now:
-            return self.group.rest.state
-        return KeyState.AVAILABLE if self.in_flight < self.places else KeyState.RESERVED
+        if self.group.cooldown.until is not None and self.group.cooldown.until > now:
+            return self.group.cooldown.state
+        return KeyState.AVAILABLE if self.in_flight < self.call_limit else KeyState.RESERVED
 
 
 @dataclass(slots=True)
 class TokenEstimate:
-    """How many tokens calls really take beside what was asked for, as running means."""
+    """How many tokens calls really take compared to what was asked for, as running means."""
 
     total: float = 1.0
     share_in: float = 1.0
@@ -247,7 +247,7 @@ class TokenEstimate:
     def learn(self, asked: int, tokens_in: int, tokens_out: int) -> None:
         if asked <= 0 or tokens_in + tokens_out <= 0:
             return
-        # The estimate that came with the call counts as the first of the calls seen.
+        # The estimate that came with the call counts as the first call seen.
         weight = max(WEIGHT, 1.0 / (self.calls + 2))
         off = abs(tokens_in + tokens_out - asked * self.total) / (asked * self.total)
         self.spread += weight * (min(SPREAD_MOST, 2.0 * off) - self.spread)
@@ -262,23 +262,26 @@ def _mean(before: float, ratio: float, weight: float) -> float:
     return before + weight * (min(RATIO_MOST, max(RATIO_LEAST, ratio)) - before)
 
 
-class Hurdle(NamedTuple):
-    """What keeps a call from going out with a key, and until when if time alone clears it."""
+class Blocker(NamedTuple):
+    """What blocks a call with a key, and until when if only time is needed."""
 
     kind: str
     until: float | None
 
 
-def key_hurdle(key: Key, model: str, cost: Cost, now: float) -> Hurdle | None:
-    """Return what keeps a call from this key; a hurdle that time alone does not clear goes first."""
-    rest = key.group.rest
+def key_blocker(key: Key, model: str, cost: Cost, now: float) -> Blocker | None:
+    """Return what blocks a call with this key. A blocker that time alone does not clear comes first."""
+    cooldown = key.group.cooldown
     if key.disabled is not None:
-        return Hurdle(KeyState.DISABLED, None)
-    if rest.until is not None and rest.until > now:
-        return Hurdle(rest.state, rest.until)
-    if key.in_flight >= key.places:
-        return Hurdle(KeyState.RESERVED, None)
-    if rest.woke is not None and (step := rest.blocked_until(now, key.group.places())) is not None:
-        return Hurdle(WAKING, step)
+        return Blocker(KeyState.DISABLED, None)
+    if cooldown.until is not None and cooldown.until > now:
+        return Blocker(cooldown.state, cooldown.until)
+    if key.in_flight >= key.call_limit:
+        return Blocker(KeyState.RESERVED, None)
+    if (
+        cooldown.woke is not None
+        and (step := cooldown.blocked_until(now, key.group.call_limit())) is not None
+    ):
+        return Blocker(RAMPING_UP, step)
     room = key.group.budget(model, now).room_at(cost, now)
-    return Hurdle(f"{room.limit} budget", room.at) if room.at > now else None
+    return Blocker(f"{room.limit} budget", room.at) if room.at > now else None

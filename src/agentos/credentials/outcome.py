@@ -1,4 +1,4 @@
-"""What came of a call, and what that means for its key, its quota group and its model. Pure."""
+"""What the result of a call means for its key, its quota group and its model. Pure."""
 
 from dataclasses import dataclass
 
@@ -11,19 +11,19 @@ from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Capacity, CapacityRecovered, LimitLearnt, QuotaExhausted, RateLimited
 from agentos.model import CallError
 
-RATE_LIMIT_LONGEST = 3600.0  # seconds; a server that asks for more than this is asked again after it
+RATE_LIMIT_LONGEST = 3600.0  # seconds; if a server asks for more, it is asked again after this
 QUOTA_LONGEST = 7 * 86_400.0
-QUOTA_UNKNOWN = 3600.0  # seconds to rest where nobody says when the quota comes back
-HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls at once
+QUOTA_UNKNOWN = 3600.0  # seconds to wait if the provider does not say when the quota resets
+HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls in flight
 BACKOFF = Backoff(first=10.0, last=300.0)
 
-# Calls that the provider turned away before it read them, so that they took no tokens.
+# The provider refused these calls before it read them, so they used no tokens.
 _UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_REJECTED})
 
 
 @dataclass(frozen=True, kw_only=True)
 class InFlightChanged(PoolEvent):
-    """A key takes more or fewer calls at the same time; this is not recorded."""
+    """A key may have more or fewer calls in flight. Not recorded."""
 
     name = "in_flight_changed"
     key: str
@@ -33,7 +33,7 @@ class InFlightChanged(PoolEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """Draws the consequences of calls; one a moment."""
+    """Applies the results of calls to the pool, at one moment."""
 
     now: float
     last_lease: int
@@ -41,7 +41,7 @@ class Judge:
     capacity_backoff: Backoff = BACKOFF
 
     def judge(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
-        """Take in one settlement, all but a rejected key."""
+        """Apply one settlement, except for a rejected key."""
         self._correct(lease, settlement)
         events = self._learn(lease, settlement)
         match settlement.error:
@@ -57,20 +57,20 @@ class Judge:
                 pass  # the request or the network is at fault, not the key
         return events
 
-    def rest(self, group: Group, state: KeyState, until: float) -> bool:
-        """Rest a group until then or longer; says whether that is longer than before."""
-        rest = group.rest
-        if rest.until is None:
-            rest.state = state
-            rest.begin(until, self.last_lease)
+    def cool_down(self, group: Group, state: KeyState, until: float) -> bool:
+        """Stop using a group until then or longer; return whether that is longer than before."""
+        cooldown = group.cooldown
+        if cooldown.until is None:
+            cooldown.state = state
+            cooldown.begin(until, self.last_lease)
             return True
-        if until <= rest.until:
+        if until <= cooldown.until:
             return False
-        rest.state, rest.until = state, until
+        cooldown.state, cooldown.until = state, until
         return True
 
     def _correct(self, lease: Lease, settlement: Settlement) -> None:
-        """Charge what the call took; where nobody knows, what was charged stands."""
+        """Charge what the call used. If that is unknown, keep what was charged."""
         tokens_in, tokens_out = settlement.tokens_in, settlement.tokens_out
         if tokens_in + tokens_out > 0 or settlement.error in _UNREAD:
             actual = Cost(1.0, tokens_in + tokens_out, tokens_in, tokens_out)
@@ -88,9 +88,9 @@ class Judge:
         return [
             LimitLearnt(
                 at=self.now,
-                provider=lease.lane.provider,
+                provider=lease.model_state.provider,
                 group=lease.key.group.name,
-                model=lease.lane.model,
+                model=lease.model_state.model,
                 limit=which.value,
                 value=value,
                 used=used[which],
@@ -100,15 +100,17 @@ class Judge:
 
     def _succeeded(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         events: list[PoolEvent] = []
-        key, lane = lease.key, lease.lane
+        key, model_state = lease.key, lease.model_state
         lease.budget.succeeded(self.now)
-        lane.estimate.learn(lease.asked, settlement.tokens_in, settlement.tokens_out)
-        lane.took(self.now - lease.since)
-        key.group.rest.succeeded(lease.number)
-        if lane.rest.succeeded(lease.number):
-            events.append(CapacityRecovered(at=self.now, provider=lane.provider, model=lane.model))
-        if key.group.rest.until is None:
-            before = key.places
+        model_state.estimate.learn(lease.asked, settlement.tokens_in, settlement.tokens_out)
+        model_state.took(self.now - lease.since)
+        key.group.cooldown.succeeded(lease.number)
+        if model_state.cooldown.succeeded(lease.number):
+            events.append(
+                CapacityRecovered(at=self.now, provider=model_state.provider, model=model_state.model)
+            )
+        if key.group.cooldown.until is None:
+            before = key.call_limit
             key.grow()
             events += self._in_flight(key, before)
         return events
@@ -116,18 +118,18 @@ class Judge:
     def _rate_limited(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         key, group = lease.key, lease.key.group
         key.rate_limited += 1
-        told = usable_delay(settlement.retry_after, RATE_LIMIT_LONGEST)
-        delay = told or 0.0
+        requested = usable_delay(settlement.retry_after, RATE_LIMIT_LONGEST)
+        delay = requested or 0.0
         events: list[PoolEvent] = []
-        # Calls that were already out when the group was stopped tell nothing new about it.
-        if group.rest.is_news(lease.number):
-            group.rest.strikes += 1
-            delay = told or self.backoff.delay(group.rest.strikes, f"{group.provider}/{group.name}")
+        # Calls that were in flight when the group was stopped say nothing new about it.
+        if group.cooldown.is_news(lease.number):
+            group.cooldown.strikes += 1
+            delay = requested or self.backoff.delay(group.cooldown.strikes, f"{group.provider}/{group.name}")
             explained = lease.budget.refused(lease.grant, self.now)
             events += self._halve(group, explained=explained)
         if delay:
-            self.rest(group, KeyState.RATE_LIMITED, self.now + tick_span(delay))
-        until = group.rest.until or self.now
+            self.cool_down(group, KeyState.RATE_LIMITED, self.now + tick_span(delay))
+        until = group.cooldown.until or self.now
         return [
             RateLimited(
                 at=self.now,
@@ -135,23 +137,23 @@ class Judge:
                 group=group.name,
                 keys=group.key_ids,
                 provider=group.provider,
-                model=lease.lane.model,
+                model=lease.model_state.model,
                 until=until,
                 seconds=until - self.now,
-                told=told is not None,
+                told=requested is not None,
             ),
             *events,
         ]
 
     def _quota_exhausted(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         group = lease.key.group
-        told = usable_delay(settlement.quota_reset, QUOTA_LONGEST) or usable_delay(
+        requested = usable_delay(settlement.quota_reset, QUOTA_LONGEST) or usable_delay(
             settlement.retry_after, QUOTA_LONGEST
         )
-        known = group.rest.until is not None and group.rest.state is KeyState.QUOTA_EXHAUSTED
-        if told or not known:
-            self.rest(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(told or QUOTA_UNKNOWN))
-        until = group.rest.until or self.now
+        known = group.cooldown.until is not None and group.cooldown.state is KeyState.QUOTA_EXHAUSTED
+        if requested or not known:
+            self.cool_down(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(requested or QUOTA_UNKNOWN))
+        until = group.cooldown.until or self.now
         return [
             QuotaExhausted(
                 at=self.now,
@@ -159,34 +161,36 @@ class Judge:
                 group=group.name,
                 keys=group.key_ids,
                 provider=group.provider,
-                model=lease.lane.model,
+                model=lease.model_state.model,
                 until=until,
                 seconds=until - self.now,
-                told=told is not None,
+                told=requested is not None,
             )
         ]
 
     def _overloaded(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
-        lane, rest = lease.lane, lease.lane.rest
-        told = usable_delay(settlement.retry_after, self.capacity_backoff.last)
-        delay = told or 0.0
-        if rest.is_news(lease.number):
-            rest.strikes += 1
-            delay = told or self.capacity_backoff.delay(rest.strikes, f"{lane.provider}:{lane.model}")
-        if delay and rest.until is None:
-            rest.begin(self.now + tick_span(delay), self.last_lease)
-        elif delay and rest.until is not None:
-            rest.until = max(rest.until, self.now + tick_span(delay))
-        until = rest.until or self.now
+        model_state, cooldown = lease.model_state, lease.model_state.cooldown
+        requested = usable_delay(settlement.retry_after, self.capacity_backoff.last)
+        delay = requested or 0.0
+        if cooldown.is_news(lease.number):
+            cooldown.strikes += 1
+            delay = requested or self.capacity_backoff.delay(
+                cooldown.strikes, f"{model_state.provider}:{model_state.model}"
+            )
+        if delay and cooldown.until is None:
+            cooldown.begin(self.now + tick_span(delay), self.last_lease)
+        elif delay and cooldown.until is not None:
+            cooldown.until = max(cooldown.until, self.now + tick_span(delay))
+        until = cooldown.until or self.now
         return [
             Capacity(
                 at=self.now,
-                provider=lane.provider,
-                model=lane.model,
+                provider=model_state.provider,
+                model=model_state.model,
                 until=until,
                 seconds=until - self.now,
-                strikes=rest.strikes,
-                told=told is not None,
+                strikes=cooldown.strikes,
+                told=requested is not None,
             )
         ]
 
@@ -196,12 +200,12 @@ class Judge:
         group.halved_at = self.now
         events: list[PoolEvent] = []
         for key in group.keys:
-            before = key.places
+            before = key.call_limit
             key.halve(explained=explained)
             events += self._in_flight(key, before)
         return events
 
     def _in_flight(self, key: Key, before: int) -> list[PoolEvent]:
-        if key.places == before:
+        if key.call_limit == before:
             return []
-        return [InFlightChanged(at=self.now, key=key.spec.id, before=before, limit=key.places)]
+        return [InFlightChanged(at=self.now, key=key.spec.id, before=before, limit=key.call_limit)]

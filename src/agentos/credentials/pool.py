@@ -1,7 +1,7 @@
-"""The key pool: leases calls to items, paces every key ahead of its limits, and rests what is refused.
+"""The key pool: leases keys to items, keeps every key below its limits, and pauses keys that are refused.
 
-A pure state machine, used in the coordinator: time comes in as an argument, what happened goes out as events,
-and no secret is ever seen here.
+A pure state machine, used in the coordinator: time is an argument, what happened is returned as events. It
+never sees a secret.
 """
 
 from collections.abc import Sequence
@@ -46,13 +46,13 @@ from agentos.events.keys import (
 )
 from agentos.model import CallError
 
-WAKE_LEAST = 1 / 1024  # seconds; a wake sooner than this would be a busy loop
+WAKE_LEAST = 1 / 1024  # seconds; waking up sooner would be a busy loop
 
 __all__ = ["Backoff", "CredentialCoordinator", "KeySpec", "KeyState", "PoolSnapshot", "Settlement"]
 
 
 class CredentialCoordinator:
-    """Owns the state of every key; every method says what time it is and gets back what happened."""
+    """Owns the state of every key. Every method takes the time and returns what happened."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class CredentialCoordinator:
         now: float,
         keys: frozenset[str] | None = None,
     ) -> list[PoolEvent]:
-        """Queue for a lease; the same request again changes nothing, another one takes its place.
+        """Queue for a lease. The same request again changes nothing; another request replaces it.
 
-        `keys` are the ids of those that may serve it, where that is not every key of the provider.
+        `keys` are the ids of the keys that may serve it, if not every key of the provider may.
         """
         events = self._tick(now)
         pool_state = self.pool_state
@@ -99,14 +99,14 @@ class CredentialCoordinator:
         for lease in pool_state.held.get(asker, {}).values():
             if lease.call == number and lease.number in pool_state.leases:
                 return [*events, lease.leased(), *self._grant()]
-        if (reason := self._unservable(provider, keys)) is not None:
+        if (reason := self._why_unservable(provider, keys)) is not None:
             return [*events, *self._grant(), self._refuse(asker, number, provider, model, reason)]
         pool_state.last_ask += 1
         ask = Ask(
             asker=asker,
             number=number,
             tokens=token_count(tokens),
-            queue=pool_state.lane(provider, model).queue(keys),
+            queue=pool_state.model_state(provider, model).queue(keys),
             order=pool_state.last_ask,
             since=pool_state.now,
             lease_seconds=self._lease_seconds,
@@ -133,7 +133,7 @@ class CredentialCoordinator:
         return events
 
     def settle(self, lease: int, *, asker: Asker, settlement: Settlement, now: float) -> list[PoolEvent]:
-        """Take back a lease with what came of its call."""
+        """End a lease with the result of its call."""
         events = self._tick(now)
         held = self.pool_state.leases.get(lease)
         if held is None or held.asker != asker or self.pool_state.is_over(asker):
@@ -173,7 +173,7 @@ class CredentialCoordinator:
         return events + self._grant()
 
     def drop(self, asker: Asker, now: float) -> list[PoolEvent]:
-        """Forget an attempt that is gone for sure: its leases, expired ones too, return at once."""
+        """Forget an attempt whose worker is gone: its leases, expired ones too, end now."""
         events = self._tick(now)
         pool_state = self.pool_state
         pool_state.end_attempts(asker.work, asker.attempt)
@@ -194,50 +194,52 @@ class CredentialCoordinator:
         return events + self._grant()
 
     def advance(self, now: float) -> list[PoolEvent]:
-        """Let time pass: expire leases, wake rested keys, grant what can be granted."""
+        """Let time pass: expire leases, end cooldowns, grant what can be granted."""
         return self._tick(now) + self._grant()
 
     def next_wake(self, now: float) -> float | None:
-        """Return when `advance` could next change anything; None where only an outside event can."""
+        """Return when `advance` could next change anything; None if only an outside event can."""
         now = self._time(now)
         times = [
-            group.rest.until for group in self.pool_state.groups.values() if group.rest.until is not None
+            group.cooldown.until
+            for group in self.pool_state.groups.values()
+            if group.cooldown.until is not None
         ]
         if (lease := self.pool_state.next_expiry()) is not None:
             times.append(lease.expires)
-        turns = (turn for lane in self.pool_state.lanes.values() for turn in lane.turns())
+        turns = (turn for model_state in self.pool_state.models.values() for turn in model_state.turns())
         times += [until for turn in turns if (until := why_not_served(turn, now).until) is not None]
         return max(min(times), now + WAKE_LEAST) if times else None
 
     def snapshot(self, now: float) -> PoolSnapshot:
-        """Return how everything stands, without changing it."""
+        """Return the state of everything, without changing it."""
         return take_snapshot(self.pool_state, self._time(now))
 
     def useful_parallel(self, now: float) -> int:
-        """Return how many calls could be in flight, given the keys and budgets of now."""
+        """Return how many calls could be in flight with the current keys and budgets."""
         return useful_parallel(self.pool_state, self._time(now))
 
     def export(self, now: float, wall: float) -> dict[str, Any]:
-        """Return the keys' health as JSON-able data with wall-clock times."""
+        """Return the health of the keys, ready for JSON, with wall-clock times."""
         return health.export(self.pool_state, self._time(now), wall)
 
     def restore(self, data: object, now: float, wall: float) -> list[PoolEvent]:
-        """Take over health that was exported before; only ever adds rests, never ends one."""
+        """Take over health that was exported before. It can add a cooldown, never end one."""
         events = self._tick(now)
         for found in health.read(data, self.pool_state, wall):
             events += self._take_over(found)
         return events + self._grant()
 
     def enable(self, key_id: str, now: float) -> list[PoolEvent]:
-        """Clear what is held against a key, and the rest of its group; KeyError for an unknown id."""
+        """Enable a key and end the cooldown of its group; KeyError for an unknown id."""
         events = self._tick(now)
         key = self.pool_state.keys[key_id]
         group = key.group
         idle = [one for one in group.keys if one.state(self.pool_state.now) in UNUSABLE]
-        if group.rest.until is not None and group.rest.state is KeyState.QUOTA_EXHAUSTED:
+        if group.cooldown.until is not None and group.cooldown.state is KeyState.QUOTA_EXHAUSTED:
             group.renew(self.pool_state.now)
         key.disabled = None
-        group.rest.clear()
+        group.cooldown.clear()
         events += [
             KeyRecovered(
                 at=self.pool_state.now, key=one.spec.id, provider=group.provider, reason="enabled by hand"
@@ -260,11 +262,11 @@ class CredentialCoordinator:
         health.restore_budgets(found, self.pool_state.now)
         if found.disabled is not None:
             events += self._disable(key, found.disabled)
-        if found.rest is None:
+        if found.cooldown is None:
             return events
-        until = self.pool_state.now + tick_span(found.rest.seconds)
-        if self._judge().rest(group, found.rest.state, until):
-            kind = RateLimited if found.rest.state is KeyState.RATE_LIMITED else QuotaExhausted
+        until = self.pool_state.now + tick_span(found.cooldown.seconds)
+        if self._judge().cool_down(group, found.cooldown.state, until):
+            kind = RateLimited if found.cooldown.state is KeyState.RATE_LIMITED else QuotaExhausted
             events.append(
                 kind(
                     at=self.pool_state.now,
@@ -274,14 +276,14 @@ class CredentialCoordinator:
                     provider=group.provider,
                     model=None,
                     until=until,
-                    seconds=found.rest.seconds,
+                    seconds=found.cooldown.seconds,
                     told=True,
                 )
             )
         return events
 
     def _disable(self, key: Key, reason: str) -> list[PoolEvent]:
-        """Stop using a key; requests that no key can serve any more are refused."""
+        """Stop using a key, and refuse the requests that no key can serve any more."""
         if key.disabled is not None:
             return []
         key.disabled = reason
@@ -290,13 +292,13 @@ class CredentialCoordinator:
             KeyDisabled(at=self.pool_state.now, key=key.spec.id, provider=provider, reason=reason)
         ]
         reasons: dict[KeySet, str | None] = {}
-        for ask in [ask for ask in self.pool_state.asks.values() if ask.lane.provider == provider]:
+        for ask in [ask for ask in self.pool_state.asks.values() if ask.model_state.provider == provider]:
             key_ids = ask.queue.key_ids
             if key_ids not in reasons:
-                reasons[key_ids] = self._unservable(provider, key_ids)
+                reasons[key_ids] = self._why_unservable(provider, key_ids)
             if (why := reasons[key_ids]) is not None:
                 self.pool_state.remove_ask(ask)
-                events.append(self._refuse(ask.asker, ask.number, provider, ask.lane.model, why))
+                events.append(self._refuse(ask.asker, ask.number, provider, ask.model_state.model, why))
         return events
 
     def _refuse(self, asker: Asker, number: int, provider: str, model: str, reason: str) -> Refused:
@@ -314,11 +316,11 @@ class CredentialCoordinator:
         return grant_all(self.pool_state)
 
     def _time(self, now: float) -> float:
-        """Return the time to go by; a clock that went back has not moved."""
+        """Return the time to use. If the clock went back, time stands still."""
         return max(self.pool_state.now, tick(now))
 
     def _tick(self, now: float) -> list[PoolEvent]:
-        """Bring the state to now."""
+        """Move the state to now."""
         self.pool_state.now = now = self._time(now)
         events: list[PoolEvent] = []
         while (lease := self.pool_state.next_expiry()) is not None and lease.expires <= now:
@@ -334,25 +336,27 @@ class CredentialCoordinator:
                 )
             )
         for group in self.pool_state.groups.values():
-            if group.rest.until is not None and group.rest.until <= now:
-                events += self._woken(group)
-        for lane in self.pool_state.lanes.values():
-            if lane.rest.until is not None and lane.rest.until <= now:
-                lane.rest.wake(now)
+            if group.cooldown.until is not None and group.cooldown.until <= now:
+                events += self._recover(group)
+        for model_state in self.pool_state.models.values():
+            if model_state.cooldown.until is not None and model_state.cooldown.until <= now:
+                model_state.cooldown.wake(now)
         return events
 
-    def _woken(self, group: Group) -> list[PoolEvent]:
-        if group.rest.state is KeyState.QUOTA_EXHAUSTED:
+    def _recover(self, group: Group) -> list[PoolEvent]:
+        if group.cooldown.state is KeyState.QUOTA_EXHAUSTED:
             group.renew(self.pool_state.now)
-        group.rest.wake(self.pool_state.now)
+        group.cooldown.wake(self.pool_state.now)
         return [
-            KeyRecovered(at=self.pool_state.now, key=key.spec.id, provider=group.provider, reason="rested")
+            KeyRecovered(
+                at=self.pool_state.now, key=key.spec.id, provider=group.provider, reason="cooldown is over"
+            )
             for key in group.keys
             if key.disabled is None
         ]
 
-    def _unservable(self, provider: str, key_ids: KeySet) -> str | None:
-        """Return why none of these keys will ever serve, if that is so."""
+    def _why_unservable(self, provider: str, key_ids: KeySet) -> str | None:
+        """Return why none of these keys can ever serve a request, or None."""
         keys = self.pool_state.by_provider.get(provider)
         if not keys:
             return f"no key for {provider}"
@@ -369,7 +373,7 @@ class CredentialCoordinator:
         if lease is None:
             if number in self.pool_state.expired:
                 return "expired"
-            return "ended before" if 0 < number <= self.pool_state.last_lease else "never given"
+            return "already ended" if 0 < number <= self.pool_state.last_lease else "never granted"
         if lease.asker == asker:
             return "the attempt is over"
         same_item = lease.asker.work == asker.work

@@ -1,4 +1,4 @@
-"""The whole state of the key pool: keys, who waits, who holds a lease, whose turn it is. Pure."""
+"""The whole state of the key pool: keys, waiting requests, leases, and whose turn it is. Pure."""
 
 import heapq
 import math
@@ -12,9 +12,9 @@ from agentos.credentials.key_state import (
     CAPACITY,
     SLOTS_MOST,
     WEIGHT,
+    Blocker,
     Cooldown,
     Group,
-    Hurdle,
     Key,
     KeySpec,
     TokenEstimate,
@@ -22,14 +22,14 @@ from agentos.credentials.key_state import (
 from agentos.events.asker import Asker
 from agentos.events.keys import Leased
 
-ATTEMPTS_REMEMBERED = 2_000  # of ended attempts; the oldest are forgotten first
+ATTEMPTS_REMEMBERED = 2_000  # ended attempts; the oldest are forgotten first
 
 KeySet = frozenset[str] | None  # ids of the keys that may serve a request; None: every key of the provider
 
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """An item's waiting request."""
+    """A waiting request of an item."""
 
     asker: Asker
     number: int
@@ -40,15 +40,15 @@ class Ask:
     lease_seconds: float
 
     @property
-    def lane(self) -> "Lane":
-        return self.queue.lane
+    def model_state(self) -> "ModelState":
+        return self.queue.model_state
 
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """Requests for one model that the same keys may serve, first come first."""
+    """Requests for one model that the same keys may serve, in order."""
 
-    lane: "Lane"
+    model_state: "ModelState"
     key_ids: KeySet
     keys: list[Key]
     asks: OrderedDict[int, Ask] = field(default_factory=OrderedDict)  # by order
@@ -58,14 +58,14 @@ class Queue:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """All calls of one model of one provider: its queues, its overload, its usual size and length."""
+class ModelState:
+    """One model of one provider: its queues, its overload, the usual size and duration of its calls."""
 
     provider: str
     model: str
     keys: list[Key]
-    queues: dict[KeySet, Queue] = field(default_factory=dict)  # those that somebody waits in
-    rest: Cooldown = field(default_factory=Cooldown)
+    queues: dict[KeySet, Queue] = field(default_factory=dict)  # only those with waiting requests
+    cooldown: Cooldown = field(default_factory=Cooldown)
     estimate: TokenEstimate = field(default_factory=TokenEstimate)
     seconds: float | None = None  # mean of a call
 
@@ -80,9 +80,9 @@ class Lane:
         self.seconds = seconds if self.seconds is None else self.seconds + WEIGHT * (seconds - self.seconds)
 
     def turns(self) -> "list[Turn]":
-        """Return the queues, the longest waiting first, each with the keys that no older request wants.
+        """Return the queues, longest waiting first, each with the keys that no older request waits for.
 
-        What an older request waits for must not go to a younger one, or large calls would never be served.
+        A younger request must not get a key that an older one waits for, or large calls would never go out.
         """
         if len(self.queues) == 1:
             return [Turn(queue, queue.keys) for queue in self.queues.values()]
@@ -95,7 +95,7 @@ class Lane:
 
 
 class Turn(NamedTuple):
-    """A queue, and the keys that its first request may have."""
+    """A queue, and the keys that its first request may use."""
 
     queue: Queue
     keys: list[Key]
@@ -109,17 +109,17 @@ class Lease:
     asker: Asker
     call: int
     key: Key
-    lane: Lane
+    model_state: ModelState
     asked: int
     budget: Budget
     cost: Cost
     grant: int  # its number in the budget
     since: float
-    waited: float  # seconds, before it was given
+    waited: float  # seconds, before it was granted
     expires: float
 
     def leased(self) -> Leased:
-        """Return the event that gave it; the same again for a request that is repeated."""
+        """Return the event that granted it; the same event if the request is repeated."""
         return Leased(
             at=self.since,
             item=self.asker.item,
@@ -127,8 +127,8 @@ class Lease:
             number=self.call,
             lease=self.number,
             key=self.key.spec.id,
-            provider=self.lane.provider,
-            model=self.lane.model,
+            provider=self.model_state.provider,
+            model=self.model_state.model,
             tokens=round(self.cost.tokens),
             waited=self.waited,
             expires=self.expires,
@@ -136,30 +136,30 @@ class Lease:
 
 
 def order(queue: Queue) -> int:
-    """Return the place of a queue's first request among all requests."""
+    """Return the position of a queue's first request among all requests."""
     return queue.head().order
 
 
-def lane_hurdle(lane: Lane, now: float) -> Hurdle | None:
-    """Return what keeps every call of a model back."""
-    blocked = lane.rest.blocked_until(now, int(SLOTS_MOST))
-    return None if blocked is None else Hurdle(CAPACITY, blocked)
+def model_blocker(model_state: ModelState, now: float) -> Blocker | None:
+    """Return what blocks every call to a model."""
+    blocked = model_state.cooldown.blocked_until(now, int(SLOTS_MOST))
+    return None if blocked is None else Blocker(CAPACITY, blocked)
 
 
 class PoolState:
     """The pool's whole state."""
 
     def __init__(self, keys: Sequence[KeySpec]) -> None:
-        self.now = -math.inf  # the latest time that anybody told
+        self.now = -math.inf  # the latest time passed in
         self.last_lease = 0
         self.last_ask = 0
         self.keys: dict[str, Key] = {}
         self.groups: dict[tuple[str, str], Group] = {}
         self.by_provider: dict[str, list[Key]] = {}
-        self.lanes: dict[tuple[str, str], Lane] = {}
+        self.models: dict[tuple[str, str], ModelState] = {}
         self.asks: dict[tuple[str, str], Ask] = {}  # by run and item
         self.leases: dict[int, Lease] = {}  # alive
-        self.expired: dict[int, Lease] = {}  # their places stay taken until the attempt is dropped
+        self.expired: dict[int, Lease] = {}  # still counted as in flight until the attempt is dropped
         self.held: dict[Asker, dict[int, Lease]] = {}  # alive and expired
         self.over: dict[tuple[str, str], int] = {}  # the last attempt that is over, by run and item
         self._expiries: list[tuple[float, int]] = []  # a heap; may name leases that have ended
@@ -171,11 +171,11 @@ class PoolState:
                 for key in group.keys:
                     key.slots = SLOTS_MOST
 
-    def lane(self, provider: str, model: str) -> Lane:
-        found = self.lanes.get((provider, model))
+    def model_state(self, provider: str, model: str) -> ModelState:
+        found = self.models.get((provider, model))
         if found is None:
-            found = Lane(provider, model, self.by_provider[provider])
-            self.lanes[provider, model] = found
+            found = ModelState(provider, model, self.by_provider[provider])
+            self.models[provider, model] = found
         return found
 
     def add_ask(self, ask: Ask) -> None:
@@ -186,13 +186,13 @@ class PoolState:
         del self.asks[ask.asker.work]
         del ask.queue.asks[ask.order]
         if not ask.queue.asks:
-            del ask.lane.queues[ask.queue.key_ids]
+            del ask.model_state.queues[ask.queue.key_ids]
 
     def add_lease(self, lease: Lease, *, expired: bool = False) -> None:
-        """Note a lease and that its call takes a place."""
+        """Add a lease; its call counts as in flight."""
         lease.key.in_flight += 1
-        lease.key.group.rest.given(lease.number)
-        lease.lane.rest.given(lease.number)
+        lease.key.group.cooldown.given(lease.number)
+        lease.model_state.cooldown.given(lease.number)
         self.held.setdefault(lease.asker, {})[lease.number] = lease
         if expired:
             self.expired[lease.number] = lease
@@ -208,8 +208,8 @@ class PoolState:
         if not held:
             del self.held[lease.asker]
         lease.key.in_flight -= 1
-        lease.key.group.rest.returned(lease.number)
-        lease.lane.rest.returned(lease.number)
+        lease.key.group.cooldown.returned(lease.number)
+        lease.model_state.cooldown.returned(lease.number)
 
     def next_expiry(self) -> Lease | None:
         """Return the lease that is the first to expire."""
@@ -222,13 +222,13 @@ class PoolState:
         self.expired[lease.number] = self.leases.pop(lease.number)
 
     def is_over(self, asker: Asker) -> bool:
-        """Tell whether a later attempt has begun, or this one is known to be gone."""
+        """Return whether a later attempt has begun, or this one is known to be gone."""
         return asker.attempt <= self.over.get(asker.work, 0)
 
     def end_attempts(self, work: tuple[str, str], last: int) -> None:
         """Note that all attempts up to this one are over."""
         if last > self.over.get(work, 0):
-            self.over.pop(work, None)  # so that what is noted last stands last
+            self.over.pop(work, None)  # so that the latest entry comes last
             self.over[work] = last
             if len(self.over) > ATTEMPTS_REMEMBERED:
                 del self.over[next(iter(self.over))]
@@ -236,7 +236,7 @@ class PoolState:
     def _add(self, spec: KeySpec) -> None:
         if spec.id in self.keys:
             raise ValueError(f"two keys have the id {spec.id}")
-        # A key without a group must not fall in with a group that happens to have its name.
+        # A key without a group must not join a group that happens to have its name.
         named = (spec.provider, spec.quota_group) if spec.quota_group else (spec.provider, f"={spec.id}")
         name = spec.quota_group or spec.id
         group = self.groups.setdefault(named, Group(spec.provider, name, Plan()))
@@ -246,7 +246,7 @@ class PoolState:
 
 
 def _plan(specs: Sequence[KeySpec]) -> Plan:
-    """Return the limits of a group: the lowest that any of its keys gives, as they all mean the same one."""
+    """Return the limits of a group: the lowest that any key names, because all keys share them."""
 
     def lowest(name: str) -> float | None:
         return min((value for spec in specs if (value := getattr(spec, name)) is not None), default=None)

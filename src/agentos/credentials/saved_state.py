@@ -1,7 +1,7 @@
-"""The key pool's whole state as data: its schema, and what is checked before it is trusted. Pure.
+"""The whole state of the key pool as data: its schema, and the checks before it is trusted. Pure.
 
-The data may come from a database that others write to. Times are wall-clock seconds. No secret is in it.
-Lists are used where the order matters: a database may sort the fields of an object.
+The data may come from a database that others write to. Times are wall-clock seconds. It contains no secret.
+Lists are used wherever the order matters, because a database may sort the fields of an object.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class _Saved(BaseModel):
 
 
 class SavedKey(_Saved):
-    """A key as configured, and what is known of it; its calls in flight are counted from the leases."""
+    """A key as configured, and what is known about it. Its calls in flight are counted from the leases."""
 
     id: Text
     provider: Text
@@ -62,7 +62,7 @@ class SavedKey(_Saved):
     last_lease: Count
 
 
-class SavedRest(_Saved):
+class SavedCooldown(_Saved):
     until: Time | None
     state: Literal["rate_limited", "quota_exhausted"]
     strikes: Count
@@ -107,8 +107,8 @@ class SavedBudget(_Saved):
 
 class SavedGroup(_Saved):
     provider: Text
-    name: Text  # as the pool state has it: "=ID" is the group of one key
-    rest: SavedRest
+    name: Text  # as in the pool state: "=ID" is the group of a single key
+    rest: SavedCooldown
     halved_at: Time | None
     budgets: Annotated[list[SavedBudget], Field(max_length=MODELS_MOST)]
 
@@ -122,10 +122,10 @@ class SavedEstimate(_Saved):
     calls: Count
 
 
-class SavedLane(_Saved):
+class SavedModel(_Saved):
     provider: Text
     model: Text
-    rest: SavedRest
+    rest: SavedCooldown
     estimate: SavedEstimate
     seconds: Seconds | None
 
@@ -141,8 +141,8 @@ class SavedAttempt(_Saved):
 class SavedAsk(SavedAttempt):
     number: Count
     tokens: Tokens
-    lane: Count  # its place in `lanes`
-    key_set: Count | None  # its place in `key_sets`; None: every key of the provider
+    lane: Count  # its index in `lanes`
+    key_set: Count | None  # its index in `key_sets`; None: every key of the provider
     order: Count
     since: Time
     lease_seconds: Seconds
@@ -168,12 +168,12 @@ class SavedLease(SavedAttempt):
 class SavedPool(_Saved):
     version: Literal[1]
     at: Time  # when it was exported
-    now: Time | None  # the latest time that the pool was told
+    now: Time | None  # the latest time passed to the pool
     last_lease: Count
     last_ask: Count
     keys: Annotated[list[SavedKey], Field(max_length=MANY)]
     groups: Annotated[list[SavedGroup], Field(max_length=MANY)]
-    lanes: Annotated[list[SavedLane], Field(max_length=MODELS_MOST)]
+    lanes: Annotated[list[SavedModel], Field(max_length=MODELS_MOST)]
     key_sets: Annotated[list[Annotated[list[Text], Field(max_length=MANY)]], Field(max_length=MANY)]
     asks: Annotated[list[SavedAsk], Field(max_length=MANY)]
     leases: Annotated[list[SavedLease], Field(max_length=MANY)]
@@ -181,7 +181,7 @@ class SavedPool(_Saved):
 
 
 def read_state(data: object) -> SavedPool:
-    """Check data that was exported before; PoolStateError where any of it makes no sense."""
+    """Check data that was exported before; PoolStateError if any of it is invalid."""
     version = data.get("version") if isinstance(data, Mapping) else None
     if version != VERSION:
         found = version if isinstance(version, int) and 0 < version < 1_000 else "unknown"
@@ -197,13 +197,13 @@ def read_state(data: object) -> SavedPool:
 
 
 def _problems(saved: SavedPool) -> Iterator[str]:
-    """Yield what contradicts itself; what comes later relies on what comes first."""
+    """Yield the contradictions. Later checks rely on earlier ones."""
     yield from _repeated(saved)
     yield from _missing(saved)
     if any(time > saved.at for time in _past(saved)):
-        yield "a time after the export of what was before it"
+        yield "a past time is after the export"
     if any(time > saved.at + longest + ROUNDING for time, longest in _future(saved)):
-        yield "a time further ahead than any wait"
+        yield "a future time is further ahead than any wait"
 
 
 def _repeated(saved: SavedPool) -> Iterator[str]:
@@ -222,33 +222,33 @@ def _repeated(saved: SavedPool) -> Iterator[str]:
 
 def _twice(name: str, found: Sequence[object]) -> Iterator[str]:
     if len(set(found)) < len(found):
-        yield f"{name}: the same one twice"
+        yield f"{name}: a duplicate entry"
 
 
 def _missing(saved: SavedPool) -> Iterator[str]:
-    """Yield what refers to something that is not there."""
+    """Yield references to something that does not exist."""
     providers = {key.id: key.provider for key in saved.keys}
     asks, leases, lanes = saved.asks, saved.leases, saved.lanes
     if not {lane.provider for lane in lanes} <= set(providers.values()):
         yield "lanes: a provider without keys"
     if any(ask.lane >= len(lanes) for ask in asks) or any(lease.lane >= len(lanes) for lease in leases):
-        yield "lanes: there is none of that number"
+        yield "lanes: no entry has that number"
     if any(ask.key_set is not None and ask.key_set >= len(saved.key_sets) for ask in asks):
-        yield "key_sets: there is none of that number"
+        yield "key_sets: no entry has that number"
     if any(providers.get(lease.key) != lanes[lease.lane].provider for lease in leases):
         yield "leases: a key that the provider does not have"
     if any(ask.order > saved.last_ask for ask in asks):
-        yield "asks: a number that was never given"
+        yield "asks: a number that was never granted"
     if any(lease.number > saved.last_lease for lease in leases):
-        yield "leases: a number that was never given"
+        yield "leases: a number that was never granted"
 
 
 def _past(saved: SavedPool) -> Iterable[float]:
-    """Yield the times that had come when the state was exported."""
+    """Yield the times that were past when the state was exported."""
     times: list[float | None] = [saved.now]
     times += [ask.since for ask in saved.asks]
     times += [lease.since for lease in saved.leases]
-    times += [rest.woke for rest in _rests(saved)]
+    times += [cooldown.woke for cooldown in _cooldowns(saved)]
     for group in saved.groups:
         times.append(group.halved_at)
         for budget in group.budgets:
@@ -258,12 +258,14 @@ def _past(saved: SavedPool) -> Iterable[float]:
     return (time for time in times if time is not None)
 
 
-def _rests(saved: SavedPool) -> list[SavedRest]:
+def _cooldowns(saved: SavedPool) -> list[SavedCooldown]:
     return [*(group.rest for group in saved.groups), *(lane.rest for lane in saved.lanes)]
 
 
 def _future(saved: SavedPool) -> Iterator[tuple[float, float]]:
-    """Yield the times that were to come, each with the longest that it may be ahead."""
-    yield from ((rest.until, QUOTA_LONGEST) for rest in _rests(saved) if rest.until is not None)
+    """Yield the times that were in the future, each with the longest it may be ahead."""
+    yield from (
+        (cooldown.until, QUOTA_LONGEST) for cooldown in _cooldowns(saved) if cooldown.until is not None
+    )
     held = (budget.held_until for group in saved.groups for budget in group.budgets)
     yield from ((until, HOLD_LONGEST) for until in held if until is not None)

@@ -1,4 +1,4 @@
-"""How the key pool stands at a moment, for people, scheduler and report. Pure, changes nothing."""
+"""The state of the key pool at one moment, for people, scheduler and report. Pure, changes nothing."""
 
 import math
 from collections.abc import Iterable
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentos.credentials.headers import Limit
-from agentos.credentials.key_state import Group, Hurdle, Key, KeyState, key_hurdle
-from agentos.credentials.pool_state import PoolState, Queue, Turn, lane_hurdle
+from agentos.credentials.key_state import Blocker, Group, Key, KeyState, key_blocker
+from agentos.credentials.pool_state import PoolState, Queue, Turn, model_blocker
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import WaitKind
 
-BETWEEN = 2.0  # an item spends about as long between its calls as in them
-SOON = 60.0  # seconds; a budget with no room for longer than this takes part in nothing now
-_RESTS = frozenset({KeyState.RATE_LIMITED, KeyState.QUOTA_EXHAUSTED})
+BETWEEN = 2.0  # an item spends about as much time between its calls as in them
+SOON = 60.0  # seconds; a budget that has no room for longer than this does not count now
+_LIMITED = frozenset({KeyState.RATE_LIMITED, KeyState.QUOTA_EXHAUSTED})
 _DAY_SPENT = f"{Limit.RPD} budget"
 
 
@@ -24,9 +24,9 @@ class BudgetView:
     model: str
     limit: str  # "rpm"
     value: float  # the one that counts
-    learnt: bool  # told by the provider, and lower than what is configured if anything is
-    room: float  # left at this moment; below 0 is debt
-    capacity: float  # most that may go at once
+    learnt: bool  # named by the provider, and lower than the configured limit, if there is one
+    room: float  # left now; below 0 is debt
+    capacity: float  # the most that may go out together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class KeyView:
     until: float | None
     reason: str | None
     in_flight: int
-    limit: int  # calls at once, now
+    limit: int  # calls in flight allowed now
     calls: int
     rate_limited: int
     tokens_in: int
@@ -50,21 +50,21 @@ class KeyView:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingView:
-    """One item that waits for a lease."""
+    """One item that is waiting for a lease."""
 
     item: str
     number: int
     provider: str
     model: str
     since: float
-    position: int  # 0 is next, among those that the same keys may serve
+    position: int  # 0 is next, among the requests that the same keys may serve
     reason: str
-    until: float | None  # estimate; None where it depends on calls in flight
+    until: float | None  # estimate; None if it depends on calls in flight
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exhausted:
-    """Nobody can be served until a time; None where no time helps."""
+    """No request can be served until this time; None if waiting does not help."""
 
     until: float | None
     reason: str
@@ -89,13 +89,13 @@ class PoolSnapshot:
     waiting: tuple[WaitingView, ...]
     providers: tuple[ProviderView, ...]
     in_flight: int
-    usable_keys: int  # neither resting nor disabled
-    exhausted: Exhausted | None  # of every provider that is waited for; of all, where nobody waits
+    usable_keys: int  # neither rate limited, quota exhausted nor disabled
+    exhausted: Exhausted | None  # of every provider that requests wait for; of all providers if nothing waits
     useful_parallel: int
 
 
 class Why(NamedTuple):
-    """What the next request of a queue waits for."""
+    """What the next request of a queue is waiting for."""
 
     reason: str
     until: float | None
@@ -103,33 +103,33 @@ class Why(NamedTuple):
 
 
 def why_waiting(queue: Queue, now: float) -> Why:
-    """Return what keeps the first request of a queue back, and the earliest time at which that may end."""
-    return why_not_served(next(turn for turn in queue.lane.turns() if turn.queue is queue), now)
+    """Return what blocks the first request of a queue, and the earliest time at which that may end."""
+    return why_not_served(next(turn for turn in queue.model_state.turns() if turn.queue is queue), now)
 
 
 def why_not_served(turn: Turn, now: float) -> Why:
-    """Return the same of a queue and the keys that it may have."""
-    lane = turn.queue.lane
-    if (hurdle := lane_hurdle(lane, now)) is not None:
-        return Why(f"{lane.model} is overloaded", hurdle.until, WaitKind.OVERLOADED)
+    """Return the same for a queue and the keys that it may use."""
+    model_state = turn.queue.model_state
+    if (blocker := model_blocker(model_state, now)) is not None:
+        return Why(f"{model_state.model} is overloaded", blocker.until, WaitKind.OVERLOADED)
     if not turn.keys:
-        return Why("requests before it", None)
-    cost = lane.estimate.cost(turn.queue.head().tokens)
-    hurdles: dict[Key, Hurdle] = {}
+        return Why("earlier requests", None)
+    cost = model_state.estimate.cost(turn.queue.head().tokens)
+    blockers: dict[Key, Blocker] = {}
     for key in turn.keys:
-        hurdle = key_hurdle(key, lane.model, cost, now)
-        if hurdle is None:
+        blocker = key_blocker(key, model_state.model, cost, now)
+        if blocker is None:
             return Why("about to be served", now)
-        if hurdle.kind != KeyState.DISABLED:
-            hurdles[key] = hurdle
-    times = [hurdle.until for hurdle in hurdles.values() if hurdle.until is not None]
-    return Why(_in_words(hurdles), min(times, default=None))
+        if blocker.kind != KeyState.DISABLED:
+            blockers[key] = blocker
+    times = [blocker.until for blocker in blockers.values() if blocker.until is not None]
+    return Why(_in_words(blockers), min(times, default=None))
 
 
 def take_snapshot(pool_state: PoolState, now: float) -> PoolSnapshot:
     keys = tuple(_key_view(key, now) for key in pool_state.keys.values())
     providers = tuple(_provider_view(pool_state, name, now) for name in pool_state.by_provider)
-    wanted = {ask.lane.provider for ask in pool_state.asks.values()}
+    wanted = {ask.model_state.provider for ask in pool_state.asks.values()}
     relevant = [one for one in providers if one.provider in wanted or not wanted]
     return PoolSnapshot(
         at=now,
@@ -144,34 +144,34 @@ def take_snapshot(pool_state: PoolState, now: float) -> PoolSnapshot:
 
 
 def useful_parallel(pool_state: PoolState, now: float) -> int:
-    """Return how many calls could be in flight: places of the usable keys, less where budgets are tighter."""
+    """Return how many calls could be in flight with the usable keys, or fewer if the budgets are tighter."""
     return sum(_group_parallel(pool_state, group, now) for group in pool_state.groups.values())
 
 
 def _group_parallel(pool_state: PoolState, group: Group, now: float) -> int:
-    places = group.places()
-    if group.rest.until is not None and group.rest.until > now:
+    call_limit = group.call_limit()
+    if group.cooldown.until is not None and group.cooldown.until > now:
         return 0
     paced, used = 0, False
     for model, budget in group.budgets.items():
-        lane = pool_state.lanes.get((group.provider, model))
-        if lane is None:
+        model_state = pool_state.models.get((group.provider, model))
+        if model_state is None:
             continue
         used = True
-        mean = lane.estimate.mean()
+        mean = model_state.estimate.mean()
         if budget.room_at(mean, now).at > now + SOON:
             continue
         rate = budget.calls_per_second(mean)
-        if rate is None or lane.seconds is None:
-            return places
-        paced += max(1, math.ceil(BETWEEN * rate * lane.seconds + budget.calls_at_once(mean)))
-    return min(places, paced) if used else places
+        if rate is None or model_state.seconds is None:
+            return call_limit
+        paced += max(1, math.ceil(BETWEEN * rate * model_state.seconds + budget.calls_at_once(mean)))
+    return min(call_limit, paced) if used else call_limit
 
 
-def _in_words(hurdles: dict[Key, Hurdle]) -> str:
+def _in_words(blockers: dict[Key, Blocker]) -> str:
     by_kind: dict[str, list[str]] = {}
-    for key, hurdle in hurdles.items():
-        by_kind.setdefault(hurdle.kind, []).append(key.spec.id)
+    for key, blocker in blockers.items():
+        by_kind.setdefault(blocker.kind, []).append(key.spec.id)
     if not by_kind:
         return "all keys disabled"
     parts = []
@@ -186,16 +186,16 @@ def _in_words(hurdles: dict[Key, Hurdle]) -> str:
 
 def _key_view(key: Key, now: float) -> KeyView:
     state = key.state(now)
-    resting = state in _RESTS
+    limited = state in _LIMITED
     return KeyView(
         id=key.spec.id,
         provider=key.spec.provider,
         group=key.group.name,
         state=state,
-        until=key.group.rest.until if resting else None,
-        reason=key.disabled if state is KeyState.DISABLED else state.replace("_", " ") if resting else None,
+        until=key.group.cooldown.until if limited else None,
+        reason=key.disabled if state is KeyState.DISABLED else state.replace("_", " ") if limited else None,
         in_flight=key.in_flight,
-        limit=key.places,
+        limit=key.call_limit,
         calls=key.calls,
         rate_limited=key.rate_limited,
         tokens_in=key.tokens_in,
@@ -219,8 +219,8 @@ def _budget_views(group: Group, now: float) -> Iterable[BudgetView]:
 
 
 def _waiting(pool_state: PoolState, now: float) -> Iterable[WaitingView]:
-    for turn in (turn for lane in pool_state.lanes.values() for turn in lane.turns()):
-        lane = turn.queue.lane
+    for turn in (turn for model_state in pool_state.models.values() for turn in model_state.turns()):
+        model_state = turn.queue.model_state
         why = why_not_served(turn, now)
         rate = _rate(turn.queue, now)
         for position, ask in enumerate(turn.queue.asks.values()):
@@ -230,8 +230,8 @@ def _waiting(pool_state: PoolState, now: float) -> Iterable[WaitingView]:
             yield WaitingView(
                 item=ask.asker.item,
                 number=ask.number,
-                provider=lane.provider,
-                model=lane.model,
+                provider=model_state.provider,
+                model=model_state.model,
                 since=ask.since,
                 position=position,
                 reason=why.reason,
@@ -240,13 +240,13 @@ def _waiting(pool_state: PoolState, now: float) -> Iterable[WaitingView]:
 
 
 def _rate(queue: Queue, now: float) -> float | None:
-    """Return the calls a second that all usable groups allow together, where all of them have limits."""
+    """Return the calls per second that all usable groups allow together, if all of them have limits."""
     groups = {id(key.group): key.group for key in queue.keys if key.disabled is None}
     total = 0.0
     for group in groups.values():
-        if group.rest.until is not None and group.rest.until > now:
+        if group.cooldown.until is not None and group.cooldown.until > now:
             continue
-        rate = group.budget(queue.lane.model, now).calls_per_second(queue.lane.estimate.mean())
+        rate = group.budget(queue.model_state.model, now).calls_per_second(queue.model_state.estimate.mean())
         if rate is None:
             return None
         total += rate
@@ -264,38 +264,38 @@ def _provider_view(pool_state: PoolState, provider: str, now: float) -> Provider
 
 
 def _exhausted(pool_state: PoolState, provider: str, now: float) -> Exhausted | None:
-    """Return why a provider is of no use and until when; calls in flight and the pace do not count."""
+    """Return why a provider cannot be used and until when. Calls in flight and the pace do not count."""
     keys = [key for key in pool_state.by_provider[provider] if key.disabled is None]
     if not keys:
         return Exhausted(until=None, reason=f"all keys of {provider} disabled")
     queues = [
         queue
-        for (name, _), lane in pool_state.lanes.items()
+        for (name, _), model_state in pool_state.models.items()
         if name == provider
-        for queue in lane.queues.values()
+        for queue in model_state.queues.values()
     ]
     if queues:
         wanted = {key for queue in queues for key in queue.keys}
         keys = [key for key in keys if key in wanted] or keys
-    hurdles: dict[Key, Hurdle] = {}
+    blockers: dict[Key, Blocker] = {}
     for key in keys:
-        found = [_hurdle(queue, key, now) for queue in queues if key in queue.keys]
-        if not queues and key.state(now) in _RESTS:
-            found = [Hurdle(key.state(now), key.group.rest.until)]
-        lasting = [one for one in found if one is not None and one.kind in {*_RESTS, _DAY_SPENT}]
+        found = [_blocker(queue, key, now) for queue in queues if key in queue.keys]
+        if not queues and key.state(now) in _LIMITED:
+            found = [Blocker(key.state(now), key.group.cooldown.until)]
+        lasting = [one for one in found if one is not None and one.kind in {*_LIMITED, _DAY_SPENT}]
         if not found or len(lasting) < len(found):
             return None
-        hurdles[key] = min(lasting, key=_end)
-    return Exhausted(until=min(map(_end, hurdles.values())), reason=_in_words(hurdles))
+        blockers[key] = min(lasting, key=_end)
+    return Exhausted(until=min(map(_end, blockers.values())), reason=_in_words(blockers))
 
 
-def _hurdle(queue: Queue, key: Key, now: float) -> Hurdle | None:
-    lane = queue.lane
-    return key_hurdle(key, lane.model, lane.estimate.cost(queue.head().tokens), now)
+def _blocker(queue: Queue, key: Key, now: float) -> Blocker | None:
+    model_state = queue.model_state
+    return key_blocker(key, model_state.model, model_state.estimate.cost(queue.head().tokens), now)
 
 
-def _end(hurdle: Hurdle) -> float:
-    return math.inf if hurdle.until is None else hurdle.until
+def _end(blocker: Blocker) -> float:
+    return math.inf if blocker.until is None else blocker.until
 
 
 def _worst(providers: list[ProviderView]) -> Exhausted | None:

@@ -1,7 +1,7 @@
 """Times in whole ticks. Pure.
 
-A float holds a wall-clock time in ticks exactly, so moving a pool's state from one clock to another and back
-changes nothing. Finer times would be rounded by each move.
+A float holds a wall-clock time in ticks exactly, so moving the state of a pool from one clock to another and
+back changes nothing. Each move would round finer times.
 """
 
 import math
@@ -10,10 +10,10 @@ TICKS = 2.0**20  # per second: a tick is about a microsecond
 
 
 def tick(time: float) -> float:
-    """Return the latest whole tick that is not after the time."""
+    """Round a time down to a whole tick."""
     return math.floor(time * TICKS) / TICKS
 
 
 def tick_span(seconds: float) -> float:
-    """Return the shortest whole number of ticks that is not shorter."""
+    """Round a duration up to whole ticks."""
     return math.ceil(seconds * TICKS) / TICKS

@@ -1,9 +1,9 @@
-"""Exports the key pool's whole state as data, and restores a pool that goes on from there. Pure.
+"""Exports the whole state of the key pool as data, and restores a pool that continues from there. Pure.
 
-A pool's own times are those of a machine's clock; in the data they are wall-clock times. Those who share a
-state should pass the wall clock of one machine, the database's. A wall clock that is set back adds no time:
-the pool continues as of the export. One that jumps ahead counts as time that has passed: leases and rests end
-early by as much, and a budget gains one full bucket at most.
+A pool uses the clock of its machine; in the data, times are wall-clock times. Everyone who shares a state
+should pass the wall clock of one machine, that of the database. If the wall clock is set back, no time is
+added: the pool continues as of the export. If it jumps ahead, that counts as time passed: leases and
+cooldowns end early by as much, and a budget gains at most one full bucket.
 """
 
 import math
@@ -16,34 +16,34 @@ from agentos.credentials.budget import Budget, Cost, Sent
 from agentos.credentials.headers import Limit
 from agentos.credentials.key_state import Cooldown, Group, Key, KeySpec, KeyState, TokenEstimate
 from agentos.credentials.pool import CredentialCoordinator
-from agentos.credentials.pool_state import Ask, KeySet, Lane, Lease, PoolState
+from agentos.credentials.pool_state import Ask, KeySet, Lease, ModelState, PoolState
 from agentos.credentials.saved_state import (
     VERSION,
     PoolStateError,
     SavedBudget,
+    SavedCooldown,
     SavedGroup,
     SavedKey,
     SavedPool,
-    SavedRest,
     read_state,
 )
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
-Move = Callable[[float], float]  # a time of one clock to the same time of another
+Move = Callable[[float], float]  # turns a time of one clock into the same time of another
 
 
 def export_state(pool: CredentialCoordinator, now: float, wall: float) -> dict[str, Any]:
-    """Return JSON-able data from which `restore_pool` makes a pool that behaves the same."""
+    """Return data, ready for JSON, from which `restore_pool` makes a pool that behaves the same."""
     return _Export(pool.pool_state, now, wall).state()
 
 
 def restore_pool(
     data: object, *, now: float, wall: float, keys: Sequence[KeySpec] = (), lease_seconds: float = 900.0
 ) -> CredentialCoordinator:
-    """Make a pool of data that was exported before; PoolStateError where it makes no sense.
+    """Make a pool from data that was exported before; PoolStateError if it is invalid.
 
-    `keys` are those that this machine has: new ones join the pool, of others the configuration is taken over.
+    `keys` are the keys of this machine: new ones join the pool; for known ones, their configuration is used.
     """
     saved = read_state(data)
     pool = CredentialCoordinator(_specs(saved, keys), lease_seconds=lease_seconds)
@@ -68,13 +68,13 @@ def _spec(key: SavedKey) -> KeySpec:
 
 
 class _Export:
-    """One export; knows how far the wall clock is ahead of the pool's."""
+    """One export. It knows how far the wall clock is ahead of the clock of the pool."""
 
     def __init__(self, pool_state: PoolState, now: float, wall: float) -> None:
         self._pool_state = pool_state
         self._at = tick(wall)
         self._ahead = self._at - max(pool_state.now, tick(now))
-        self._lanes = {lane: number for number, lane in enumerate(pool_state.lanes.values())}
+        self._models = {model_state: number for number, model_state in enumerate(pool_state.models.values())}
         self._key_sets: dict[KeySet, int] = {}
 
     def state(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class _Export:
             "last_ask": pool_state.last_ask,
             "keys": [_key(key) for key in pool_state.keys.values()],
             "groups": [self._group(name, group) for (_, name), group in pool_state.groups.items()],
-            "lanes": [self._lane(lane) for lane in pool_state.lanes.values()],
+            "lanes": [self._model(model_state) for model_state in pool_state.models.values()],
             "key_sets": [sorted(key_ids) for key_ids in self._key_sets if key_ids is not None],
             "asks": asks,
             "leases": [self._lease(lease) for lease in leases],
@@ -108,19 +108,19 @@ class _Export:
         return {
             "provider": group.provider,
             "name": name,
-            "rest": self._rest(group.rest),
+            "rest": self._cooldown(group.cooldown),
             "halved_at": self._time(group.halved_at),
             "budgets": [self._budget(model, budget) for model, budget in group.budgets.items()],
         }
 
-    def _rest(self, rest: Cooldown) -> dict[str, Any]:
+    def _cooldown(self, cooldown: Cooldown) -> dict[str, Any]:
         return {
-            "until": self._time(rest.until),
-            "state": rest.state.value,
-            "strikes": rest.strikes,
-            "fence": rest.fence,
-            "woke": self._time(rest.woke),
-            "opened": rest.opened,
+            "until": self._time(cooldown.until),
+            "state": cooldown.state.value,
+            "strikes": cooldown.strikes,
+            "fence": cooldown.fence,
+            "woke": self._time(cooldown.woke),
+            "opened": cooldown.opened,
         }
 
     def _budget(self, model: str, budget: Budget) -> dict[str, Any]:
@@ -154,13 +154,13 @@ class _Export:
             "tokens_out": sent.cost.tokens_out,
         }
 
-    def _lane(self, lane: Lane) -> dict[str, Any]:
+    def _model(self, model_state: ModelState) -> dict[str, Any]:
         return {
-            "provider": lane.provider,
-            "model": lane.model,
-            "rest": self._rest(lane.rest),
-            "estimate": asdict(lane.estimate),
-            "seconds": lane.seconds,
+            "provider": model_state.provider,
+            "model": model_state.model,
+            "rest": self._cooldown(model_state.cooldown),
+            "estimate": asdict(model_state.estimate),
+            "seconds": model_state.seconds,
         }
 
     def _ask(self, ask: Ask) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class _Export:
             **ask.asker._asdict(),
             "number": ask.number,
             "tokens": ask.tokens,
-            "lane": self._lanes[ask.lane],
+            "lane": self._models[ask.model_state],
             "key_set": None if key_ids is None else self._key_sets.setdefault(key_ids, len(self._key_sets)),
             "order": ask.order,
             "since": self._time(ask.since),
@@ -182,7 +182,7 @@ class _Export:
             "number": lease.number,
             "call": lease.call,
             "key": lease.key.spec.id,
-            "lane": self._lanes[lease.lane],
+            "lane": self._models[lease.model_state],
             "asked": lease.asked,
             "tokens": lease.cost.tokens,
             "tokens_in": lease.cost.tokens_in,
@@ -211,7 +211,7 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 class _Restore:
-    """Fills the state of a new pool, which has only its keys."""
+    """Fills the state of a new pool, which has only its keys so far."""
 
     def __init__(self, pool_state: PoolState, saved: SavedPool, move: Move) -> None:
         self._pool_state = pool_state
@@ -228,7 +228,7 @@ class _Restore:
             self._fill_key(key)
         for group in saved.groups:
             self._fill_group(group)
-        self._fill_lanes()
+        self._fill_models()
         self._add_asks()
         self._add_leases()
 
@@ -245,13 +245,13 @@ class _Restore:
     def _fill_group(self, saved: SavedGroup) -> None:
         group = self._pool_state.groups.get((saved.provider, saved.name))
         if group is None:
-            return  # its keys are configured to be in another group now
-        group.rest = self._rest(saved.rest)
+            return  # its keys now belong to another group
+        group.cooldown = self._cooldown(saved.rest)
         group.halved_at = self._past(saved.halved_at)
         for one in saved.budgets:
             self._fill_budget(group.budget(one.model, self._at), one)
 
-    def _rest(self, saved: SavedRest) -> Cooldown:
+    def _cooldown(self, saved: SavedCooldown) -> Cooldown:
         return Cooldown(
             until=None if saved.until is None else self._move(saved.until),
             state=KeyState(saved.state),
@@ -283,17 +283,17 @@ class _Restore:
                 bucket = Bucket(rate=rate, capacity=capacity, now=self._move(one.at))
                 bucket.held = min(capacity, one.level)
                 budget.buckets[which] = bucket
-        budget.pace(self._at)  # limits that are configured only now
+        budget.pace(self._at)  # for limits that are newly configured
 
-    def _fill_lanes(self) -> None:
+    def _fill_models(self) -> None:
         for saved in self._saved.lanes:
-            lane = self._pool_state.lane(saved.provider, saved.model)
-            lane.rest = self._rest(saved.rest)
-            lane.seconds = saved.seconds
-            lane.estimate = TokenEstimate(**saved.estimate.model_dump())
+            model_state = self._pool_state.model_state(saved.provider, saved.model)
+            model_state.cooldown = self._cooldown(saved.rest)
+            model_state.seconds = saved.seconds
+            model_state.estimate = TokenEstimate(**saved.estimate.model_dump())
 
     def _add_asks(self) -> None:
-        lanes = list(self._pool_state.lanes.values())
+        models = list(self._pool_state.models.values())
         key_sets = [frozenset(ids) for ids in self._saved.key_sets]
         for saved in sorted(self._saved.asks, key=lambda ask: ask.order):
             key_ids = None if saved.key_set is None else key_sets[saved.key_set]
@@ -301,7 +301,7 @@ class _Restore:
                 asker=Asker(saved.run_id, saved.item, saved.attempt),
                 number=saved.number,
                 tokens=saved.tokens,
-                queue=lanes[saved.lane].queue(key_ids),
+                queue=models[saved.lane].queue(key_ids),
                 order=saved.order,
                 since=self._move(saved.since),
                 lease_seconds=saved.lease_seconds,
@@ -309,17 +309,17 @@ class _Restore:
             self._pool_state.add_ask(ask)
 
     def _add_leases(self) -> None:
-        lanes = list(self._pool_state.lanes.values())
+        models = list(self._pool_state.models.values())
         for saved in sorted(self._saved.leases, key=lambda lease: lease.number):
-            key, lane = self._pool_state.keys[saved.key], lanes[saved.lane]
+            key, model_state = self._pool_state.keys[saved.key], models[saved.lane]
             lease = Lease(
                 number=saved.number,
                 asker=Asker(saved.run_id, saved.item, saved.attempt),
                 call=saved.call,
                 key=key,
-                lane=lane,
+                model_state=model_state,
                 asked=saved.asked,
-                budget=key.group.budget(lane.model, self._at),
+                budget=key.group.budget(model_state.model, self._at),
                 cost=Cost(1.0, saved.tokens, saved.tokens_in, saved.tokens_out, saved.spread),
                 grant=saved.grant,
                 since=self._move(saved.since),

@@ -1,1 +1,1 @@
-"""Where items run: local processes, or an in-memory fake for tests."""
+"""Runs items: in local processes, or in an in-memory fake for tests."""

@@ -1,4 +1,4 @@
-"""One worker process as the coordinator holds it: its process, its socket, its two output streams."""
+"""One worker process as the coordinator sees it: its process, its socket, its two output streams."""
 
 import contextlib
 import os
@@ -23,14 +23,14 @@ from agentos.wire import (
     read_for_coordinator,
 )
 
-STACKS_SIGNAL = signal.SIGUSR1  # has a worker print where every thread stands
-GONE_SECONDS = 1.0  # for the last words of a dead worker
+STACKS_SIGNAL = signal.SIGUSR1  # makes a worker print the stack trace of every thread
+GONE_SECONDS = 1.0  # for the last messages of a dead worker
 _CHUNK = 65_536
 
 
 @dataclass(kw_only=True, eq=False)
 class Child:
-    """A worker process; `item` is empty while it waits for a job."""
+    """A worker process. `item` is empty while it waits for a job."""
 
     item: str = ""
     token: str
@@ -50,7 +50,7 @@ class Child:
         self.streams = {stream: OutputPrefixer(redact) for stream in (self.out, self.err)}
 
     def send(self, message: Message) -> bool:
-        """Send, or keep for later what the socket does not take now; tell whether anything is kept."""
+        """Send a message; keep what the socket does not take now. Return whether anything is kept."""
         self.unsent.append(encode(message))
         return self.flush()
 
@@ -61,7 +61,7 @@ class Child:
             except BlockingIOError:
                 return True
             except OSError:
-                self.unsent.clear()  # it is dead; its end of file says so
+                self.unsent.clear()  # the worker is dead; the end of file will show it
                 return False
             if sent == len(self.unsent[0]):
                 self.unsent.popleft()
@@ -70,7 +70,7 @@ class Child:
         return False
 
     def receive(self) -> list[ToCoordinator] | None:
-        """Read what has come; None is the end of file."""
+        """Read what has arrived; None means end of file."""
         try:
             data = self.control.recv(_CHUNK)
         except BlockingIOError:
@@ -83,23 +83,23 @@ class Child:
         self.bytes_left -= len(data)
         self.messages_left -= len(frames)
         if self.bytes_left < 0 or self.messages_left < 0:
-            raise ProtocolError("more messages than an item can have")
+            raise ProtocolError("more messages than one worker may send")
         return [read_for_coordinator(frame) for frame in frames]
 
-    def last_words(self) -> list[ToCoordinator]:
-        """Read everything that a dead worker still had sent."""
-        words: list[ToCoordinator] = []
-        ready = select.poll()  # select itself takes no descriptor above 1023
+    def remaining_messages(self) -> list[ToCoordinator]:
+        """Read everything that a dead worker had sent."""
+        messages: list[ToCoordinator] = []
+        ready = select.poll()  # select() does not support descriptors above 1023
         ready.register(self.control, select.POLLIN)
         while ready.poll(GONE_SECONDS * 1000):
             more = self.receive()
             if more is None:
                 break
-            words += more
-        return words
+            messages += more
+        return messages
 
     def read_lines(self, stream: int, reads: int) -> tuple[list[str], bool]:
-        """Read up to so many parts of a stream: the whole lines in them, and whether the stream has ended."""
+        """Read up to this many chunks of a stream; return the complete lines and whether it has ended."""
         lines: list[str] = []
         for _ in range(reads):
             try:
@@ -112,7 +112,7 @@ class Child:
         return lines, False
 
     def last_lines(self, stream: int, reads: int) -> list[str]:
-        """Read what a dead worker left in a stream, also a last line without its end."""
+        """Read what a dead worker left in a stream, including an unfinished last line."""
         lines, _ = self.read_lines(stream, reads)
         return lines + self.streams[stream].close()
 
@@ -123,7 +123,7 @@ class Child:
     def signal_group(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
-        self.signal(number)  # it may not have made its own group yet
+        self.signal(number)  # it may not have its own group yet
 
     def close(self) -> None:
         self.closed = True

@@ -1,6 +1,6 @@
-"""An engine in memory: workers are scripts, time is a number. For tests of the loop.
+"""An in-memory engine for tests of the loop: workers are scripts, time is a number.
 
-A script is a generator that is given its job. It yields steps and gets back what the coordinator sent:
+A script is a generator that gets its job. It yields steps and gets back what the coordinator sent:
 
     def script(job):
         yield Say(Hello(pid=1, resumed=False))
@@ -8,7 +8,7 @@ A script is a generator that is given its job. It yields steps and gets back wha
         yield Wait(2.0)
         yield Say(Ended(status="approved"))
 
-A script that returns is a worker that exits; one that yields `Die` is one that crashes.
+A script that returns is a worker that exits. A script that yields `Die` is a worker that crashes.
 """
 
 import signal
@@ -41,33 +41,33 @@ class Print:
 
 @dataclass(frozen=True)
 class WaitFor:
-    """Wait for a message, at most so long, and beat; the script gets the message, or None."""
+    """Wait for a message, at most this long, and send beats; the script gets the message, or None."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Freeze:
-    """Hear and say nothing for so long."""
+    """Receive and send nothing for this long."""
 
     seconds: float
 
 
 def Receive() -> WaitFor:  # noqa: N802 - reads as a step
-    """Wait for a message, however long."""
+    """Wait for a message without a limit."""
     return WaitFor(inf)
 
 
 @dataclass(frozen=True)
 class Die:
-    """End without a word."""
+    """Crash: end without a result."""
 
     how: str = "killed by SIGKILL"
 
 
 @dataclass(frozen=True)
 class Lie:
-    """Send what is not a message."""
+    """Send something that is not a message."""
 
     what: str = "not a message"
 
@@ -79,7 +79,7 @@ Script = Generator[Step, wire.Message | None, None]
 @dataclass(kw_only=True, eq=False)
 class _Worker:
     script: Script
-    due: float  # when it goes on by itself
+    due: float  # when it continues by itself
     wait_ends: float = 0.0
     inbox: deque[wire.Message] = field(default_factory=deque)
     waits: bool = False
@@ -88,7 +88,7 @@ class _Worker:
 
 @dataclass(kw_only=True)
 class FakeSignals:
-    """Stop signals that come at given times."""
+    """Stop signals that arrive at given times."""
 
     clock: Callable[[], float]
     planned: list[tuple[float, int]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class FakeSignals:
 
 
 class FakeEngine:
-    """Plays one script a start; `scripts` has those of each item, for its first start, its second and so on.
+    """Plays one script per start; `scripts` lists them per item: for its first start, its second and so on.
 
     A script of None is a start that fails. `stubborn` items ignore SIGTERM.
     """
@@ -177,10 +177,10 @@ class FakeEngine:
             worker.due = min(worker.wait_ends, self._now + BEAT_SECONDS)
             return
         while worker.ends is None:
-            told = worker.inbox.popleft() if worker.waits and worker.inbox else None
+            message = worker.inbox.popleft() if worker.waits and worker.inbox else None
             worker.waits = False
             try:
-                step = worker.script.send(told)
+                step = worker.script.send(message)
             except StopIteration:
                 worker.ends = "exit code 0"
                 break

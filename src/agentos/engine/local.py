@@ -1,7 +1,6 @@
-"""Runs items in processes of this machine, one each. Coordinator process, one thread.
+"""Runs items in local processes, one per item. Coordinator process, one thread.
 
-Workers that wait for a job are forked ahead while nothing else happens, so that an item that starts later
-does not wait for a process.
+Spare workers are forked ahead while nothing else happens, so that a later item does not wait for a process.
 """
 
 import selectors
@@ -18,11 +17,11 @@ from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.engine.server import WorkerServer
 from agentos.errors import StartFailed
 
-LONGEST_SLEEP = 3600.0  # seconds; the kernel takes no wait of months
+LONGEST_SLEEP = 3600.0  # seconds; the kernel does not accept a wait of months
 MOST_SPARES = 12  # workers forked ahead; each takes a few megabytes while it waits
-QUIET_SECONDS = 0.05  # without a word from any worker, before one is forked ahead
+QUIET_SECONDS = 0.05  # without a message from any worker, before a spare is forked
 _LAST_READS = 64  # of a dead worker's stream: more than a pipe can hold
-_STREAM_READS = 16  # parts of one stream read in a row before the others get their turn
+_STREAM_READS = 16  # chunks of one stream read in a row, before other streams get their turn
 
 _Handler = Callable[[Child, int, int], Iterator[EngineEvent]]
 
@@ -34,15 +33,15 @@ class Wakes(Protocol):
 
 
 class LocalEngine:
-    """Starts, hears and ends worker processes."""
+    """Starts, reads from and ends worker processes."""
 
     def __init__(self, server: WorkerServer, *, wake: Wakes | None = None, expected: int = 0) -> None:
         self._server = server
         self._selector = selectors.DefaultSelector()
         self._children: dict[str, Child] = {}
-        self._silent: set[str] = set()  # started, and nothing said yet
+        self._silent: set[str] = set()  # started, but no message yet
         self._spares: deque[Child] = deque()
-        self._to_start = expected  # spares are made for these
+        self._to_start = expected  # items that spares are made for
         if wake is not None:
             self._selector.register(wake, selectors.EVENT_READ, None)
 
@@ -78,7 +77,7 @@ class LocalEngine:
     def events(self, until: float) -> Iterator[EngineEvent]:
         for key, mask in self._ready(until):
             if key.data is None:
-                continue  # the loop reads what woke it
+                continue  # the loop itself reads the stop signals
             child, handle = key.data
             if not child.closed:
                 yield from self._contained(child, handle, key.fd, mask)
@@ -99,7 +98,7 @@ class LocalEngine:
 
     def _ready(self, until: float) -> list[tuple[selectors.SelectorKey, int]]:
         while self._wants_spare():
-            # The loop stands still while a process is forked: only where nothing has been heard for a while.
+            # The loop blocks while a process is forked, so fork only after a quiet moment.
             quiet = min(QUIET_SECONDS, max(0.0, until - time.monotonic()))
             if (ready := self._selector.select(quiet)) or quiet < QUIET_SECONDS:
                 return ready
@@ -110,8 +109,8 @@ class LocalEngine:
         return self._selector.select(min(LONGEST_SLEEP, max(0.0, until - time.monotonic())))
 
     def _wants_spare(self) -> bool:
-        """Whether to fork a worker ahead: never while one that is needed is still starting."""
-        # As many as may end at the same time; one that is started from nothing shares no memory.
+        """Whether to fork a spare worker: never while a needed worker is still starting."""
+        # As many as may end at the same time. Only one if it cannot be forked: it would share no memory.
         most = min(MOST_SPARES, len(self._children)) if self._server.forks else 1
         return bool(self._children) and not self._silent and len(self._spares) < min(self._to_start, most)
 
@@ -132,13 +131,15 @@ class LocalEngine:
         return None
 
     def _contained(self, child: Child, handle: _Handler, fd: int, mask: int) -> Iterator[EngineEvent]:
-        """Handle what came from one worker; whatever goes wrong there ends that worker alone."""
+        """Handle what one worker sent. If that fails, only that worker ends."""
         try:
             yield from handle(child, fd, mask)
         except wire.ProtocolError as exc:
-            yield from self._gone(child, broken=_nonsense(exc))
+            yield from self._gone(child, broken=_protocol_error(exc))
         except (OSError, ValueError) as exc:
-            yield from self._gone(child, broken=f"unexpected {type(exc).__name__} while its worker was heard")
+            yield from self._gone(
+                child, broken=f"unexpected {type(exc).__name__} while reading from its worker"
+            )
 
     def _on_control(self, child: Child, _fd: int, mask: int) -> Iterator[EngineEvent]:
         if mask & selectors.EVENT_WRITE and not child.flush():
@@ -147,7 +148,7 @@ class LocalEngine:
             return
         messages = child.receive()
         if messages is None:
-            # The end of file is death, whatever is said of the process: the server may be stopped, or dead.
+            # End of file means that the worker is dead, whatever the server says; it may itself be dead.
             yield from self._gone(child)
             return
         self._silent.discard(child.item)
@@ -165,7 +166,7 @@ class LocalEngine:
             yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
 
     def _gone(self, child: Child, broken: str | None = None) -> Iterator[EngineEvent]:
-        """Kill what is left of a worker, and give its last words."""
+        """Kill what is left of a worker, and yield its last messages."""
         if child in self._spares:
             self._spares.remove(child)
             self._drop(child)
@@ -173,10 +174,10 @@ class LocalEngine:
         self._server.kill(child)
         if broken is None:
             try:
-                for message in child.last_words():
+                for message in child.remaining_messages():
                     yield Said(item=child.item, message=message)
             except wire.ProtocolError as exc:
-                broken = _nonsense(exc)
+                broken = _protocol_error(exc)
         for stream in child.streams:
             if lines := child.last_lines(stream, _LAST_READS):
                 yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
@@ -203,5 +204,5 @@ class LocalEngine:
             self._selector.register(watched, mask, (child, handle))
 
 
-def _nonsense(exc: wire.ProtocolError) -> str:
-    return f"its worker sent what makes no sense: {exc}"
+def _protocol_error(exc: wire.ProtocolError) -> str:
+    return f"its worker broke the protocol: {exc}"

@@ -1,7 +1,7 @@
-"""The seam between the coordinator's loop and whatever runs items.
+"""The interface between the coordinator's loop and what runs the items.
 
 The loop starts an item with a job, sends it messages, ends it in stages, and reads what happened. It never
-sees a process or a socket. `local.py` runs items in processes of this machine; `fake.py` plays scripts.
+sees a process or a socket. `local.py` runs items in local processes; `fake.py` plays scripts.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from agentos import wire
 class Ending(Enum):
     """A stage of ending a worker, from mild to final; asking it to stop is a message, not a stage."""
 
-    STACKS = auto()  # print where every thread is
+    STACKS = auto()  # print the stack trace of every thread
     TERMINATE = auto()  # SIGTERM to the worker and the programs it started
     KILL = auto()  # SIGKILL to the same
 
@@ -30,7 +30,7 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """A worker or a program it started printed whole lines."""
+    """A worker, or a program that it started, printed complete lines."""
 
     item: str
     lines: tuple[str, ...]
@@ -39,34 +39,34 @@ class Printed:
 
 @dataclass(frozen=True, kw_only=True)
 class Gone:
-    """A worker is gone, with every program it started; the last event of this start."""
+    """A worker is gone, with every program that it started. The last event of this attempt."""
 
     item: str
     how: str  # such as "exit code 0" or "killed by SIGKILL"
-    broken: str | None = None  # what it sent that makes no sense; nothing of it was heard after that
+    broken: str | None = None  # what it sent that is invalid; everything after that was ignored
 
 
 EngineEvent = Said | Printed | Gone
 
 
 class Engine(Protocol):
-    """Runs items, each in isolation; an item is known by its label."""
+    """Runs items, each in isolation. Items are identified by their labels."""
 
     def start(self, item: str, job: wire.Job) -> int:
-        """Start a worker on the job and return its process id, 0 where it has none; may raise StartFailed."""
+        """Start a worker for the job and return its process id, 0 if it has none; may raise StartFailed."""
         ...
 
     def send(self, item: str, message: wire.Message) -> None:
-        """Send a message; one to a worker that is gone is dropped."""
+        """Send a message; it is dropped if the worker is gone."""
         ...
 
     def end(self, item: str, how: Ending) -> None:
-        """Take one stage of ending; `Gone` follows when the worker is really gone."""
+        """Do one stage of ending; `Gone` follows when the worker is really gone."""
         ...
 
     def events(self, until: float) -> Iterator[EngineEvent]:
-        """Wait until something happens, a stop signal comes or the clock reaches `until`; give what happened.
+        """Wait for an event, a stop signal or the time `until`; yield what happened.
 
-        The iterator ends soon: the loop looks after its deadlines between two calls.
+        The iterator ends soon, because the loop checks its deadlines between two calls.
         """
         ...

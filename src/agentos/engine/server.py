@@ -1,7 +1,7 @@
-"""Starts worker processes and clears away what is left of them. Coordinator process.
+"""Starts worker processes and cleans up after them. Coordinator process.
 
 A worker is a fresh process in its own session, forked from a warm server that has the heavy imports done
-(`forkserver`), or started from nothing (`spawn`) where there is no fork. See docs/design/process-model.md.
+(`forkserver`), or started from scratch (`spawn`) if there is no fork. See docs/design/process-model.md.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from agentos.engine.child import Child
 
 START_METHODS = ("forkserver", "spawn")
-START_PAUSES = (0.1, 0.3, None)  # seconds between the tries to start a process
+START_PAUSES = (0.1, 0.3, None)  # seconds between attempts to start a process
 LONGEST_FOLDER = 60  # characters of the temporary folder; a socket's path may have about a hundred
 FIRST_MODULE, LAST_MODULE = "agentos.worker.server_session", "agentos.worker.server_warmup"
-_STATUS_SECONDS = 0.3  # for word of how a dead worker died; a stopped server gives none
+_STATUS_SECONDS = 0.3  # to learn how a worker died; a stopped server does not say
 
 # What a worker inherits: enough to find programs and speak the user's language, no key, tracer or proxy.
 _INHERITED = frozenset(
@@ -55,22 +55,22 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
-    """Make what a started process inherits: the built environment, and a deaf ear for Ctrl+C.
+    """Set what a started process inherits: the built environment, and blocked stop signals.
 
-    multiprocessing passes on the variables of that moment, and offers no other way. A Ctrl+C reaches
-    every process of the terminal; the server must not hear it, a worker not before it has its own session.
+    multiprocessing passes on the variables of that moment, and offers no other way. A Ctrl+C reaches every
+    process of the terminal; the server must never get it, and a worker not before it has its own session.
     """
     with replaced_by(environment):
         resource_tracker.ensure_running()  # here, because when it starts it unblocks signals
-        heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WorkerServer:
-    """Makes worker processes and leaves nothing of them behind."""
+    """Makes worker processes and leaves nothing behind."""
 
     def __init__(self, method: str, environment: Mapping[str, str], *, preload: Sequence[str] = ()) -> None:
         self._preload = [FIRST_MODULE, *preload, LAST_MODULE]
@@ -82,11 +82,11 @@ class WorkerServer:
 
     @property
     def forks(self) -> bool:
-        """Whether a worker costs little: it is forked and shares the server's memory."""
+        """Whether a worker is cheap: forked, with the server's memory shared."""
         return self._method == "forkserver"
 
     def warm_up(self) -> None:
-        """Start the server process that workers are forked from; it imports while the coordinator goes on."""
+        """Start the server process that workers are forked from. It imports in parallel."""
         process.adopt_orphans()
         if self.forks:
             self._context.set_forkserver_preload(self._preload)
@@ -97,30 +97,30 @@ class WorkerServer:
         """Start a worker process; it waits for its job."""
         self._number += 1
         token = f"{os.getpid()}-{self._number}"
-        ours, theirs = socket.socketpair()
-        out, out_theirs = os.pipe()
-        err, err_theirs = os.pipe()
+        near, far = socket.socketpair()
+        out, out_far = os.pipe()
+        err, err_far = os.pipe()
         try:
-            started = self._launch(token, theirs, out_theirs, err_theirs)
+            started = self._launch(token, far, out_far, err_far)
         except BaseException as exc:
-            ours.close()
+            near.close()
             os.close(out)
             os.close(err)
             if isinstance(exc, EOFError | OSError):
                 raise StartFailed(f"its process could not be started ({type(exc).__name__})") from exc
             raise
         finally:
-            theirs.close()
-            os.close(out_theirs)
-            os.close(err_theirs)
-        ours.setblocking(False)
+            far.close()
+            os.close(out_far)
+            os.close(err_far)
+        near.setblocking(False)
         os.set_blocking(out, False)
         os.set_blocking(err, False)
         assert started.pid is not None
         self._alive.add(started.pid)
         from agentos.engine.child import Child  # noqa: PLC0415 - imported while the server does its own
 
-        return Child(token=token, process=started, pid=started.pid, control=ours, out=out, err=err)
+        return Child(token=token, process=started, pid=started.pid, control=near, out=out, err=err)
 
     def _launch(self, token: str, control: socket.socket, out: int, err: int) -> BaseProcess:
         bound = {"token": token, "forked": self.forks}
@@ -131,7 +131,7 @@ class WorkerServer:
                 with _for_children(self._environment):
                     made.start()
             except (EOFError, OSError):
-                # The server died under our hands; multiprocessing starts another once it is really gone.
+                # The server died meanwhile; multiprocessing starts another when it is really gone.
                 if pause is None:
                     raise
                 time.sleep(pause)
@@ -140,7 +140,7 @@ class WorkerServer:
         raise AssertionError
 
     def close_child(self, child: "Child") -> str:
-        """Close what is left of a killed worker, and say how it died."""
+        """Close what is left of a killed worker, and return how it died."""
         child.process.join(_STATUS_SECONDS)
         code = child.process.exitcode
         child.close()
@@ -156,18 +156,18 @@ class WorkerServer:
         self.close()
 
     def kill(self, child: "Child") -> None:
-        """Kill a worker: its group, and programs that got away from it."""
+        """Kill a worker: its process group, and programs that left the group."""
         child.signal_group(signal.SIGKILL)
         process.end_orphans(child.token, known=self._known())
 
     def _known(self) -> set[int]:
-        """The children that are no orphans: the server, multiprocessing's tracker, workers started here."""
+        """The children that are not orphans: the server, the resource tracker, workers started here."""
         server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]  # noqa: SLF001
         tracker = resource_tracker._resource_tracker._pid  # type: ignore[attr-defined]  # noqa: SLF001
         return {pid for pid in (server, tracker) if pid is not None} | self._alive
 
     def close(self) -> None:
-        """End the server process, too, and whatever else is left."""
+        """End the server process and whatever else is left."""
         process.end_orphans(None, known=self._known())
         if self.forks:
             server = forkserver._forkserver  # noqa: SLF001 - there is no public way to end it
@@ -179,9 +179,9 @@ class WorkerServer:
 
 
 def start_method(chosen: str | None) -> str:
-    """The user's choice, else the best there is; the server needs a socket whose path is not too long."""
+    """The user's choice, otherwise the best method. The server needs a socket with a short enough path."""
     if chosen and chosen not in START_METHODS:
-        raise ConfigError(f"AGENTOS_START_METHOD is {chosen!r}: one of {', '.join(START_METHODS)} is needed.")
+        raise ConfigError(f"AGENTOS_START_METHOD must be {' or '.join(START_METHODS)}, not {chosen!r}.")
     offered = "forkserver" in multiprocessing.get_all_start_methods()
     possible = offered and len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER
     return "forkserver" if possible and chosen != "spawn" else "spawn"

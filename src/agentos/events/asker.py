@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Asker(NamedTuple):
-    """One attempt at one item of one run; a later attempt is somebody else."""
+    """One attempt at one item of one run. A later attempt is another asker."""
 
     run_id: str
     item: str  # its label
@@ -12,8 +12,8 @@ class Asker(NamedTuple):
 
     @property
     def work(self) -> tuple[str, str]:
-        """Return what all attempts at the item share."""
+        """Return what all attempts at the item have in common."""
         return self.run_id, self.item
 
 
-NOBODY = Asker("", "", 0)  # who asked is not known
+NOBODY = Asker("", "", 0)  # the asker is unknown

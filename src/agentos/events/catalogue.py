@@ -1,8 +1,8 @@
-"""Every event that can stand in events.jsonl, with its meaning. Pure.
+"""Every event that can be in events.jsonl, with its meaning. Pure.
 
 `name` is the event's name in the file. Seconds are durations; the record adds the time of the event. Fields
-with a default may be missing in the records of an older version. Fields that are `unrecorded` are for the run
-itself and do not stand in the file.
+with a default may be missing in the records of an older version. Fields that are `unrecorded` are used only
+during the run and are not in the file.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 def unrecorded(default: T) -> T:
-    """A field that the record leaves out; an event that is read has the default."""
+    """A field that is not in the record; an event that is read has the default."""
     return field(default=default, metadata={"recorded": False})
 
 
 def is_recorded(one: Field[Any]) -> bool:
-    """Tell whether the field stands in the record."""
+    """Return whether the field is in the record."""
     return bool(one.metadata.get("recorded", True))
 
 
@@ -37,19 +37,19 @@ class Event:
 class ItemEvent(Event):
     """Something that happened to one item."""
 
-    item: str  # its id; its label in what the key pool says, until it is logged
+    item: str  # its id; in events of the key pool its label, until it is recorded
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolEvent(Event):
-    """Something that the key pool says."""
+    """Something that the key pool reports."""
 
     at: float = unrecorded(0.0)  # monotonic seconds, as are `until` and `expires`
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskerEvent(PoolEvent, ItemEvent):
-    """Something that the key pool says about one who asked it."""
+    """Something that the key pool reports about a request."""
 
     asker: Asker = unrecorded(NOBODY)  # noqa: RUF009 - a tuple cannot change
 
@@ -59,13 +59,13 @@ class AskerEvent(PoolEvent, ItemEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """The run begins; this is its first event."""
+    """The run starts; this is its first event."""
 
     name = "run_started"
     run_id: str
     items: int  # in the plan
     parallel: int
-    mock: bool | None = None  # the mock is used for a role; None: the record does not say
+    mock: bool | None = None  # a role uses the mock; None: the record does not say
     command: str | None = None  # as it was typed
     workflow: str | None = None
     drafter: str | None = None  # "openai:gpt-5"
@@ -111,7 +111,7 @@ class Resumed(Event):
     """A pause is over."""
 
     name = "resumed"
-    seconds: float  # that the pause took
+    seconds: float  # how long the pause was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class BudgetReached(Event):
 
     name = "budget_reached"
     spent: float
-    carried: float  # spent by the runs that this one resumes
+    carried: float  # spent by the runs that this run resumes
 
 
 # One item: its worker, its nodes, its waits.
@@ -146,12 +146,12 @@ class Started(ItemEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Ready(ItemEvent):
-    """The worker has imported what it needs and begins."""
+    """The worker has imported what it needs and starts."""
 
     name = "ready"
     pid: int
     resumed: bool  # from a checkpoint
-    warm: bool  # forked from a process that had imported everything
+    warm: bool  # forked from a process that had everything imported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,29 +166,29 @@ class NodeEntered(ItemEvent):
 class WaitKind(StrEnum):
     """What an item can wait for."""
 
-    KEY = "key"  # a key that may be used now
-    OVERLOADED = "overloaded"  # a model that its provider is short of
-    BUDGET = "budget"  # calls in flight, which may use up the budget
-    BACKOFF = "backoff"  # the next try of a call that failed
+    KEY = "key"  # a key that can be used now
+    OVERLOADED = "overloaded"  # a model that is overloaded
+    BUDGET = "budget"  # calls in flight that may use up the budget
+    BACKOFF = "backoff"  # the retry of a failed call
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(AskerEvent):
-    """The item waits; its next `leased`, `waiting`, `refused` or end closes the wait."""
+    """The item waits. Its next `leased`, `waiting` or `refused` event, or its end, ends the wait."""
 
     name = "waiting"
     number: int | None = None  # of its call
     provider: str | None = None
     model: str | None = None
     reason: str
-    until_seconds: float | None  # None: nobody knows how long
+    until_seconds: float | None  # None: unknown
     kind: WaitKind = WaitKind.KEY
-    until: float | None = unrecorded(None)  # told by the key pool alone, as are `at` and `asker`
+    until: float | None = unrecorded(None)  # set only by the key pool, like `at` and `asker`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crashed(ItemEvent):
-    """The worker died; the item gets another attempt."""
+    """The worker crashed; the item gets another attempt."""
 
     name = "crashed"
     attempt: int
@@ -200,7 +200,7 @@ class Crashed(ItemEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class ItemEnded(ItemEvent):
-    """The item is done with in this run."""
+    """The item is done in this run."""
 
     status: ClassVar[Status]
     label: str | None = None
@@ -208,7 +208,9 @@ class ItemEnded(ItemEvent):
     reviews: int = 0
     output: str | None = None
     error: str | None = None
-    repaired: bool = False  # added by a later run; the one that approved the item was killed too early
+    repaired: bool = (
+        False  # added by a later run, because the run that approved the item was killed too early
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +243,7 @@ class Failed(ItemEnded):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOut(ItemEnded):
-    """The item ran into its time limit and was killed."""
+    """The item reached its time limit and was killed."""
 
     name, status = "timed_out", Status.TIMED_OUT
 

@@ -1,4 +1,4 @@
-"""Fields of records that may be torn, old or forged: typed and bounded, or not there. Pure."""
+"""Reads fields of records that may be torn, old or forged: typed and bounded, or missing. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,33 +7,33 @@ from typing import Any
 Record = Mapping[str, Any]
 
 HUGE = 1e12
-_TEXT = 2000  # longest text taken over from a record
+_TEXT = 2000  # longest text taken from a record
 
 
 def text_of(record: Record, name: str, most: int = _TEXT) -> str | None:
-    """The text of a field, cut; None where there is none."""
+    """The text of a field, shortened; None if there is none."""
     return text(record.get(name), most)
 
 
 def text(value: object, most: int = _TEXT) -> str | None:
     if not isinstance(value, str) or not value:
         return None
-    # Half of a surrogate pair has no place in a file's name, nor in a page.
+    # Half of a surrogate pair cannot be in a file name or a page.
     return shortened(value.encode("utf-8", errors="replace").decode(), most)
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of about so many characters, cut where a word ends."""
+    """A text of about this many characters, cut at the end of a word."""
     if len(text) <= most:
         return text
     kept = text[: most + 1]
     words = kept.rstrip() if kept[-1].isspace() else kept.rpartition(" ")[0].rstrip()
-    # Without a space near the end there is no word to keep whole.
+    # Without a space near the end, cut inside the word.
     return (words if len(words) > most // 2 else text[:most]) + " …"
 
 
 def number_of(record: Record, name: str) -> float | None:
-    """The number of a field, as JSON can carry it."""
+    """The number in a field, within what JSON can hold."""
     return number(record.get(name))
 
 
@@ -44,7 +44,7 @@ def number(value: object) -> float | None:
 
 
 def count_of(record: Record, name: str) -> int:
-    """The whole number of a field; 0 where there is none."""
+    """The whole number in a field; 0 if there is none."""
     return max(0, int(number_of(record, name) or 0))
 
 
@@ -55,7 +55,7 @@ def dicts_of(record: Record, name: str) -> list[dict[str, Any]]:
 
 
 def moment(value: object) -> float | None:
-    """Seconds since 1970 of a time as our logs write it."""
+    """A time as our logs write it, in seconds since 1970."""
     try:
         return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
     except (ValueError, OverflowError):
@@ -63,14 +63,14 @@ def moment(value: object) -> float | None:
 
 
 def time_text(seconds: float) -> str | None:
-    """The other way round."""
+    """The reverse of `moment`."""
     try:
-        told = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+        written = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
         return None
-    return told.replace("+00:00", "Z")
+    return written.replace("+00:00", "Z")
 
 
 def web_address(value: str | None) -> str | None:
-    """An address, if it is one that a page may link to."""
+    """The address if a page may link to it, otherwise None."""
     return value if value is not None and value.startswith(("https://", "http://")) else None

@@ -32,7 +32,7 @@ class FilingRefused(ItemEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class FilingUnknown(ItemEvent):
-    """Whether the issue was created is not known; the next run looks."""
+    """It is not known whether the issue was created; the next run checks."""
 
     name = "filing_unknown"
     reason: str | None

@@ -1,7 +1,7 @@
 """Folds the events of a run into its state, one record at a time. Pure.
 
-Any sequence of any records gives a state. Feeding one part and then the next is the same as feeding both, so
-that a reader of a file that still grows continues where it was.
+Any sequence of records gives a state. Feeding one part and then the next is the same as feeding both, so a
+reader of a growing file continues where it stopped.
 """
 
 from collections.abc import Iterable
@@ -42,13 +42,13 @@ def fold(records: Iterable[Record]) -> RunState:
 
 
 def feed(state: RunState, record: Record) -> None:
-    """Take one more record into the state."""
+    """Add one record to the state."""
     if not isinstance(record.get("event"), str):
         return
     event = read(record)
     _advance(state, record, repaired=isinstance(event, ItemEnded) and event.repaired)
     if isinstance(event, filing.FilingStarted | filing.Filed | filing.FilingRefused | filing.FilingUnknown):
-        # May be about an item of an earlier run, which is not one of this run's.
+        # It may be about an item of an earlier run, which is not in this run.
         if (known := state.items.get(event.item)) is not None:
             _filing_event(known, event, state.last)
     elif isinstance(event, ItemEvent):
@@ -60,7 +60,7 @@ def feed(state: RunState, record: Record) -> None:
 
 
 def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
-    """Move to the time of the record; a clock that was set back must not turn a span inside out."""
+    """Move to the time of the record. A clock that was set back must not make a span negative."""
     now = moment(record.get("time"))
     if state.started is None:
         state.started = now
@@ -71,16 +71,16 @@ def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
 # One item.
 
 
-def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - a case an event
+def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - one case per event
     match event:
         case run.Started():
-            _end_life(item, at)
+            _end_worker(item, at)
             item.attempts = event.attempt or item.attempts + 1
             item.status, item.node = RUNNING, None
-            item.life = WorkerSpan(start=at, attempt=item.attempts)
-            item.spans.append(item.life)
-        case run.Ready() if item.life is not None:
-            item.life.ready, item.life.resumed = at, event.resumed
+            item.worker = WorkerSpan(start=at, attempt=item.attempts)
+            item.spans.append(item.worker)
+        case run.Ready() if item.worker is not None:
+            item.worker.ready, item.worker.resumed = at, event.resumed
         case run.NodeEntered():
             _enter(item, event, at)
         case Waiting():
@@ -96,23 +96,23 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
         case keys.Refused():
             _end_wait(item, at)
         case run.Crashed():
-            _end_life(item, at, ended="crashed", error=event.error)
+            _end_worker(item, at, ended="crashed", error=event.error)
         case ItemEnded():
             item.status, item.verdict = event.status.value, event.verdict
             item.reviews = event.reviews or item.reviews
             item.error, item.output = event.error, event.output
-            _end_life(item, at, ended=item.status, error=item.error)
+            _end_worker(item, at, ended=item.status, error=item.error)
 
 
-def _end_life(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
-    """Close whatever the worker of an item was at."""
+def _end_worker(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
+    """Close everything that the worker of an item was doing."""
     _end_wait(item, at)
     _end_filing(item, at)
     if item.node is not None and item.node.end is None:
         item.node.end = at
-    if item.life is not None:
-        item.life.end, item.life.ended, item.life.error = at, ended, error
-        item.life = None
+    if item.worker is not None:
+        item.worker.end, item.worker.ended, item.worker.error = at, ended, error
+        item.worker = None
 
 
 def _enter(item: ItemState, event: run.NodeEntered, at: float) -> None:
@@ -134,11 +134,11 @@ def _wait(item: ItemState, event: Waiting, at: float) -> None:
     wait.reason, wait.model = event.reason or wait.reason, event.model or wait.model
     wait.until = None if event.until_seconds is None else round(at + event.until_seconds, 3)
     if wait.of is WaitKind.BACKOFF:
-        wait.end = wait.until  # the worker sleeps that long and says no word when it wakes
+        wait.end = wait.until  # no event marks the end of this wait
 
 
 def _end_wait(item: ItemState, at: float) -> bool:
-    """End what the item waits for; tell whether that was a lease."""
+    """End the item's wait; return whether it waited for a lease."""
     if (wait := item.wait) is None:
         return False
     item.wait = None
@@ -151,7 +151,7 @@ def _end_wait(item: ItemState, at: float) -> bool:
 
 
 def _forget(item: ItemState, wait: WaitSpan) -> None:
-    for number in reversed(range(len(item.spans))):  # it is one of the last
+    for number in reversed(range(len(item.spans))):  # it is near the end
         if item.spans[number] is wait:
             del item.spans[number]
             return
@@ -164,7 +164,7 @@ def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> N
     key = _key(state, event.key)
     key.provider = event.provider or key.provider
     node = None if item.node is None else item.node.node
-    item.call = state.flying[event.lease] = CallSpan(
+    item.call = state.in_flight[event.lease] = CallSpan(
         start=at, node=node, key=key.id, model=event.model or None
     )
     item.spans.append(item.call)
@@ -175,7 +175,7 @@ def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> N
 def _settle(
     state: RunState, lease: int, at: float, *, error: str | None, used: keys.Settled | None = None
 ) -> None:
-    if (call := state.flying.pop(lease, None)) is not None:
+    if (call := state.in_flight.pop(lease, None)) is not None:
         call.end, call.error = at, error
         if used is not None:
             call.tokens_in, call.tokens_out = used.tokens_in, used.tokens_out
@@ -199,7 +199,7 @@ def _end_filing(item: ItemState, at: float) -> None:
 # The run, its keys and its models.
 
 
-def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 - a case an event
+def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 - one case per event
     match event:
         case RunStarted():
             state.begun, state.mock = event, bool(event.mock)
@@ -221,10 +221,10 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case run.ParallelChanged():
             _mark(state, "parallel", at, "", allowed=event.allowed)
         case run.BudgetReached():
-            _mark(state, "budget", at, "the budget is reached")
+            _mark(state, "budget", at, "budget reached")
         case keys.Capacity():
-            told = f"{event.provider or None}:{event.model or None} is overloaded"
-            _mark(state, "capacity", at, told, seconds=event.seconds)
+            text = f"{event.provider or None}:{event.model or None} is overloaded"
+            _mark(state, "capacity", at, text, seconds=event.seconds)
         case keys.GroupLimited():
             _limit(state, event, at)
         case keys.KeyRecovered():
@@ -232,8 +232,8 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
         case keys.KeyDisabled():
             key = _key(state, event.key)
             _recover(key, at)
-            key.state, key.rest = "disabled", DisabledSpan(start=at, reason=event.reason or None)
-            key.spans.append(key.rest)
+            key.state, key.unusable = "disabled", DisabledSpan(start=at, reason=event.reason or None)
+            key.spans.append(key.unusable)
 
 
 def _mark(
@@ -252,13 +252,13 @@ def _key(state: RunState, name: str) -> KeyTimeline:
 
 
 def _recover(key: KeyTimeline, at: float) -> None:
-    if key.rest is not None:
-        key.rest.end, key.rest = key.rest.ends(at), None
+    if key.unusable is not None:
+        key.unusable.end, key.unusable = key.unusable.ends(at), None
     key.state = "available"
 
 
 def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
-    """The key that was refused, and all others of its quota group, rest."""
+    """The refused key and all others of its quota group are not used for some time."""
     hit = event.key or (event.keys[0] if event.keys else "?")
     for name in dict.fromkeys([hit, *event.keys]):
         key = _key(state, name)
@@ -266,7 +266,7 @@ def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
         if key.state != "disabled":
             _recover(key, at)
             key.state = event.name
-            key.rest = RateLimitSpan(
+            key.unusable = RateLimitSpan(
                 start=at,
                 end=round(at + event.seconds, 3),
                 reason=event.name,
@@ -274,6 +274,6 @@ def _limit(state: RunState, event: keys.GroupLimited, at: float) -> None:
                 told=event.told,
                 model=event.model,
             )
-            key.spans.append(key.rest)
+            key.spans.append(key.unusable)
         if name == hit:
             key.spans.append(RefusalMark(start=at, end=at, reason=event.name))

@@ -1,4 +1,4 @@
-"""Events about keys, and about calls made with them: what the key pool says. Pure."""
+"""Events about keys and the calls made with them, from the key pool. Pure."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Settled(AskerEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class AskRefused(AskerEvent):
-    """An attempt that is over asked for a call; nothing was changed."""
+    """An attempt that is over asked for a call; nothing changed."""
 
     name = "ask_refused"
     number: int
@@ -47,7 +47,7 @@ class AskRefused(AskerEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class SettleRefused(AskerEvent):
-    """A worker settled a lease that it does not hold; nothing was changed."""
+    """A worker settled a lease that it does not have; nothing changed."""
 
     name = "settle_refused"
     lease: int
@@ -56,7 +56,7 @@ class SettleRefused(AskerEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Refused(AskerEvent):
-    """No key will ever serve this call."""
+    """No key can ever serve this call."""
 
     name = "refused"
     number: int
@@ -67,7 +67,7 @@ class Refused(AskerEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Returned(AskerEvent):
-    """The worker is gone, and its call with it."""
+    """The worker is gone, so its call is too."""
 
     name = "returned"
     number: int
@@ -90,7 +90,7 @@ class LeaseExpired(AskerEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupLimited(PoolEvent):
-    """All keys of a quota group rest."""
+    """No key of a quota group is used for some time."""
 
     key: str  # whose call was refused
     group: str
@@ -98,27 +98,27 @@ class GroupLimited(PoolEvent):
     provider: str
     model: str | None
     seconds: float
-    told: bool  # by the server; else our own back-off
+    told: bool  # the server said how long; otherwise our own backoff
     until: float = unrecorded(0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimited(GroupLimited):
-    """The provider refused a call for its rate; all keys of the quota group rest."""
+    """The provider refused a call for its rate; the whole quota group waits."""
 
     name = "rate_limited"
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaExhausted(GroupLimited):
-    """The quota of the key's group is used up; all its keys rest."""
+    """The quota of the key's group is used up; the whole group waits."""
 
     name = "quota_exhausted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyDisabled(PoolEvent):
-    """The key is not valid and is not tried again."""
+    """The provider rejected the key; it is not used until a person enables it."""
 
     name = "key_disabled"
     key: str
@@ -138,7 +138,7 @@ class KeyRecovered(PoolEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity(PoolEvent):
-    """The provider is short of a model; all calls of the model slow down."""
+    """The model is overloaded; all calls to it slow down."""
 
     name = "capacity"
     provider: str
@@ -160,7 +160,7 @@ class CapacityRecovered(PoolEvent):
 
 @dataclass(frozen=True, kw_only=True)
 class LimitLearnt(PoolEvent):
-    """The provider named a limit that was not known, or that has changed."""
+    """The provider named a limit that is new or has changed."""
 
     name = "limit_learnt"
     provider: str
@@ -168,4 +168,4 @@ class LimitLearnt(PoolEvent):
     model: str
     limit: str
     value: float
-    used: float  # the one that counts, beside what is configured
+    used: float  # the limit that counts, considering what is configured

@@ -1,7 +1,7 @@
-"""An event as the record that stands in events.jsonl, and back. Pure.
+"""Turns an event into its record in events.jsonl, and back. Pure.
 
-Reading is lenient: a file may be torn, of another version, or forged. What has the wrong type is not there,
-what is too long is cut, and a record that is not an event of ours is None.
+Reading is lenient: a file may be torn, from another version, or forged. A field of the wrong type counts as
+missing, long text is shortened, and a record that is not a known event is None.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ CATALOGUE: Mapping[str, type[Event]] = {
 }
 _BY_STATUS: Mapping[str, type[Event]] = {status.value: one for status, one in ENDINGS.items()}
 _ENDED = frozenset(one.name for one in ENDINGS.values())
-_RETRYING = "retrying"  # what older versions called a wait before the next try
+_RETRYING = "retrying"  # the old name for a wait before a retry
 _LONGEST = {
     "item": 80,
     "node": 80,
@@ -41,22 +41,22 @@ _LONGEST = {
     "url": 500,
 }
 _TEXT = 2000
-_MOST = 10_000  # entries of one list
+_MOST = 10_000  # entries in one list
 
 E = TypeVar("E", bound=Event)
-Take = Callable[[object, str], Any]  # a value and the name of its field; None: not of this type
+Take = Callable[[object, str], Any]  # a value and the name of its field; None: wrong type
 
 
 def as_record(event: Event) -> dict[str, Any]:
     """The event as it is written, without its time."""
-    told: dict[str, Any] = {"event": event.name}
+    record: dict[str, Any] = {"event": event.name}
     for one in filter(is_recorded, fields(event)):
         value = getattr(event, one.name)
         if one.name != "repaired" or value:
-            told[one.name] = value
+            record[one.name] = value
         if one.name == "label" and isinstance(event, ItemEnded):
-            told["status"] = event.status.value
-    return told
+            record["status"] = event.status.value
+    return record
 
 
 def read(record: Record) -> Event | None:
@@ -70,7 +70,7 @@ def read(record: Record) -> Event | None:
         return waiting and replace(waiting, kind=WaitKind.BACKOFF, until_seconds=max(0.0, seconds))
     kind = CATALOGUE.get(name)
     if kind is None or name in _ENDED:
-        # The status has the last word: it also tells the endings that another version calls otherwise.
+        # The status decides: it also covers endings that another version names differently.
         status = record.get("status")
         kind = _BY_STATUS.get(status) if isinstance(status, str) else None
     return None if kind is None else _read(kind, record)
@@ -88,7 +88,7 @@ def _read(kind: type[E], record: Record) -> E | None:
 
 @cache
 def _plan(event: str) -> tuple[tuple[str, Take, Any], ...]:
-    """For each field that is recorded: its name, how to read it, and what it is where it cannot be read."""
+    """For each recorded field: its name, how to read it, and its value if it cannot be read."""
     plan = []
     hints = get_type_hints(CATALOGUE[event])
     for one in filter(is_recorded, fields(CATALOGUE[event])):
@@ -131,7 +131,7 @@ def _counts(value: object, _name: str) -> dict[str, int] | None:
     return {str(name)[:80]: number for name, one in value.items() if (number := _count(one, "")) is not None}
 
 
-# How a field is read by its type, and what it is where it cannot be.
+# How to read a field of each type, and its value if it cannot be read.
 _TYPES: Mapping[object, tuple[Take, Any]] = {
     str: (_text, ""),
     str | None: (_text, None),

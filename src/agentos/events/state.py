@@ -1,7 +1,7 @@
-"""The state of a run as its events tell it: items, calls, waits, keys and marks over time. Pure.
+"""The state of a run, from its events: items, calls, waits, keys and marks over time. Pure.
 
-Times are seconds from the start of the run. What goes on has no end yet: a reader asks with the moment it
-looks at, `now`, so that reading changes nothing and the fold can continue.
+Times are seconds from the start of the run. What is still running has no end yet: a reader passes the current
+moment, `now`, so reading changes nothing and the fold can continue.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from agentos.events.catalogue import RunStarted, WaitKind
 from agentos.events.fields import time_text
 from agentos.model import Status
 
-RUNNING = "running"  # of an item that has no end yet
-CUT_OFF = "cut_off"  # of an item that was running when its coordinator was killed
+RUNNING = "running"  # an item that has not ended yet
+CUT_OFF = "cut_off"  # an item that was running when its coordinator was killed
 MOCK = "mock"
 
 # Spans.
@@ -25,10 +25,10 @@ class TimelineSpan:
 
     kind: ClassVar[str]
     start: float
-    end: float | None = None  # None: it goes on
+    end: float | None = None  # None: it has not ended
 
     def ends(self, now: float) -> float:
-        """When it ends, or `now` where it goes on; a planned end that is not reached yet does not count."""
+        """When it ended, or `now` if it has not. A planned end in the future does not count."""
         return max(self.start, now if self.end is None else min(self.end, now))
 
     def seconds(self, now: float) -> float:
@@ -64,7 +64,7 @@ class WaitSpan(TimelineSpan):
     of: WaitKind
     reason: str | None = None
     model: str | None = None
-    until: float | None = None  # when it should end, if somebody knows
+    until: float | None = None  # when it should end, if known
 
 
 @dataclass(kw_only=True, slots=True)
@@ -76,7 +76,7 @@ class FilingSpan(TimelineSpan):
 
 @dataclass(kw_only=True, slots=True)
 class CallSpan(TimelineSpan):
-    """A call of a model."""
+    """A call to a model."""
 
     kind = "call"
     node: str | None
@@ -94,7 +94,7 @@ class RateLimitSpan(TimelineSpan):
     kind = "rest"
     reason: str  # the event's name
     planned: float  # seconds
-    told: bool  # by the server
+    told: bool  # the server said how long
     model: str | None = None
 
 
@@ -108,7 +108,7 @@ class RefusalMark(TimelineSpan):
 
 @dataclass(kw_only=True, slots=True)
 class DisabledSpan(TimelineSpan):
-    """A key that is not tried again."""
+    """A key that is not used again."""
 
     kind = "disabled"
     reason: str | None
@@ -116,7 +116,7 @@ class DisabledSpan(TimelineSpan):
 
 @dataclass(kw_only=True, slots=True)
 class RunMark(TimelineSpan):
-    """Something that concerns the whole run."""
+    """Something that affects the whole run."""
 
     kind = "mark"
     of: str  # pause, stopping, capacity, parallel or budget
@@ -152,7 +152,7 @@ class ItemState:
     output: str | None = None
     filed: FiledAs | None = None
     spans: list[TimelineSpan] = field(default_factory=list)  # in the order of the events
-    life: WorkerSpan | None = None
+    worker: WorkerSpan | None = None
     node: NodeSpan | None = None  # the latest
     wait: WaitSpan | None = None
     call: CallSpan | None = None  # the latest
@@ -162,48 +162,52 @@ class ItemState:
         """Its spans of one kind."""
         return [span for span in self.spans if isinstance(span, kind)]
 
-    def stands(self, *, live: bool) -> str:
-        """Its status, in a run that goes on or does not."""
+    def status_now(self, *, live: bool) -> str:
+        """Its status; `live` says whether the run is still running."""
         return CUT_OFF if self.status == RUNNING and not live else self.status
 
 
 @dataclass(kw_only=True, slots=True)
 class KeyTimeline:
-    """One key, but for its calls: those are the items'."""
+    """One key, without its calls: they are in the items."""
 
     id: str
     provider: str | None = None
     group: str | None = None
     state: str = "available"
     spans: list[RateLimitSpan | RefusalMark | DisabledSpan] = field(default_factory=list)
-    rest: RateLimitSpan | DisabledSpan | None = None  # why it cannot be used now
+    unusable: RateLimitSpan | DisabledSpan | None = None  # why it cannot be used now
 
     def state_at(self, now: float) -> str:
-        """A key whose rest is over can be used, though nobody has tried it."""
-        over = isinstance(self.rest, RateLimitSpan) and self.rest.end is not None and self.rest.end <= now
+        """A key whose cooldown is over can be used, even if no event says so."""
+        over = (
+            isinstance(self.unusable, RateLimitSpan)
+            and self.unusable.end is not None
+            and self.unusable.end <= now
+        )
         return "available" if over else self.state
 
 
 @dataclass(kw_only=True, slots=True)
 class RunState:
-    """All of a run."""
+    """The whole state of a run."""
 
-    items: dict[str, ItemState] = field(default_factory=dict)  # by id, in the order they came up
+    items: dict[str, ItemState] = field(default_factory=dict)  # by id, in the order of their first event
     keys: dict[str, KeyTimeline] = field(default_factory=dict)
     marks: list[RunMark] = field(default_factory=list)
     begun: RunStarted | None = None
     started: float | None = None  # seconds since 1970
-    last: float = 0.0  # of the last event
+    last: float = 0.0  # time of the last event
     finished: bool = False
     exit_code: int | None = None
     stopped: str | None = None
-    mock: bool = False  # the mock is used for a role
-    flying: dict[int, CallSpan] = field(default_factory=dict)  # calls in flight, by lease
+    mock: bool = False  # a role uses the mock
+    in_flight: dict[int, CallSpan] = field(default_factory=dict)  # by lease
     pause: RunMark | None = None
 
     @property
     def workflow(self) -> str | None:
-        """The run's workflow; runs of older versions tell it by their labels alone."""
+        """The workflow of the run. In runs of older versions, only the labels show it."""
         if self.begun is not None and self.begun.workflow is not None:
             return self.begun.workflow
         named = (one for one in self.items.values() if one.label.endswith(f"-{one.id}"))
@@ -216,18 +220,18 @@ class RunState:
 
     @property
     def expected(self) -> int:
-        """How many items the run has; some may not have come up yet."""
+        """How many items the run has. Some may have no event yet."""
         return max(0 if self.begun is None else self.begun.items, len(self.items))
 
     def now(self, clock: float | None) -> float:
-        """The moment a reader looks at: `clock`, in seconds since 1970, or that of the last event."""
+        """The current moment: `clock`, in seconds since 1970, or that of the last event."""
         if clock is None or self.started is None:
             return self.last
         return round(max(self.last, clock - self.started), 3)
 
     def totals(self, *, live: bool) -> Counter[str]:
-        """How many items there are of each status."""
-        counted = Counter(item.stands(live=live) for item in self.items.values())
+        """The number of items by status."""
+        counted = Counter(item.status_now(live=live) for item in self.items.values())
         if unseen := self.expected - len(self.items):
             counted[Status.PENDING.value] += unseen
         return counted

@@ -70,7 +70,7 @@ def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
     return Row(
         id=item.id,
         label=item.label,
-        status=item.stands(live=live),
+        status=item.status_now(live=live),
         verdict=item.verdict,
         reviews=item.reviews,
         attempts=item.attempts,

@@ -1,4 +1,4 @@
-"""One call of a model as one value: asked for, granted, settled, recorded. Pure."""
+"""One call to a model as one value: requested, granted, settled, recorded. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -9,17 +9,17 @@ from agentos.model import CallError
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call of an item's worker; each stage fills in what it knows."""
+    """A call of an item's worker. Each stage fills in what it knows."""
 
-    # Asked for.
+    # Requested.
     item: str  # label
     attempt: int
-    number: int  # the worker's own, one per ask
+    number: int  # counted by the worker, one per request
     role: str
     provider: str
     model: str
-    tokens: int = 0  # what it may take of a token limit
-    prompt_tokens: int = 0  # the part of them that is sent
+    tokens: int = 0  # how much of a token limit it may use
+    prompt_tokens: int = 0  # the part of `tokens` that is sent
     tries: int = 0  # how often the same call has failed before
     estimate: float = 0.0  # USD, set aside until it is settled
 
@@ -34,8 +34,8 @@ class Call:
     served: str = ""
     seconds: float = 0.0
     error: CallError | None = None
-    kept: wire.Kept | None = None  # where its answer stands in the item's journal, if it was taken
-    usd: float | None = None  # None where nobody knows
+    kept: wire.Kept | None = None  # where its answer is in the item's journal, if it was accepted
+    usd: float | None = None  # None if unknown
 
     @classmethod
     def asked(cls, item: str, attempt: int, wanted: wire.LeaseWanted) -> Self:
@@ -67,7 +67,7 @@ class Call:
 
     @classmethod
     def from_journal(cls, item: str, attempt: int, journal: record.CallRecord) -> Self:
-        """A call that an earlier worker of the item made, as its journal has it."""
+        """A call that an earlier worker of the item made, from its journal."""
         provider, _, model = journal.model.partition(":")
         return cls(
             item=item,
@@ -92,13 +92,13 @@ class Call:
 
     @property
     def counted(self) -> bool:
-        """Whether the server said what the call took."""
+        """Whether the server said how many tokens the call used."""
         return bool(self.tokens_in or self.tokens_out)
 
     def as_record(self) -> dict[str, Any]:
         """The call's record in the item's audit trail."""
         usd = None if self.usd is None else round(self.usd, 8)
-        told = {
+        common = {
             "role": self.role,
             "model": f"{self.provider}:{self.model}",
             "served": self.served,
@@ -108,7 +108,7 @@ class Call:
             "seconds": round(self.seconds, 3),
         }
         if self.kept is not None:
-            return {"kind": "call"} | self.kept.model_dump() | told | {"cost_usd": usd}
+            return {"kind": "call"} | self.kept.model_dump() | common | {"cost_usd": usd}
         free = not self.counted and self.error is not CallError.WORKER_GONE
         error = None if self.error is None else self.error.value
-        return {"kind": "failed_call"} | told | {"error": error, "cost_usd": 0.0 if free else usd}
+        return {"kind": "failed_call"} | common | {"error": error, "cost_usd": 0.0 if free else usd}

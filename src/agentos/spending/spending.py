@@ -1,7 +1,7 @@
-"""Keeps the budgets of a run: what is spent, what calls under way may cost, which call may go out. Pure.
+"""Keeps the budgets of a run: what is spent, what calls in flight may cost, which call may go out. Pure.
 
-A call goes out only if its estimate fits beside what is spent and what is under way. One that does not fit
-waits for the calls under way, whose true cost may leave room; if none is under way, the budget is reached.
+A call goes out only if its estimate fits, given what is spent and what is in flight. If it does not fit, it
+waits for the calls in flight, which may turn out cheaper. If none is in flight, the budget is reached.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from agentos import wire
 from agentos.model import CallError
 from agentos.spending.call import Call
 
-FIRST_GUESS = 500  # tokens of output where nothing was seen yet
-CENT_FRACTION = 1e-9  # sums of fractions must not refuse what fits exactly
+FIRST_GUESS = 500  # tokens of output before any call was seen
+CENT_FRACTION = 1e-9  # rounding errors must not refuse what fits exactly
 
 
 class Prices(Protocol):
-    """What calls cost; `agentos.money.PriceTable` is one."""
+    """What calls cost, such as `agentos.money.PriceTable`."""
 
     def cost(self, provider: str, model: str, tokens_in: int, tokens_out: int, /) -> float | None: ...
 
@@ -27,14 +27,14 @@ class BudgetAnswer(StrEnum):
     """Whether a call may go out."""
 
     YES = "yes"  # it fits; its estimate is set aside
-    LATER = "later"  # it may fit when calls under way turn out cheaper
-    ITEM_OVER = "item_over"  # its item's own budget is reached
-    RUN_OVER = "run_over"  # the run's budget is reached
+    LATER = "later"  # it may fit if calls in flight turn out cheaper
+    ITEM_OVER = "item_over"  # the budget of its item is reached
+    RUN_OVER = "run_over"  # the budget of the run is reached
 
 
 @dataclass(kw_only=True)
 class Spent:
-    """What an item has taken in this run."""
+    """What an item has used in this run."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -55,10 +55,10 @@ class Spending:
     budget: float | None = None
     item_budget: float | None = None
     carried: float = 0.0
-    items: dict[str, float] = field(default_factory=dict)  # spent on each, earlier runs included
-    outputs: dict[str, int] = field(default_factory=dict)  # tokens a call writes, by role, as seen so far
+    items: dict[str, float] = field(default_factory=dict)  # spent on each item, including earlier runs
+    outputs: dict[str, int] = field(default_factory=dict)  # most tokens that a call wrote so far, by role
     spent: float = 0.0  # in this run
-    too_much: float = 0.0  # what the call that did not fit was to cost
+    too_much: float = 0.0  # the estimate of the call that did not fit
     _open: dict[tuple[str, int], Call] = field(default_factory=dict)  # by item and number
     _by_item: dict[str, Spent] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Spending:
         return BudgetAnswer.YES
 
     def granted(self, item: str, number: int, *, lease: int, key: str, waited: float) -> Call | None:
-        """A call that was asked for has its key."""
+        """A requested call has its key."""
         call = self._open.get((item, number))
         if call is None:
             return None
@@ -80,14 +80,14 @@ class Spending:
         return call
 
     def settle(self, item: str, result: wire.CallSettled) -> Call | None:
-        """A call is back: what it cost counts at once, before another is let out. None: not this item's."""
+        """A call is back: count its cost before another call goes out. None if it is not this item's."""
         call = next((one for one in self._of(item) if one.lease == result.lease), None)
         if call is None:
             return None
         del self._open[item, call.number]
         call = self.priced(call.settled(result))
         if call.error in {None, CallError.OTHER_MODEL}:
-            # A server that does not count is not free: what it took is unknown, and taken as estimated.
+            # A server that reports no usage is not free: the cost is unknown, so the estimate counts.
             self._pay(item, call.estimate if call.usd is None else call.usd)
             seen = call.tokens_out or FIRST_GUESS
             self.outputs[call.role] = max(seen, self.outputs.get(call.role, 0))
@@ -97,7 +97,7 @@ class Spending:
         return call
 
     def priced(self, call: Call) -> Call:
-        """The call with its cost, by the model that served it where its price is known."""
+        """The call with its cost, by the model that served it if its price is known."""
         usd = None
         for model in (call.served, call.model) if call.counted else ():
             if usd is None and model:
@@ -105,12 +105,12 @@ class Spending:
         return replace(call, usd=usd)
 
     def add(self, call: Call) -> None:
-        """Count a call that another process of ours paid for, and nobody has counted yet."""
+        """Count a call that an earlier process paid for and that was not counted yet."""
         self._pay(call.item, call.usd or 0.0)
         self.of(call.item).add(call)
 
     def drop(self, item: str) -> tuple[Call, ...]:
-        """The item's worker is gone: give the calls that went with it; what they took, nobody knows."""
+        """The item's worker is gone: return its open calls. What they used is unknown."""
         calls = tuple(self._of(item))
         for call in calls:
             del self._open[item, call.number]
@@ -125,7 +125,7 @@ class Spending:
 
     @property
     def needed(self) -> float | None:
-        """The least budget with which the next call would go out, where one did not fit."""
+        """The smallest budget with which the next call would go out, if one did not fit."""
         reached = self.budget is not None and self.too_much
         return self.carried + self.spent + self.too_much if reached else None
 
@@ -134,14 +134,14 @@ class Spending:
         reached = self.item_budget is not None and self.too_much
         return max(self.items.values(), default=0.0) + self.too_much if reached else None
 
-    def told(self) -> str:
-        """Where the run's budget stands, for people."""
+    def describe(self) -> str:
+        """How much of the run's budget is spent, in words."""
         before = f" ({self.carried:.4f} before this run)" if self.carried else ""
         return f"{self.carried + self.spent:.4f} of {self.budget:g} USD spent{before}, {self._next()}"
 
-    def told_of(self, item: str) -> str:
+    def describe_item(self, item: str) -> str:
         spent = self.items.get(item, 0.0)
-        return f"its budget is reached: {spent:.4f} of {self.item_budget:g} USD spent, {self._next()}"
+        return f"item budget reached: {spent:.4f} of {self.item_budget:g} USD spent, {self._next()}"
 
     def _next(self) -> str:
         return f"the next call may cost {self.too_much:.4f}"
@@ -164,9 +164,7 @@ class Spending:
             self.too_much = call.estimate
             return BudgetAnswer.ITEM_OVER
         if call.role not in self.outputs and any(one.role == call.role for one in self._open.values()):
-            return (
-                BudgetAnswer.LATER
-            )  # nobody knows yet how much such a call writes: the first one goes alone
+            return BudgetAnswer.LATER  # how much such a call writes is unknown, so the first one goes alone
         under_way = sum(one.estimate for one in self._open.values())
         if self.budget is not None and not _fits(
             self.carried + self.spent + under_way, call.estimate, self.budget

@@ -1,1 +1,1 @@
-"""The trace of a run: its spans, the tree they make, and the way to an OTLP endpoint. Coordinator process."""
+"""The trace of a run: its tree of spans, and their export to an OTLP endpoint. Coordinator process."""

@@ -16,7 +16,7 @@ PROTOCOL = "http/protobuf"
 
 
 class Export:
-    """Sends ended spans to the user's endpoint, if there is one; says once what went wrong."""
+    """Sends ended spans to the user's endpoint, if there is one. Reports a problem once."""
 
     def __init__(
         self, environment: Mapping[str, str], resource: Mapping[str, str], complain: Callable[[str], None]
@@ -29,24 +29,26 @@ class Export:
         if self._sender is not None:
             self._sender.send(span)
 
-    def tell_trouble(self) -> None:
-        """Say why spans did not arrive, if some did not."""
-        if self._sender is not None and (trouble := self._sender.trouble) is not None:
-            self._complain_once(trouble)
+    def report_problem(self) -> None:
+        """Say why spans did not arrive, if any did not."""
+        if self._sender is not None and (problem := self._sender.problem) is not None:
+            self._complain_once(problem)
 
     def close(self, seconds: float) -> None:
-        """Give the sender this long to get the last spans out."""
+        """Give the sender this long to send the last spans."""
         if self._sender is not None:
             self._sender.close(seconds)
-            self.tell_trouble()
+            self.report_problem()
 
     def _open(self, environment: Mapping[str, str], resource: Mapping[str, str]) -> "Sender | None":
         endpoint = otlp_endpoint(environment)
         if endpoint is None:
             return None
-        spoken = exporter_option(environment, "PROTOCOL") or PROTOCOL
-        if spoken != PROTOCOL:
-            self._complain_once(f"OTEL_EXPORTER_OTLP_PROTOCOL is not {PROTOCOL}, the one that is spoken here")
+        protocol = exporter_option(environment, "PROTOCOL") or PROTOCOL
+        if protocol != PROTOCOL:
+            self._complain_once(
+                f"OTEL_EXPORTER_OTLP_PROTOCOL must be {PROTOCOL}, the only supported protocol"
+            )
             return None
         try:
             parts = urlsplit(endpoint)
@@ -54,25 +56,25 @@ class Export:
         except ValueError:
             usable = False
         if not usable:
-            self._complain_once("the OTLP endpoint is no http:// or https:// address")
+            self._complain_once("the OTLP endpoint is not an http:// or https:// address")
             return None
         try:
-            # Not before it is needed: it takes longer to import than the coordinator.
+            # Only when needed: it takes longer to import than the coordinator.
             from agentos.tracing.otlp import Sender  # noqa: PLC0415
 
             return Sender(endpoint, resource, environment)
-        except Exception as exc:  # noqa: BLE001 - no trace is worth a run
+        except Exception as exc:  # noqa: BLE001 - a trace problem must not fail a run
             self._complain_once(f"the OTLP exporter cannot be set up ({type(exc).__name__})")
             return None
 
-    def _complain_once(self, trouble: str) -> None:
+    def _complain_once(self, problem: str) -> None:
         if not self._complained:
             self._complained = True
-            self._complain(f"Tracing: {trouble}; the whole trace is in trace.jsonl.")
+            self._complain(f"Tracing: {problem}; the full trace is in trace.jsonl.")
 
 
 def otlp_endpoint(environment: Mapping[str, str]) -> str | None:
-    """The address that spans go to, if the user named one and did not switch the export off."""
+    """The address for spans, if the user set one and did not turn the export off."""
     chosen = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     if off or (chosen and "otlp" not in re.split(r"\s*,\s*", chosen)):
@@ -83,7 +85,7 @@ def otlp_endpoint(environment: Mapping[str, str]) -> str | None:
 
 
 def resource_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the spans say of their sender; no detector is asked, some run programs."""
+    """What the spans say about their sender. No detectors are used, because some run programs."""
     resource = {"service.name": SERVICE, "service.version": __version__}
     for pair in environment.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
         name, given, value = pair.partition("=")
@@ -95,6 +97,6 @@ def resource_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def exporter_option(environment: Mapping[str, str], name: str) -> str:
-    """An exporter's setting, the one for traces before the one for everything."""
+    """A setting of the exporter: the one for traces, otherwise the general one."""
     own = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}", "").strip()
     return own or environment.get(f"OTEL_EXPORTER_OTLP_{name}", "").strip()

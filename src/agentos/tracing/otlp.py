@@ -1,7 +1,7 @@
-"""Sends ended spans to the user's OTLP endpoint, from a thread of its own. Coordinator process.
+"""Sends ended spans to the user's OTLP endpoint, from its own thread. Coordinator process.
 
-Imported only where an endpoint is set. Nothing the endpoint does may hold up the run, or be shown beyond one
-line; headers may carry a secret, so errors are told by their class alone.
+Imported only if an endpoint is set. Nothing the endpoint does may delay the run or print more than one line.
+Headers may contain a secret, so only the class of an error is shown.
 """
 
 import contextlib
@@ -28,18 +28,18 @@ from agentos.tracing.export import exporter_option
 from agentos.tracing.span import Span, SpanContext
 
 BATCH_SPANS = 512
-MOST_WAITING = 16_384  # spans; beyond that the oldest are dropped
+MOST_WAITING = 16_384  # spans; above that, the oldest are dropped
 BATCH_MILLISECONDS = 1_000
-DEFAULT_TIMEOUT = 10.0  # seconds a batch may take, with the exporter's own retries
-LONGEST_TIMEOUT = 30.0  # some think that the variable holds milliseconds
-MOST_TRIES = 4  # in a row; from then on a batch gets one, until one gets through
-LAST_TRIES = 2  # the same, when the run has ended
+DEFAULT_TIMEOUT = 10.0  # seconds per batch, including the exporter's retries
+LONGEST_TIMEOUT = 30.0  # some people set the variable in milliseconds
+MOST_TRIES = 4  # in a row; after that each batch gets one try, until one succeeds
+LAST_TRIES = 2  # the same, after the run has ended
 KINDS = {"internal": trace.SpanKind.INTERNAL, "client": trace.SpanKind.CLIENT}
 _SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 
 
 class Sender:
-    """The way out for spans."""
+    """Sends spans to one endpoint."""
 
     def __init__(self, endpoint: str, resource: Mapping[str, str], environment: Mapping[str, str]) -> None:
         _silence()
@@ -48,12 +48,12 @@ class Sender:
             return exporter_option(environment, name)
 
         parts = urlsplit(endpoint)
-        self._host = parts.netloc.rpartition("@")[2]  # never with a password before it
+        self._host = parts.netloc.rpartition("@")[2]  # without a user name and password
         self._resource = Resource(dict(resource))
         self._scope = InstrumentationScope("agentos", __version__)
         self._session = _Session(endpoint)
         nothing_measured = NoOpMeterProvider()
-        # Everything is given: what is not, the exporter would look up in os.environ by itself.
+        # Pass everything: the exporter would look up anything missing in os.environ.
         inner = OTLPSpanExporter(
             endpoint=endpoint,
             certificate_file=option("CERTIFICATE") or environment.get("REQUESTS_CA_BUNDLE") or None,
@@ -77,20 +77,20 @@ class Sender:
         self._late: str | None = None
 
     def send(self, span: Span) -> None:
-        """Have an ended span sent when its turn comes."""
+        """Queue an ended span for sending."""
         self._made += 1
         self._batches.on_end(self._readable(span))
 
     @property
-    def trouble(self) -> str | None:
-        """Why spans did not arrive, if some did not."""
+    def problem(self) -> str | None:
+        """Why spans did not arrive, if any did not."""
         reason = self._exporter.failure or self._late
-        return None if reason is None else f"spans did not get to {self._host} ({reason})"
+        return None if reason is None else f"spans did not reach {self._host} ({reason})"
 
     def close(self, seconds: float) -> None:
-        """Send what is left, for so long and no longer."""
+        """Send what is left, for at most this long."""
         self._session.hurry(seconds)
-        # The processor's own shutdown waits half a minute for an endpoint that says nothing.
+        # The processor's own shutdown waits half a minute for an endpoint that does not answer.
         ending = threading.Thread(target=self._batches.shutdown, name="trace-end", daemon=True)
         ending.start()
         ending.join(seconds)
@@ -101,7 +101,7 @@ class Sender:
             self._late = f"{self._made - self._exporter.sent} of {self._made} lost"
 
     def _readable(self, span: Span) -> ReadableSpan:
-        """The span as the exporter takes it; not from a tracer, because its ids and times are given."""
+        """The span as the exporter needs it. Not from a tracer, because its ids and times are already set."""
         return ReadableSpan(
             name=span.name,
             context=_context(span.place),
@@ -119,14 +119,14 @@ class Sender:
 
 
 class _Session(requests.Session):
-    """An HTTP session that remembers why a request failed, and bounds the exporter's own retries."""
+    """An HTTP session that remembers why a request failed, and limits the exporter's retries."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__()
-        # os.environ is a worker's while one is being started, and ~/.netrc would overrule the user's headers.
+        # While a worker is started, os.environ is the worker's; ~/.netrc would override the user's headers.
         self.trust_env = False
         host = urlsplit(endpoint).hostname or ""
-        local = on_this_machine(host) or host.endswith(".localhost")  # no proxy may see what stays here
+        local = on_this_machine(host) or host.endswith(".localhost")  # no proxy must see local traffic
         self.proxies = {} if local else requests.utils.get_environ_proxies(endpoint)
         self.failure = ""
         self._strikes = 0  # failures in a row
@@ -150,23 +150,23 @@ class _Session(requests.Session):
         if 200 <= response.status_code < 300:
             self._strikes = 0
         elif self._strike(f"HTTP {response.status_code}") or response.status_code < 400:
-            # A redirect, which is not followed, the exporter would take for success.
+            # The exporter would treat a redirect, which is not followed, as success.
             raise _NoMoreTries
         return response
 
     def _strike(self, failure: str) -> bool:
-        """Note a failure, and tell whether it was one too many."""
+        """Count a failure; return whether there were too many."""
         self.failure = failure
         self._strikes += 1
         return self._strikes >= (MOST_TRIES if self._seconds_left is None else LAST_TRIES)
 
 
 class _NoMoreTries(Exception):  # noqa: N818
-    """Not one of the errors that the exporter tries again after."""
+    """An error that the exporter does not retry."""
 
 
 class _Exporter(SpanExporter):
-    """Counts what arrives, and keeps why something did not."""
+    """Counts the spans that arrive, and remembers why others did not."""
 
     def __init__(self, inner: OTLPSpanExporter, session: _Session) -> None:
         self._inner = inner
@@ -180,12 +180,12 @@ class _Exporter(SpanExporter):
             return SpanExportResult.FAILURE
         try:
             result = self._inner.export(spans)
-        except Exception as exc:  # noqa: BLE001 - nothing of it may get to the user's terminal
+        except Exception as exc:  # noqa: BLE001 - nothing of it may reach the terminal
             self._session.failure, result = type(exc).__name__, SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             self.sent += len(spans)
         else:
-            self.failure = self._session.failure or "they cannot be encoded"
+            self.failure = self._session.failure or "cannot be encoded"
         return result
 
     def shutdown(self) -> None:
@@ -195,7 +195,7 @@ class _Exporter(SpanExporter):
 
 
 def _silence() -> None:
-    """Keep the library's log off the terminal; it would show stack traces, and headers it cannot read."""
+    """Keep the library's log off the terminal; it would show stack traces and unreadable headers."""
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
 
 

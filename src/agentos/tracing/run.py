@@ -1,6 +1,6 @@
-"""The trace of a run: a span the run, an item, a node, an LLM call, made from what the loop hears.
+"""The trace of a run: one span for the run, and one per item, node and LLM call. Made by the loop.
 
-Coordinator process. Workers make none of these spans, so none is lost with a worker: docs/design/tracing.md.
+Coordinator process. Workers make no spans, so none is lost with a worker: docs/design/tracing.md.
 """
 
 import re
@@ -22,27 +22,29 @@ from agentos.tracing.span import (
     parse_traceparent,
 )
 
-FLUSH_SECONDS = 3.0  # for the last spans to get out, at the end of a run
-PROVIDER_NAMES = {"gemini": "gcp.gemini"}  # where the GenAI conventions have another name than ours
+FLUSH_SECONDS = 3.0  # to send the last spans, at the end of a run
+PROVIDER_NAMES = {"gemini": "gcp.gemini"}  # names that differ in the GenAI conventions
 FAILURES = frozenset({Status.FAILED.value, Status.TIMED_OUT.value})
 _WORD = re.compile(r"[A-Za-z_]{1,32}")
 
 
 @dataclass(kw_only=True, eq=False)
-class _Branch:
-    """An item's span and what is open below it."""
+class _ItemSpans:
+    """The span of an item and the open spans below it."""
 
     item: Span
-    nodes: list[Span] = field(default_factory=list)  # as they started; a graph may run several at once
+    nodes: list[Span] = field(
+        default_factory=list
+    )  # in the order they started; a graph may run several in parallel
     calls: dict[int, Span] = field(default_factory=dict)  # by lease
 
     @property
-    def tip(self) -> Span:
+    def innermost(self) -> Span:
         return self.nodes[-1] if self.nodes else self.item
 
 
 class RunTrace:
-    """Makes the spans of a run; does nothing where tracing is off."""
+    """Makes the spans of a run. Does nothing if tracing is off."""
 
     def __init__(
         self,
@@ -58,17 +60,17 @@ class RunTrace:
         self.trace_id = ""
         self._write = write
         self._run: Span | None = None
-        self._branches: dict[str, _Branch] = {}
-        # One clock for the run: a wall clock that is set meanwhile must not turn spans around.
+        self._open_items: dict[str, _ItemSpans] = {}
+        # One clock for the run: a wall clock that is changed meanwhile must not make spans negative.
         self._ahead = time.time_ns() - time.monotonic_ns()
         if write is None:
             return
         self.trace_id = secrets.token_hex(16)
         resource = resource_of(environment)
         self._named = {"TRACER_PROJECT": resource["service.name"], "TRACER_RUN_ID": run_id}
-        theirs = parse_traceparent(environment.get("TRACEPARENT", ""))
+        outer = parse_traceparent(environment.get("TRACEPARENT", ""))
         self._run = self._span(f"agentos {workflow}", None)
-        self._run.links = () if theirs is None else (theirs,)
+        self._run.links = () if outer is None else (outer,)
         self._run.note(
             agentos__run_id=run_id,
             agentos__workflow=workflow,
@@ -78,37 +80,37 @@ class RunTrace:
         self._export = Export(environment, resource, complain)
 
     def item_started(self, label: str, *, item_id: str, attempt: int) -> dict[str, str]:
-        """Open the item's span, or go on in it; return what its worker gets in its environment."""
+        """Open or continue the item's span; return the environment variables for its worker."""
         if self._run is None:
             return {}
-        self._export.tell_trouble()
-        branch = self._branches.get(label)
-        if branch is None:
-            branch = self._branches[label] = _Branch(item=self._span(f"item {label}", self._run))
-            branch.item.note(agentos__item__id=item_id)
+        self._export.report_problem()
+        spans = self._open_items.get(label)
+        if spans is None:
+            spans = self._open_items[label] = _ItemSpans(item=self._span(f"item {label}", self._run))
+            spans.item.note(agentos__item__id=item_id)
         else:
-            branch.item.happened("attempt", self._now(), agentos__attempt=attempt)
-        branch.item.note(agentos__attempts=attempt)
-        span_id = branch.item.place.span_id
+            spans.item.happened("attempt", self._now(), agentos__attempt=attempt)
+        spans.item.note(agentos__attempts=attempt)
+        span_id = spans.item.place.span_id
         return self._named | {
             "TRACEPARENT": f"00-{self.trace_id}-{span_id}-01",
             "TRACER_PARENT_SPAN_ID": span_id,
         }
 
     def node_started(self, label: str, node: str, *, reviews: int) -> None:
-        branch = self._branches.get(label)
-        if branch is not None:
-            span = self._span(f"node {node}", branch.item)
+        spans = self._open_items.get(label)
+        if spans is not None:
+            span = self._span(f"node {node}", spans.item)
             span.note(agentos__node=node, agentos__reviews=reviews)
-            branch.nodes.append(span)
+            spans.nodes.append(span)
 
     def node_ended(self, label: str, node: str, *, seconds: float, error: str | None = None) -> None:
-        branch = self._branches.get(label)
-        if branch is None:
+        spans = self._open_items.get(label)
+        if spans is None:
             return
-        ended = next((one for one in branch.nodes if one.attributes["agentos.node"] == fitting(node)), None)
+        ended = next((one for one in spans.nodes if one.attributes["agentos.node"] == fitting(node)), None)
         if ended is not None:
-            branch.nodes.remove(ended)
+            spans.nodes.remove(ended)
             ended.note(agentos__seconds=seconds)
             if error is not None:
                 ended.fail(error)
@@ -117,9 +119,9 @@ class RunTrace:
     def call_started(
         self, label: str, *, lease: int, provider: str, model: str, key: str, waited: float
     ) -> None:
-        branch = self._branches.get(label)
-        if branch is not None:
-            span = branch.calls[lease] = self._span(f"chat {model}", branch.tip, kind="client")
+        spans = self._open_items.get(label)
+        if spans is not None:
+            span = spans.calls[lease] = self._span(f"chat {model}", spans.innermost, kind="client")
             span.note(
                 gen_ai__operation__name="chat",
                 gen_ai__provider__name=PROVIDER_NAMES.get(provider, provider),
@@ -140,9 +142,9 @@ class RunTrace:
         served: str | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        """End the call of a lease; of what the provider said of an error, its class alone is kept."""
-        branch = self._branches.get(label)
-        span = None if branch is None else branch.calls.pop(lease, None)
+        """End the call of a lease. Only the class of an error is kept, not the provider's text."""
+        spans = self._open_items.get(label)
+        span = None if spans is None else spans.calls.pop(lease, None)
         if span is None:
             return
         if error == "given_up":
@@ -155,10 +157,10 @@ class RunTrace:
         self._end(span)
 
     def verdict(self, label: str, *, review: int, verdict: str, findings: int) -> None:
-        branch = self._branches.get(label)
-        if branch is not None:
+        spans = self._open_items.get(label)
+        if spans is not None:
             word = verdict if _WORD.fullmatch(verdict) else OTHER
-            for span in (branch.item, *branch.nodes[-1:]):
+            for span in (spans.item, *spans.nodes[-1:]):
                 span.happened(
                     "verdict",
                     self._now(),
@@ -169,44 +171,44 @@ class RunTrace:
                 span.note(agentos__verdict=word, agentos__findings=findings)
 
     def worker_gone(self, label: str, *, error: str | None) -> None:
-        """End what the worker left open; no error means that it was asked to stop."""
-        branch = self._branches.get(label)
-        if branch is not None:
+        """End what the worker left open. No error means that it was asked to stop."""
+        spans = self._open_items.get(label)
+        if spans is not None:
             if error is not None:
-                branch.item.happened("worker_gone", self._now(), error__type=error_class(error))
-            self._end_open(branch, error)
+                spans.item.happened("worker_gone", self._now(), error__type=error_class(error))
+            self._end_open(spans, error)
 
     def item_ended(
         self, label: str, *, status: str, verdict: str | None, reviews: int, error: str | None
     ) -> None:
-        """End the item's span; one that never started has none."""
-        branch = self._branches.pop(label, None)
-        if branch is None:
+        """End the item's span. An item that never started has none."""
+        spans = self._open_items.pop(label, None)
+        if spans is None:
             return
         failed = status in FAILURES
-        self._end_open(branch, (error or status) if failed else None)
-        branch.item.note(
+        self._end_open(spans, (error or status) if failed else None)
+        spans.item.note(
             agentos__status=str(status),
             agentos__verdict=verdict if verdict is None or _WORD.fullmatch(verdict) else OTHER,
             agentos__reviews=reviews,
         )
         if failed:
-            branch.item.fail(error if error is not None and ERROR_CLASS.fullmatch(error) else str(status))
-        self._end(branch.item)
-        self._export.tell_trouble()
+            spans.item.fail(error if error is not None and ERROR_CLASS.fullmatch(error) else str(status))
+        self._end(spans.item)
+        self._export.report_problem()
 
     def close(
         self, *, exit_code: int, totals: Mapping[str, int], flush_seconds: float = FLUSH_SECONDS
     ) -> None:
-        """End whatever is open, the run's span last, and give the sender a moment to get it out."""
+        """End everything that is open, the run's span last, and give the sender time to send it."""
         run, self._run = self._run, None
         if run is None:
             return
-        for branch in self._branches.values():
-            self._end_open(branch, None)
-            branch.item.note(agentos__status=Status.INTERRUPTED.value)
-            self._end(branch.item)
-        self._branches.clear()
+        for spans in self._open_items.values():
+            self._end_open(spans, None)
+            spans.item.note(agentos__status=Status.INTERRUPTED.value)
+            self._end(spans.item)
+        self._open_items.clear()
         run.note(agentos__exit_code=exit_code)
         for status, count in totals.items():
             run.note(**{f"agentos__totals__{status}": count})
@@ -232,11 +234,11 @@ class RunTrace:
         self._export.send(span)
         self._write(span.as_line())
 
-    def _end_open(self, branch: _Branch, error: str | None) -> None:
-        """End calls before nodes, so that no span outlives the one it stands under."""
-        left = [*reversed(branch.calls.values()), *reversed(branch.nodes)]
-        branch.calls.clear()
-        branch.nodes.clear()
+    def _end_open(self, spans: _ItemSpans, error: str | None) -> None:
+        """End calls before nodes, so that no span outlives its parent."""
+        left = [*reversed(spans.calls.values()), *reversed(spans.nodes)]
+        spans.calls.clear()
+        spans.nodes.clear()
         for span in left:
             if error is not None:
                 span.fail(error)

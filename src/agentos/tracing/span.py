@@ -10,13 +10,13 @@ from typing import Literal
 Value = str | int | float
 
 LONGEST_TEXT = 200  # characters of a name or an attribute
-OTHER = "_OTHER"  # the conventions' word for what has no name of its own
+OTHER = "_OTHER"  # the name in the conventions for anything else
 
-# Classes of ours, and how a worker died; whatever else comes may be a provider's text and stays here.
+# Our own classes, and how a worker died. Anything else may be text of a provider and is not sent.
 ERROR_CLASS = re.compile(r"[a-z]{1,20}(?:_[a-z]{1,20}){0,3}|killed by SIG[A-Z0-9+]{2,9}|exit code \w{1,5}")
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LARGEST = 2**63 - 1  # OTLP has no place for more
+_LARGEST = 2**63 - 1  # the largest that OTLP can hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanContext:
-    """Where a span stands: its trace and its own id, in hex."""
+    """The ids of a trace and of a span in it, in hex."""
 
     trace_id: str
     span_id: str
@@ -38,7 +38,7 @@ class SpanContext:
 
 @dataclass(kw_only=True, eq=False)
 class Span:
-    """A stretch of the run; written down when it ends."""
+    """A stretch of time in the run; written when it ends."""
 
     place: SpanContext
     parent: SpanContext | None
@@ -52,7 +52,7 @@ class Span:
     failed: bool = False
 
     def note(self, **attributes: Value | None) -> None:
-        """Set attributes, `__` standing for a dot; what is not known, or is no number, is left out."""
+        """Set attributes; `__` stands for a dot. None, NaN and infinity are left out."""
         for name, value in attributes.items():
             if value is not None and not (isinstance(value, float) and not math.isfinite(value)):
                 self.attributes[name.replace("__", ".")] = fitting(value)
@@ -86,7 +86,7 @@ class Span:
 
 
 def parse_traceparent(text: str) -> SpanContext | None:
-    """Read a W3C traceparent; anything that is not one is nothing."""
+    """Read a W3C traceparent; None if it is not valid."""
     found = _TRACEPARENT.fullmatch(text.strip())
     if found is None or (found[1] == "00" and found[4]) or not int(found[2], 16) or not int(found[3], 16):
         return None
@@ -94,12 +94,12 @@ def parse_traceparent(text: str) -> SpanContext | None:
 
 
 def error_class(text: str | None) -> str:
-    """The class of an error, if the text is one; else it may be anything, and is not shown."""
+    """The error class, if the text is one; otherwise `_OTHER`, because the text may be anything."""
     return text if text is not None and ERROR_CLASS.fullmatch(text) else OTHER
 
 
 def fitting(value: Value) -> Value:
-    """The value as every format can hold it: one that cannot be encoded would take its whole batch along."""
+    """The value in a form that every format can hold; one bad value would fail its whole batch."""
     if isinstance(value, str):
         return value[:LONGEST_TEXT].encode("utf-8", errors="replace").decode()
     if isinstance(value, int):

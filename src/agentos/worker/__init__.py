@@ -1,1 +1,1 @@
-"""The child process: one job in, events out. Imports nothing of the coordinator."""
+"""The child process: one job in, messages out. Imports nothing from the coordinator."""

@@ -21,7 +21,7 @@ from agentos.llm.provider import Reply
 from agentos.record import TOKENS_MOST
 from agentos.store.home import home_of
 
-LOCK_SECONDS = 10.0  # how long a worker that should be dead is given to vanish
+LOCK_SECONDS = 10.0  # how long to wait for a worker that should be dead
 _JOURNAL = (
     "CREATE TABLE IF NOT EXISTS agentos_calls"
     " (role TEXT, number INTEGER, reply TEXT, record TEXT, PRIMARY KEY (role, number))"
@@ -30,7 +30,7 @@ _JOURNAL_ID = "CREATE TABLE IF NOT EXISTS agentos_life (id TEXT)"
 
 
 class _Serializer(JsonPlusSerializer):
-    """Puts no secret into a checkpoint: errors are stored with their text, and a graph may keep anything."""
+    """Keeps secrets out of a checkpoint: errors are stored with their text, a graph may store anything."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         kind, data = super().dumps_typed(obj)
@@ -43,10 +43,10 @@ class _Serializer(JsonPlusSerializer):
 
 
 class Checkpoint:
-    """One connection to one database; nobody else has it open."""
+    """One connection to one database. No one else has it open."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        # The strict serializer: with the default one, an edited database could run code when it is read.
+        # Strict: with the default serializer, an edited database could run code when it is read.
         self.saver = SqliteSaver(connection, serde=_Serializer(allowed_msgpack_modules=None))
         self.saver.setup()
         with self.saver.cursor() as cursor:
@@ -56,14 +56,14 @@ class Checkpoint:
             self.journal_id = _journal_id(cursor)
 
     def clear(self) -> None:
-        """Forget state and journal, as if the item were new; on return that is on the disk."""
+        """Delete state and journal, as if the item were new. It is on disk when this returns."""
         with self.saver.cursor() as cursor:
             for table in ("checkpoints", "writes", "agentos_calls", "agentos_life"):
-                cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
+                cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed name
             self.journal_id = _journal_id(cursor)
 
     def replayed(self, role: str, number: int) -> Reply | None:
-        """Return the reply to a call that was paid for before."""
+        """Return the reply to a call that was already paid for."""
         with self.saver.cursor(transaction=False) as cursor:
             row = cursor.execute(
                 "SELECT reply FROM agentos_calls WHERE role = ? AND number = ?", (role, number)
@@ -71,7 +71,7 @@ class Checkpoint:
         return _reply(row[0]) if row else None
 
     def record(self, role: str, number: int, reply: Reply, record: dict[str, Any]) -> None:
-        """Save the reply and its audit record; on return they are on the disk."""
+        """Save the reply and its audit record. They are on disk when this returns."""
         stored = asdict(reply) | {"headers": {}}
         with self.saver.cursor() as cursor:
             cursor.execute(
@@ -80,7 +80,7 @@ class Checkpoint:
             )
 
     def paid_before(self) -> list[dict[str, Any]]:
-        """Return the audit records of all calls in the journal, in the order they were made."""
+        """Return the audit records of all calls in the journal, in order."""
         with self.saver.cursor(transaction=False) as cursor:
             rows = cursor.execute("SELECT record FROM agentos_calls ORDER BY rowid").fetchall()
         return [_record(row[0]) for row in rows]
@@ -90,20 +90,20 @@ class Checkpoint:
 
 
 def _journal_id(cursor: sqlite3.Cursor) -> str:
-    """What tells this journal's calls from those of an earlier one of the same item."""
+    """An id that separates the calls of this journal from those of an earlier one of the same item."""
     if cursor.execute("SELECT id FROM agentos_life").fetchone() is None:
         cursor.execute("INSERT INTO agentos_life VALUES (?)", (secrets.token_hex(8),))
     return str(cursor.execute("SELECT id FROM agentos_life").fetchone()[0])
 
 
-NONSENSE = "The item's journal holds a call that makes no sense. Run the item with --fresh."
+INVALID_CALL = "The item's journal contains an invalid call. Run the item with --fresh."
 
 
 def _record(text: Any) -> dict[str, Any]:
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError, RecursionError) as exc:
-        raise StorageError(NONSENSE) from exc
+        raise StorageError(INVALID_CALL) from exc
 
 
 def _reply(text: Any) -> Reply:
@@ -111,17 +111,17 @@ def _reply(text: Any) -> Reply:
         stored = dict(json.loads(text))
         reply = Reply(**stored)
     except (ValueError, TypeError, RecursionError) as exc:
-        raise StorageError(NONSENSE) from exc
+        raise StorageError(INVALID_CALL) from exc
     texts = all(isinstance(stored[name], str) for name in ("text", "model"))
     counts = (stored[name] for name in ("tokens_in", "tokens_out"))
     if not texts or not all(type(one) is int and 0 <= one <= TOKENS_MOST for one in counts):
-        raise StorageError(NONSENSE)
+        raise StorageError(INVALID_CALL)
     return reply
 
 
 @contextmanager
 def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
-    """Open the database with its lock held: two workers can never run one item."""
+    """Open the database and hold its lock, so that two workers can never run one item."""
     lock = _lock(database.with_name(database.name + ".lock"))
     try:
         connection = _connect(database)
@@ -143,7 +143,7 @@ def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
 
 def _connect(database: Path) -> sqlite3.Connection:
     home = home_of(database)
-    os.close(home.open(database))  # so that SQLite finds it there, for the owner alone
+    os.close(home.open(database))  # so that SQLite finds it, readable only for the owner
     try:
         home.tree.check_database(database)
     except OSError as exc:
@@ -156,7 +156,7 @@ def _connect(database: Path) -> sqlite3.Connection:
     ).fetchone()
     if odd is not None:
         connection.close()
-        raise StorageError(f"The checkpoint {database} is not as agentos makes it: it has {odd[0]!r}.")
+        raise StorageError(f"The checkpoint {database} has {odd[0]!r}, which agentos does not create.")
     return connection
 
 
@@ -169,10 +169,12 @@ def _lock(path: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             if time.monotonic() > deadline:
-                raise ItemFailed(f"Another worker still holds {path.name}; see 'agentos status'.") from None
+                raise ItemFailed(
+                    f"Another worker still holds the lock {path.name}; see 'agentos status'."
+                ) from None
             time.sleep(0.05)
             continue
-        # A finished run may have removed the file between open and lock; then the lock is on nothing.
+        # A finished run may have removed the file between open and lock; then the lock protects nothing.
         there = home_of(path).tree.stat(path)
         if there is not None and os.path.samestat(os.fstat(descriptor), there):
             return descriptor

@@ -1,4 +1,4 @@
-"""Where a worker's process begins: bound to the coordinator's life, then the heavy imports. Worker."""
+"""Where a worker process begins: it is bound to the coordinator, then does the heavy imports. Worker."""
 
 import socket
 from multiprocessing.reduction import DupFd
@@ -23,8 +23,8 @@ def _received(duplicate: Any) -> int:
 
 
 def enter(control: socket.socket, out: int, err: int, bound: dict[str, Any]) -> None:
-    """Begin a worker's life; the descriptors are this process's own by now."""
+    """Start a worker. The descriptors belong to this process by now."""
     parent_death.bind(control, **bound)
-    from agentos.worker.main import worker_main  # noqa: PLC0415 - heavy where it is not preloaded
+    from agentos.worker.main import worker_main  # noqa: PLC0415 - heavy if it is not preloaded
 
     worker_main(control, out, err)

@@ -1,4 +1,4 @@
-"""The worker's end of the socket: asks for leases, tells what happens, hears the stop. Worker process."""
+"""The worker's end of the socket: asks for leases, reports events, receives the stop. Worker process."""
 
 import select
 import socket
@@ -28,12 +28,12 @@ from agentos.wire import (
 )
 from agentos.worker.parent_death import end_own_group
 
-BEAT_SECONDS = 5.0  # a worker that is silent for longer than a few of these is frozen
+BEAT_SECONDS = 5.0  # a worker that is silent for several of these is frozen
 _CHUNK = 65_536
 
 
 class Link:
-    """The socket, with a thread that listens; the end of file means that the coordinator is dead."""
+    """The socket and a thread that listens. End of file means that the coordinator is dead."""
 
     def __init__(self, control: socket.socket, cancel: Cancel) -> None:
         self._control = control
@@ -46,7 +46,7 @@ class Link:
         self._number = 0
 
     def receive_job(self) -> Job:
-        """Read the first message, which is the job, then listen for the others aside."""
+        """Read the first message, which is the job, then listen for others in a thread."""
         messages = self._read()
         first = messages.pop(0)
         if not isinstance(first, Job):
@@ -65,7 +65,7 @@ class Link:
             end_own_group()
 
     def lease(self, ask: LeaseRequest) -> LeaseGranted:
-        """Wait for the right to make one call; waiting is no try and has no limit of its own."""
+        """Wait for the right to make one call. Waiting does not count as a try and has no limit here."""
         self._number += 1
         number = self._number
         self.send(LeaseWanted(number=number, **asdict(ask)))
@@ -76,7 +76,7 @@ class Link:
         return answer
 
     def vet(self, texts: Sequence[str]) -> str | None:
-        """Ask for the name of a secret in the texts; the answer is quick, so that a stop waits for it."""
+        """Ask for the name of a secret in the texts. The answer is quick, so a stop waits for it."""
         self._number += 1
         number = self._number
         self.send(Vet(number=number, texts=tuple(texts)))

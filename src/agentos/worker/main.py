@@ -1,4 +1,4 @@
-"""What a worker does with its life: takes its streams, hears its job, does it, goes. Worker process."""
+"""What a worker does: set up its streams, receive its job, do it, exit. Worker process."""
 
 import faulthandler
 import os
@@ -13,11 +13,11 @@ from agentos.worker.link import Link
 from agentos.worker.parent_death import end_programs
 from agentos.worker.runner import run_job
 
-STACKS_SIGNAL = signal.SIGUSR1  # prints where every thread stands, for the watchdog
+STACKS_SIGNAL = signal.SIGUSR1  # prints the stack trace of every thread, for the watchdog
 
 
 def worker_main(control: socket.socket, out: int, err: int) -> None:
-    """Do one job in this process, which is bound to the coordinator's life already."""
+    """Do one job in this process, which is already bound to the coordinator."""
     _take_streams(out, err)
     faulthandler.register(STACKS_SIGNAL, file=2, all_threads=True)
     cancel = Cancel()
@@ -28,10 +28,10 @@ def worker_main(control: socket.socket, out: int, err: int) -> None:
     ended = run_job(job, link, cancel)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Before the last word: nobody may be there to do it afterwards.
+    # Before the last message: afterwards, no one may be left to do it.
     end_programs()
     link.send(ended)
-    # Threads of abandoned calls must not hold the process up, and there is nothing left to tidy.
+    # Threads of abandoned calls must not delay the exit, and there is nothing left to clean up.
     os._exit(0)
 
 
@@ -40,7 +40,7 @@ def _take_streams(out: int, err: int) -> None:
     for source, descriptor in ((null, 0), (out, 1), (err, 2)):
         os.dup2(source, descriptor)
         os.close(source)
-    # Whatever the parent's objects were, these write to the descriptors above.
+    # The inherited objects may be anything; these write to the descriptors above.
     how = {"encoding": "utf-8", "errors": "backslashreplace", "closefd": False}
     sys.stdin = os.fdopen(0, **how)  # type: ignore[call-overload]
     sys.stdout = os.fdopen(1, "w", buffering=1, **how)  # type: ignore[call-overload]

@@ -1,7 +1,7 @@
-"""Binds a worker to its coordinator's life, before anything heavy is imported. Worker process.
+"""Ends a worker when its coordinator ends. Set up before anything heavy is imported. Worker process.
 
-The end of the control socket is the sign that works everywhere; a thread waits for it, reading nothing. The
-kernel's parent-death signal comes second, for a worker that is stopped or stuck.
+The end of the control socket works everywhere; a thread waits for it and reads nothing. The kernel's
+parent-death signal is the second way, for a worker that is stopped or stuck.
 """
 
 import os
@@ -14,18 +14,18 @@ from typing import NoReturn
 
 from agentos import environment, process
 
-FAMILY_ROUNDS = 3  # programs that start programs while they are being ended
+FAMILY_ROUNDS = 3  # for programs that start programs while they are being ended
 
 
 def bind(control: socket.socket, *, token: str, forked: bool) -> None:
-    """Get a session of one's own, and end it with the coordinator."""
+    """Start an own session, and end it together with the coordinator."""
     os.setsid()
     environment.extend({process.TOKEN_VARIABLE: token})
     process.hide_memory()
     _let_server_go()
-    process.adopt_orphans()  # so that programs which leave their parents stay below this process
-    # Forked, the parent is the server, which ends last. Spawned, it is the coordinator itself, whose end must
-    # only wake a worker that is stopped, so that it sees the end of its socket.
+    process.adopt_orphans()  # so that programs that leave their parents stay below this process
+    # If forked, the parent is the server, which ends last. If spawned, it is the coordinator itself; its end
+    # must only wake a stopped worker, so that the worker sees the end of its socket.
     process.when_parent_ends(signal.SIGKILL if forked else signal.SIGCONT)
     for number in (signal.SIGINT, signal.SIGTERM):
         # Ignoring discards a Ctrl+C that came while this process still belonged to the terminal.
@@ -46,21 +46,21 @@ def _let_server_go() -> None:
 
 def _wait_for_end(control: int) -> None:
     ended = select.poll()
-    ended.register(control, getattr(select, "POLLRDHUP", 0))  # a hang-up is reported without being asked for
+    ended.register(control, getattr(select, "POLLRDHUP", 0))  # a hang-up is always reported
     while not ended.poll():
         pass
     end_own_group()
 
 
 def end_programs() -> None:
-    """End every program that this worker started, and what those started."""
+    """End every program that this worker started, and the programs that those started."""
     for _ in range(FAMILY_ROUNDS):
         if not process.signal_descendants(signal.SIGKILL):
             break
 
 
 def end_own_group() -> NoReturn:
-    """Die, and take every program along that this worker started: nobody is left to look after them."""
+    """Exit and end every program that this worker started, because no one is left to do it."""
     end_programs()
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Runs one workflow on one item, from its checkpoint if there is one, and says how it ended. Worker."""
+"""Runs one workflow on one item, from its checkpoint if there is one, and reports how it ended. Worker."""
 
 import os
 import sys
@@ -20,17 +20,17 @@ from agentos.model import Item
 from agentos.record import MOST, CallRecord, audited, first_error
 from agentos.store.tree import PathRefused
 from agentos.wire import Audit, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
-from agentos.worker.checkpoint import NONSENSE, Checkpoint, open_checkpoint
+from agentos.worker.checkpoint import INVALID_CALL, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
 
 WARM_MODULE = "agentos.worker.server_warmup"
-RECURSION_LIMIT = 1_000  # graph steps; the loop's own limits end it long before
+RECURSION_LIMIT = 1_000  # graph steps; the limits of the review loop end it long before
 
 
 def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
-    """Carry the job out; whatever happens, there is an ending to report."""
+    """Carry out the job. Whatever happens, there is an ending to report."""
     try:
         with open_checkpoint(Path(job.database)) as checkpoint:
             return _Runner(job, link, cancel, checkpoint).run()
@@ -41,8 +41,10 @@ def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
     except AgentosError as exc:
         return Ended(status="failed", error=str(exc))
     except (PathRefused, PermissionError, NotADirectoryError, IsADirectoryError) as exc:
-        return Ended(status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run it again.")
-    except Exception as exc:  # noqa: BLE001 - the one boundary: the traceback goes to the item's log
+        return Ended(
+            status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run the item again."
+        )
+    except Exception as exc:  # noqa: BLE001 - the outer boundary: the traceback goes to the item's log
         traceback.print_exc()
         return Ended(
             status="failed", error=f"unexpected error, see the log: {type(exc).__name__}: {exc}"[:500]
@@ -68,15 +70,15 @@ class _Runner:
         resumed = self._checkpoint.begun(config)
         self._link.send(Hello(pid=os.getpid(), resumed=resumed, warm=WARM_MODULE in sys.modules))
         for record in self._checkpoint.paid_before():
-            # The word of it may have died with the process that paid.
+            # The process that paid may have died before it reported the call.
             try:
                 self._link.send(PaidBefore(record=CallRecord.model_validate(record)))
             except ValidationError as exc:
-                raise StorageError(NONSENSE) from exc
+                raise StorageError(INVALID_CALL) from exc
         ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
         latest = max((note.id for note in self._job.notes), default=0)
         if resumed and ended.status == "approved" and ended.noted is not None and ended.noted < latest:
-            # Approved by a run that was cut off before it could say so; sent back by a person since.
+            # The run that approved it was killed before it could say so; since then a person sent it back.
             self._checkpoint.clear()
             ended = self._walk(config, control, resumed=False, revise=True)
         return ended
@@ -85,7 +87,7 @@ class _Runner:
         flow = workflow(self._item.workflow)
         graph = flow.build(self._context(revise=revise), self).compile(checkpointer=self._checkpoint.saver)
         began: dict[str, float] = {}
-        # `next == ()` does not mean finished: it also shows after a kill in between. So always go on.
+        # `next == ()` does not mean finished: it is also () after a kill in between. So always continue.
         for task in graph.stream(
             None if resumed else flow.start(), config, stream_mode="tasks", durability="sync", control=control
         ):
@@ -94,18 +96,18 @@ class _Runner:
         held = state.interrupts[0].value if state.interrupts else None
         return self._ending(flow.ending, state.values, held)
 
-    def _ending(self, tell: Callable[[Any, Any], Any], state: Any, held: Any) -> Ended:
-        """How a workflow says that its item ended; it may be anybody's."""
+    def _ending(self, describe: Callable[[Any, Any], Any], state: Any, held: Any) -> Ended:
+        """How the workflow says that its item ended. It may be anyone's code, so the answer is checked."""
         try:
-            ended = tell(state, held)
+            ended = describe(state, held)
         except ValidationError as exc:
-            raise ItemFailed(f"the ending of the workflow does not fit: {first_error(exc)}") from exc
+            raise ItemFailed(f"the workflow returned an invalid ending: {first_error(exc)}") from exc
         if not isinstance(ended, Ended):
-            raise ItemFailed(f"the ending of the workflow is a {type(ended).__name__}, not an Ended")
+            raise ItemFailed(f"the workflow returned a {type(ended).__name__} as its ending, not an Ended")
         return ended
 
     def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:
-        """Make the role's how-manieth call; one that was paid for before is not made again."""
+        """Make a call of the role; `number` counts its calls from 1. A paid call is not made again."""
         known = self._checkpoint.replayed(role, number)
         if known is not None:
             return known
@@ -128,7 +130,7 @@ class _Runner:
                 tries=made.tries,
                 prompt_version=prompt.version,
             )
-            told = CallRecord(
+            record = CallRecord(
                 kind="call",
                 role=role,
                 model=model,
@@ -139,7 +141,7 @@ class _Runner:
                 seconds=round(made.seconds, 3),
                 **kept.model_dump(),
             )
-            self._checkpoint.record(role, number, made.reply, told.model_dump())
+            self._checkpoint.record(role, number, made.reply, record.model_dump())
             return kept
 
         made = self._caller(model.partition(":")[0]).call(request, keep=keep)
@@ -149,7 +151,7 @@ class _Runner:
         return made.reply
 
     def audit(self, kind: str, **fields: Any) -> None:
-        """Add a record to the trail: one of our kinds as it is, any other with its fields under one name."""
+        """Add a record to the trail. Fields of an unknown kind are stored under `fields`."""
         try:
             record = audited(str(kind), fields)
         except ValueError as exc:

@@ -1,4 +1,4 @@
-"""Preloaded last by the server process that workers are forked from: does once what each would do again."""
+"""Preloaded last by the server process that workers are forked from: does once what each would repeat."""
 
 import gc
 import sys
@@ -12,9 +12,9 @@ preloaded = [kind for kind in kinds if registry.SHIPPED[kind] in sys.modules]
 for kind in preloaded:
     loop.warm_up(kind)
 if not preloaded:
-    registry.registered()  # a workflow of the user's own is looked for in the installed packages
+    registry.registered()  # looks for the user's own workflow in the installed packages
 process.when_parent_ends(0)
-# Memory that no collection touches stays shared between the server and all workers. There is little garbage
-# among it, and looking for it takes a tenth as long as all the imports.
+# Memory that the garbage collector never touches stays shared between the server and all workers. It contains
+# little garbage, and a collection takes a tenth as long as all the imports.
 gc.freeze()
 gc.enable()

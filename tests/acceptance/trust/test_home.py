@@ -304,7 +304,7 @@ def test_a_checkpoint_with_a_trigger_ends_its_item_alone(bench: Bench) -> None:
         assert bench.free("revise", item, "--note", "Go on.").code == Exit.OK
     assert bench.run("lld", "--all").code == Exit.FAILED
     assert bench.project.statuses() == {"1": "failed", "2": "approved"}
-    assert "not as agentos makes it" in bench.project.row("1")["error"]
+    assert "which agentos does not create" in bench.project.row("1")["error"]
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")

@@ -192,7 +192,7 @@ def test_a_journal_of_nonsense_ends_its_item_and_fresh_helps(bench: OddBench) ->
     assert result.code == 1, result
     assert bench.project.statuses() == {"99": "approved"} | dict.fromkeys(odd, "failed")
     for item in odd:
-        assert "makes no sense" in bench.project.row(item)["error"]
+        assert "contains an invalid call" in bench.project.row(item)["error"]
         assert "--fresh" in bench.project.row(item)["error"]
     again = bench.run("lld", *odd, "--fresh", "-j", "4")
     assert again.code == 0, again
@@ -325,31 +325,34 @@ tools.audit("mine")
 
 ATTACKS = {
     "a call of ours": ("tools.audit('call', tokens_in=1)", "another name"),
-    "a verdict of numbers": ("tools.audit('verdict', review=10**30, verdict='REVISE')", "does not fit"),
+    "a verdict of numbers": ("tools.audit('verdict', review=10**30, verdict='REVISE')", "is not valid"),
     "usage beyond reason": (
         "message(type='settled', lease=1, seconds=1.0, tokens_in=10**19)",
-        "makes no sense",
+        "broke the protocol",
     ),
-    "no number": ('raw(b\'{"type": "node_ended", "node": "x", "seconds": NaN}\')', "makes no sense"),
-    "an unknown message": ("message(type='shell', command='x')", "makes no sense"),
-    "nested": ("raw(b'{\"a\":' * 100_000)", "makes no sense"),
-    "a frame without end": ("control().sendall(b'\\xff\\xff\\xff\\xff' + b'x' * 100_000)", "makes no sense"),
+    "no number": ('raw(b\'{"type": "node_ended", "node": "x", "seconds": NaN}\')', "broke the protocol"),
+    "an unknown message": ("message(type='shell', command='x')", "broke the protocol"),
+    "nested": ("raw(b'{\"a\":' * 100_000)", "broke the protocol"),
+    "a frame without end": (
+        "control().sendall(b'\\xff\\xff\\xff\\xff' + b'x' * 100_000)",
+        "broke the protocol",
+    ),
     "a huge text": (
         "message(type='audit', record={'kind': 'x', 'fields': {'a': 'x' * 7_000_000}})",
-        "makes no sense",
+        "broke the protocol",
     ),
-    "a record over ours": ("message(type='audit', record={'kind': 'x', 'item': '9'})", "makes no sense"),
-    "a second greeting": ("message(type='hello', pid=1, resumed=False)", "makes no sense"),
+    "a record over ours": ("message(type='audit', record={'kind': 'x', 'item': '9'})", "broke the protocol"),
+    "a second greeting": ("message(type='hello', pid=1, resumed=False)", "broke the protocol"),
     "a model that is not the run's": (
         "message(type='lease_wanted', number=1, provider='zzz', model='y', tokens=1)",
-        "makes no sense",
+        "broke the protocol",
     ),
-    "too many messages": ('raw(b\'{"type": "beat"}\', times=100_001)', "makes no sense"),
+    "too many messages": ('raw(b\'{"type": "beat"}\', times=100_001)', "broke the protocol"),
 }
 
 
 ENDINGS = {
-    "an ending beyond reason": ("Ended(status='approved', reviews=10**30)", "does not fit"),
+    "an ending beyond reason": ("Ended(status='approved', reviews=10**30)", "invalid ending"),
     "no ending": ("None", "not an Ended"),
     "an ending without end": ("Ended(status='failed', error='x' * 10**6, verdict='v' * 10**6)", "xxx"),
 }

@@ -115,7 +115,9 @@ class Office:
             )
             for item in items
         }
-        recorder = SimpleNamespace(rows=rows, say=self.said.append, tell=lambda _event: None, run_id="run-2")
+        recorder = SimpleNamespace(
+            rows=rows, say=self.said.append, record=lambda _event: None, run_id="run-2"
+        )
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
         github = GitHub(repository, Secret("github-token", self.fake.token), sleep=lambda _seconds: None)
         with StopSignals() as signals:

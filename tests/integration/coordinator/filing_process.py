@@ -49,7 +49,7 @@ def file_once(order: dict[str, Any]) -> dict[str, Any]:
             records,
             fence=lambda _one: Fence(run_id=run, attempt=0),
             say=lambda _line: None,
-            tell=unheard,
+            record=unheard,
             pause=0.02,
             settle=order["settle"],
             poll=0.05,

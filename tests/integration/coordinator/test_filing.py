@@ -82,7 +82,7 @@ class Desk:
         given: dict[str, Any] = {
             "fence": lambda _one: FENCE,
             "say": self.said.append,
-            "tell": self.events.append,
+            "record": self.events.append,
             "sleep": self.time.sleep,
             "now": self.time.now,
             "clock": self.time.clock,
@@ -336,7 +336,7 @@ def test_an_earlier_text_is_looked_up_and_recorded(desk: Desk) -> None:
 
     assert settle(desk) == ()
     assert (desk.row().state, desk.row().number) == (FilingState.FILED, 1)
-    assert "an earlier text of ISSUE-dark-mode was filed as #1" in desk.said[-1]
+    assert "ISSUE-dark-mode: an earlier version was filed as #1" in desk.said[-1]
     assert desk.fake.count("POST") == 1
 
 
@@ -346,7 +346,7 @@ def test_an_earlier_text_that_is_surely_absent_is_intended_no_more(desk: Desk) -
 
     assert settle(desk) == ()
     assert desk.row().state is FilingState.KEPT
-    assert desk.said[-1] == "an earlier text of ISSUE-dark-mode was not filed after all"
+    assert desk.said[-1] == "ISSUE-dark-mode: an earlier version was not filed"
     assert desk.records.unknown_filings() == ()
 
 
@@ -360,7 +360,7 @@ def test_an_earlier_text_that_cannot_be_looked_up_stays_unknown(desk: Desk, else
 
     assert left.marker == before.marker
     assert desk.row().state is FilingState.INTENDED
-    assert "Whether an earlier text of ISSUE-dark-mode was filed is not known" in desk.said[-1]
+    assert "ISSUE-dark-mode: not known whether an earlier version was filed" in desk.said[-1]
 
 
 @pytest.mark.parametrize(("age", "wait"), [(0.0, 1.0), (0.25, 0.75), (5.0, 0.0), (-60.0, 1.0)])
@@ -538,7 +538,7 @@ def test_filings_are_listed_by_item_and_text_and_go_when_the_item_is_forgotten(d
     ("step", "sent", "told"),
     [
         ("before_intent", 0, "run run-2 has the item now"),
-        ("after_create", 1, "it is there as #1: https://github.test/acme/widgets/issues/1, but run run-2"),
+        ("after_create", 1, "it was filed as #1: https://github.test/acme/widgets/issues/1, but run run-2"),
     ],
 )
 def test_a_run_that_lost_the_item_records_nothing_and_the_other_finds_the_issue(

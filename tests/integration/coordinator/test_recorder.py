@@ -155,6 +155,6 @@ def test_the_checkpoint_of_an_item_that_is_passed_by_goes_unless_another_run_has
         finished_at="2026-01-01",
     )
 
-    shop.recorder.pass_by(PlannedItem(item=ITEM, step=PlanAction.SKIP, outcome=done))
+    shop.recorder.record_not_run(PlannedItem(item=ITEM, step=PlanAction.SKIP, outcome=done))
 
     assert shop.checkpoint.exists() == lost

@@ -225,7 +225,7 @@ def test_a_worker_that_sends_nonsense_is_gone_and_the_others_are_not(bench: Benc
     (gone,) = bench.events(lambda found: found)
     assert isinstance(gone, Gone)
     assert gone.item == "LLD-1"
-    assert str(gone.broken).startswith("its worker sent what makes no sense")
+    assert str(gone.broken).startswith("its worker broke the protocol")
     other.say(Beat())
     assert bench.events(lambda found: found) == [Said(item="LLD-2", message=Beat())]
 

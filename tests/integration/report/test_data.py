@@ -52,7 +52,7 @@ EVENTS = (
     event(6, "crashed", item="1", attempt=1, error="killed by SIGKILL"),
     event(6, "returned", item="1", number=2, lease=2, key="k3"),
     event(6.5, "started", item="1", label="LLD-1", attempt=2, pid=6),
-    event(7, "key_recovered", key="k1", provider="p", reason="rested"),
+    event(7, "key_recovered", key="k1", provider="p", reason="cooldown is over"),
     event(7, "paused", reason="every key is rate limited", seconds=1),
     event(8, "resumed", seconds=1),
     event(8, "leased", item="1", number=1, lease=3, key="k1", provider="p", model="m", tokens=9, waited=0),

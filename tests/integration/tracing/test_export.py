@@ -136,8 +136,8 @@ class TestTrouble:
         kept = Kept(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://user:{SECRET}@127.0.0.1:{port}")
         kept.play(*approved("LLD-1", 1)).close()
         assert len(kept.lines) == 6
-        reason = f"spans did not get to 127.0.0.1:{port} (ConnectionError)"
-        assert kept.complaints == [f"Tracing: {reason}; the whole trace is in trace.jsonl."]
+        reason = f"spans did not reach 127.0.0.1:{port} (ConnectionError)"
+        assert kept.complaints == [f"Tracing: {reason}; the full trace is in trace.jsonl."]
         assert capfd.readouterr() == ("", "")
 
     @pytest.mark.parametrize("status", [500, 503, 302, 401])
@@ -214,7 +214,7 @@ class TestTrouble:
                     out, err = started.communicate("go\n", timeout=WAIT_SECONDS / 2)
                 finally:
                     started.kill()
-        assert out.startswith("Tracing: spans did not get to 127.0.0.1:")
+        assert out.startswith("Tracing: spans did not reach 127.0.0.1:")
         assert err == ""
         assert started.returncode == 0
 

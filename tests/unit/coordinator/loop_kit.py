@@ -278,9 +278,9 @@ class LoopRun:
         return {row.id: row.status.value for row in self.recorder.rows.values()}
 
     def waits(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.told("waiting") if event["kind"] == kind]
+        return [event for event in self.recorded("waiting") if event["kind"] == kind]
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def recorded(self, name: str) -> list[dict[str, Any]]:
         return [event for event in self.folder.events if event["event"] == name]
 
 

@@ -73,8 +73,8 @@ def test_a_worker_that_dies_is_started_again_and_the_third_time_fails_the_item()
     dies = worker(CALL, step(Die()))
     run = LoopRun({"1": [dies, dies, dies], "2": [worker(CALL)]}).go()
     assert run.statuses() == {"1": "failed", "2": "approved"}
-    assert run.row("1").error == "its worker died 3 times; the last time: killed by SIGKILL"
-    assert [event["attempt"] for event in run.told("crashed")] == [1, 2]
+    assert run.row("1").error == "its worker crashed 3 times; the last time: killed by SIGKILL"
+    assert [event["attempt"] for event in run.recorded("crashed")] == [1, 2]
     assert [job.attempt for _, item, job in run.engine.jobs if item == "LLD-1"] == [1, 2, 3]
 
 
@@ -269,7 +269,7 @@ def test_an_items_own_budget_pauses_that_item_alone() -> None:
 def test_what_earlier_runs_spent_counts() -> None:
     run = LoopRun({"1": [worker(CALL)]}, spending={"budget": 10.0, "carried": 5.0}).go()
     assert run.statuses() == {"1": "paused"}
-    assert run.told("budget_reached") == [{"event": "budget_reached", "spent": 0.0, "carried": 5.0}]
+    assert run.recorded("budget_reached") == [{"event": "budget_reached", "spent": 0.0, "carried": 5.0}]
 
 
 # Waits.
@@ -311,9 +311,9 @@ def test_a_rate_limit_is_waited_for_in_the_pool() -> None:
     run = LoopRun({"1": [failing(CallError.RATE_LIMITED, retry_after=7.0)]}, keys=keys).go()
     assert run.statuses() == {"1": "approved"}
     assert run.waits("backoff") == []
-    assert run.told("waiting")[0]["until_seconds"] == pytest.approx(7.0)
-    assert run.told("paused"), "no key is left for now"
-    assert run.told("resumed")
+    assert run.recorded("waiting")[0]["until_seconds"] == pytest.approx(7.0)
+    assert run.recorded("paused"), "no key is left for now"
+    assert run.recorded("resumed")
     assert run.row().waited_seconds == pytest.approx(7.0)
 
 
@@ -368,7 +368,7 @@ def test_nothing_is_heard_of_a_worker_after_it_lied() -> None:
     lie = step(Say(LeaseWanted(number=1, provider="open", model="other", tokens=5)))
     run = LoopRun({"1": [worker(lie)]}).go()  # says approved right after
     assert run.statuses() == {"1": "failed"}
-    assert "not the run's" in str(run.row().error)
+    assert "this run does not use" in str(run.row().error)
 
 
 def test_another_items_lease_changes_nothing() -> None:
@@ -382,7 +382,7 @@ def test_another_items_lease_changes_nothing() -> None:
     assert run.statuses() == {"1": "approved", "2": "approved"}
     assert run.spending.spent == 10.0
     assert run.row("2").tokens_in == 0
-    assert run.told("key_disabled") == []
+    assert run.recorded("key_disabled") == []
 
 
 def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> None:
@@ -397,7 +397,7 @@ def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> 
     run.recorder.at_node = broken  # type: ignore[method-assign]
     run.go()
     assert run.statuses() == {"1": "failed", "2": "approved"}
-    assert run.row("1").error == "unexpected KeyError while its worker was heard; details are in its log"
+    assert run.row("1").error == "unexpected KeyError while reading from its worker; details are in the log"
     assert any("KeyError" in line for label, line in run.folder.output if label == "LLD-1")
 
 

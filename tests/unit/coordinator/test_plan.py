@@ -83,12 +83,12 @@ def changed(status: str) -> Known:
         (stopped("paused"), ALL, PlanAction.RESUME, "paused before"),
         (stopped("failed"), ALL, PlanAction.RESUME, "failed before"),
         (stopped("timed_out"), ALL, PlanAction.RESUME, "timed out before"),
-        (stopped("needs_revision"), ALL, PlanAction.RESUME, "needs revision before"),
+        (stopped("needs_revision"), ALL, PlanAction.RESUME, "needed revision before"),
         (stopped("interrupted"), FRESH, PlanAction.START_OVER, "--fresh"),
-        (changed("interrupted"), ALL, PlanAction.START_OVER, "its text changed since"),
-        (changed("discuss"), ALL, PlanAction.START_OVER, "its text changed since"),
-        (changed("running"), ALL, PlanAction.START_OVER, "its text changed since"),
-        (APPROVED_BEFORE, ALL, PlanAction.START_OVER, "its text changed since"),
+        (changed("interrupted"), ALL, PlanAction.START_OVER, "its text has changed"),
+        (changed("discuss"), ALL, PlanAction.START_OVER, "its text has changed"),
+        (changed("running"), ALL, PlanAction.START_OVER, "its text has changed"),
+        (APPROVED_BEFORE, ALL, PlanAction.START_OVER, "its text has changed"),
         (APPROVED_BEFORE, FRESH, PlanAction.START_OVER, "--fresh"),
         (replace(APPROVED_BEFORE, progress=progress("failed")), ALL, PlanAction.RESUME, "failed before"),
         (
@@ -178,7 +178,7 @@ def filing(state: FilingState) -> Known:
 
 OFF = Choice(no_file=True)
 FILES = Choice(filing=True)
-NOT_KNOWN = "approved in run run-7, whether it was filed is not known"
+NOT_KNOWN = "approved in run run-7, not known whether it was filed"
 NOT_FILED = "approved in run run-7, not filed"
 
 
@@ -291,7 +291,7 @@ EDITED = there(Author.EDITED)
 FOREIGN = there(Author.FOREIGN)
 MOCKS = there(stamp=BY_MOCK)
 MOCKS_EDITED = there(Author.EDITED, BY_MOCK)
-STRANGER = f"{PATH} exists and was not written by agentos; 'agentos revise LLD-42' takes it as the basis"
+STRANGER = f"{PATH} exists and was not written by agentos; run 'agentos revise LLD-42' to start from it"
 STAMPED = f"stamped: {PATH}"
 
 
@@ -327,51 +327,56 @@ STAMPED = f"stamped: {PATH}"
         (having(EDITED, notes=(note(""),)), ALL, PlanAction.REVISE, "1 note"),
         (having(OURS, notes=(note(),), outcome=OUTCOME), ALL, PlanAction.REVISE, "1 note"),
         # For another text: it is revised.
-        (having(there(stamp=EARLIER)), ALL, PlanAction.REVISE, "its text changed since"),
-        (having(there(Author.EDITED, EARLIER)), ALL, PlanAction.REVISE, "its text changed since"),
-        (having(there(stamp=EARLIER), outcome=OUTCOME), ALL, PlanAction.REVISE, "its text changed since"),
+        (having(there(stamp=EARLIER)), ALL, PlanAction.REVISE, "its text has changed"),
+        (having(there(Author.EDITED, EARLIER)), ALL, PlanAction.REVISE, "its text has changed"),
+        (having(there(stamp=EARLIER), outcome=OUTCOME), ALL, PlanAction.REVISE, "its text has changed"),
         (
             having(there(stamp=EARLIER), outcome=APPROVED_BEFORE.outcome),
             ALL,
             PlanAction.REVISE,
-            "its text changed since",
+            "its text has changed",
         ),
         (having(there(stamp=EARLIER)), FRESH, PlanAction.START_OVER, "--fresh"),
         # None is there, though one was to be.
         (having(None), ALL, PlanAction.START, ""),
-        (having(None, outcome=OUTCOME), ALL, PlanAction.START_OVER, "its document is gone"),
-        (having(None, outcome=APPROVED_BEFORE.outcome), ALL, PlanAction.START_OVER, "its text changed since"),
+        (having(None, outcome=OUTCOME), ALL, PlanAction.START_OVER, "its document is missing"),
+        (having(None, outcome=APPROVED_BEFORE.outcome), ALL, PlanAction.START_OVER, "its text has changed"),
         (
             having(None, progress=progress("failed", text="old")),
             ALL,
             PlanAction.START_OVER,
-            "its text changed since",
+            "its text has changed",
         ),
         # The mock's.
-        (having(MOCKS), ALL, PlanAction.START, "the mock's document is replaced"),
-        (having(MOCKS, outcome=OUTCOME), ALL, PlanAction.START, "the mock's document is replaced"),
+        (having(MOCKS), ALL, PlanAction.START, "replacing the mock's document"),
+        (having(MOCKS, outcome=OUTCOME), ALL, PlanAction.START, "replacing the mock's document"),
         (having(MOCKS_EDITED), ALL, PlanAction.REVISE, f"{PATH} was edited by a person"),
         (having(MOCKS, notes=(note(),)), ALL, PlanAction.REVISE, "1 note"),
         (having(MOCKS), FRESH, PlanAction.START_OVER, "--fresh"),
         # Runs of the mock.
         (having(None), MOCKED, PlanAction.START, ""),
         (having(MOCKS), MOCKED, PlanAction.SKIP, STAMPED),
-        (
-            having(there(stamp=replace(EARLIER, by="mock"))),
-            MOCKED,
-            PlanAction.REVISE,
-            "its text changed since",
-        ),
+        (having(there(stamp=replace(EARLIER, by="mock"))), MOCKED, PlanAction.REVISE, "its text has changed"),
         (having(MOCKS, notes=(note(),)), MOCKED, PlanAction.REVISE, "1 note"),
         (having(MOCKS), Choice(mock=True, fresh=True), PlanAction.START_OVER, "--fresh"),
         (having(MOCKS_EDITED), MOCKED, PlanAction.SKIP, f"{PATH} was edited by a person"),
-        (having(OURS), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
-        (having(EDITED), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
-        (having(FOREIGN), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
-        (having(FOREIGN), Choice(mock=True, named=True), PlanAction.SKIP, f"{PATH} is not the mock's"),
-        (having(OURS), Choice(mock=True, fresh=True), PlanAction.SKIP, f"{PATH} is not the mock's"),
-        (having(OURS, progress=progress("failed")), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
-        (having(FOREIGN, notes=(note(),)), MOCKED, PlanAction.SKIP, f"{PATH} is not the mock's"),
+        (having(OURS), MOCKED, PlanAction.SKIP, f"{PATH} was not written by the mock"),
+        (having(EDITED), MOCKED, PlanAction.SKIP, f"{PATH} was not written by the mock"),
+        (having(FOREIGN), MOCKED, PlanAction.SKIP, f"{PATH} was not written by the mock"),
+        (
+            having(FOREIGN),
+            Choice(mock=True, named=True),
+            PlanAction.SKIP,
+            f"{PATH} was not written by the mock",
+        ),
+        (having(OURS), Choice(mock=True, fresh=True), PlanAction.SKIP, f"{PATH} was not written by the mock"),
+        (
+            having(OURS, progress=progress("failed")),
+            MOCKED,
+            PlanAction.SKIP,
+            f"{PATH} was not written by the mock",
+        ),
+        (having(FOREIGN, notes=(note(),)), MOCKED, PlanAction.SKIP, f"{PATH} was not written by the mock"),
     ],
 )
 def test_the_document_that_is_there_decides(
@@ -392,7 +397,7 @@ def test_what_the_mock_wrote_is_no_input_of_a_real_run(known: Known) -> None:
     entry = plan_one(known, one=one)
     assert (entry.step, entry.reason) == (
         PlanAction.SKIP,
-        "the mock wrote issues/active/42.md; edit it to use it",
+        "the mock wrote issues/active/42.md; edit it if you want to use it",
     )
 
 
@@ -418,7 +423,7 @@ def test_where_a_workflow_writes_no_document_its_records_decide() -> None:
     [
         (stopped("failed"), "failed before, with 1 note"),
         (stopped("running"), "cut off before, with 1 note"),
-        (UNDECIDED, "discuss before, with 1 note"),
+        (UNDECIDED, "needed a decision before, with 1 note"),
         (ANSWERED, "decided, with 1 note"),
     ],
 )
@@ -471,7 +476,7 @@ def test_a_receipt_means_done_in_every_clone(
 
 
 URL = "https://github.example/acme/widgets/issues/7"
-WAITS = f"{PATH} was edited since its approval; 'agentos revise 42' has it reviewed"
+WAITS = f"{PATH} was edited after its approval; run 'agentos revise 42' to have it reviewed"
 
 
 @pytest.mark.parametrize(
@@ -516,8 +521,8 @@ WAITS = f"{PATH} was edited since its approval; 'agentos revise 42' has it revie
         (None, wished(FilingState.INTENDED), ALL, PlanAction.SKIP, NOT_KNOWN, "unknown"),
         (None, wished(FilingState.INTENDED), FILES, PlanAction.FILE, NOT_FILED, None),
         # Gone before it was sent.
-        (None, wished(FilingState.WANTED), FILES, PlanAction.START_OVER, "its document is gone", None),
-        (None, wished(FilingState.KEPT), ALL, PlanAction.START_OVER, "its document is gone", None),
+        (None, wished(FilingState.WANTED), FILES, PlanAction.START_OVER, "its document is missing", None),
+        (None, wished(FilingState.KEPT), ALL, PlanAction.START_OVER, "its document is missing", None),
     ],
 )
 def test_an_approved_issue_is_filed_only_as_it_was_approved(  # noqa: PLR0917 - a table of cases

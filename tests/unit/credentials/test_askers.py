@@ -149,7 +149,7 @@ def test_a_request_behind_an_older_one_needs_no_waking_of_its_own() -> None:
     desk.ask("x", keys=ONE)
     desk.ask("a", keys=ONE)
     desk.ask("b", keys=frozenset({"key-1", "other"}))
-    assert desk.waiting("b").reason == "requests before it"
+    assert desk.waiting("b").reason == "earlier requests"
     at = desk.pool.next_wake(desk.now)
     assert at == desk.waiting("a").until
 

@@ -290,7 +290,7 @@ class PoolMachine(RuleBasedStateMachine):
             case RateLimited(key=key, until=until) | QuotaExhausted(key=key, until=until):
                 self.rest(key, until)
             case KeyRecovered(key=key):
-                if event.reason == "rested":
+                if event.reason == "cooldown is over":
                     assert self.resting[key] <= self.now
                 self.resting.pop(key, None)
                 self.disabled.discard(key)

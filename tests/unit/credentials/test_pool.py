@@ -187,9 +187,9 @@ def test_dropping_an_unknown_item_does_nothing() -> None:
     ("item", "lease", "reason"),
     [
         ("b", 1, "held by another item"),
-        ("a", 99, "never given"),
-        ("a", 0, "never given"),
-        ("a", -1, "never given"),
+        ("a", 99, "never granted"),
+        ("a", 0, "never granted"),
+        ("a", -1, "never granted"),
     ],
 )
 def test_a_settlement_of_a_lease_not_held_is_refused(item: str, lease: int, reason: str) -> None:
@@ -205,7 +205,7 @@ def test_a_lease_is_settled_once() -> None:
     desk = Desk(key())
     given = desk.lease("a")
     desk.settle(given)
-    assert of(SettleRefused, desk.settle(given))[0].reason == "ended before"
+    assert of(SettleRefused, desk.settle(given))[0].reason == "already ended"
     assert desk.key().in_flight == 0
 
 

@@ -290,29 +290,29 @@ def test_the_state_of_version_1_has_these_fields() -> None:
         ("version", None, "version unknown"),
         ("secret", "x", "secret: Extra inputs are not permitted"),
         ("last_lease", -1, "last_lease"),
-        ("last_lease", 0, "leases: a number that was never given"),
-        ("last_ask", 0, "asks: a number that was never given"),
+        ("last_lease", 0, "leases: a number that was never granted"),
+        ("last_ask", 0, "asks: a number that was never granted"),
         ("now", "soon", "now"),
         ("now", 1e300, "now"),
-        ("now", WALL + 60, "a time after the export"),
+        ("now", WALL + 60, "a past time is after the export"),
         ("keys.0.slots", 0.0, "keys.0.slots"),
         ("keys.0.rpm", -1.0, "keys.0.rpm"),
         ("keys.0.burst", True, "keys.0.burst"),
         ("keys.0.provider", "x" * 3_000, "keys.0.provider"),
-        ("keys.1.id", "key-1", "keys: the same one twice"),
+        ("keys.1.id", "key-1", "keys: a duplicate entry"),
         ("groups.0.rest.state", "disabled", "groups.0.rest.state"),
         ("groups.0.rest.until", WALL + 1e8, "further ahead than any wait"),
         ("groups.0.budgets.0.ease", 0.0, "groups.0.budgets.0.ease"),
         ("groups.0.budgets.0.held_until", WALL + 3_600, "further ahead than any wait"),
         ("groups.0.budgets.0.buckets.0.level", 1e30, "level"),
-        ("groups.0.budgets.0.buckets.0.limit", "tpm", "buckets: the same one twice"),
+        ("groups.0.budgets.0.buckets.0.limit", "tpm", "buckets: a duplicate entry"),
         ("groups.0.budgets.0.learnt", {"xpm": 1.0}, "learnt"),
         ("lanes.0.provider", "nobody", "a provider without keys"),
         ("lanes.0.estimate.total", 0.0, "lanes.0.estimate.total"),
-        ("asks.0.lane", 99, "lanes: there is none"),
-        ("asks.0.key_set", 99, "key_sets: there is none"),
+        ("asks.0.lane", 99, "lanes: no entry"),
+        ("asks.0.key_set", 99, "key_sets: no entry"),
         ("asks.0.tokens", 10**12, "asks.0.tokens"),
-        ("leases.0.lane", 99, "lanes: there is none"),
+        ("leases.0.lane", 99, "lanes: no entry"),
         ("leases.0.key", "unknown", "a key that the provider does not have"),
         ("asks", {}, "asks"),
         ("keys", [{}] * 100_001, "keys"),
@@ -331,7 +331,7 @@ def test_a_state_that_makes_no_sense_is_refused(path: str, value: object, told: 
 def test_a_number_that_was_given_twice_is_refused(name: str, field: str) -> None:
     data = exported(busy())
     data[name][1][field] = data[name][0][field]
-    with pytest.raises(PoolStateError, match=f"{name}: the same one twice"):
+    with pytest.raises(PoolStateError, match=f"{name}: a duplicate entry"):
         restore_pool(data, now=0.0, wall=WALL)
 
 
@@ -357,7 +357,7 @@ def test_lease_numbers_go_on_after_a_restore() -> None:
     assert desk.lease("b").lease > old.lease
     assert not of(SettleRefused, desk.settle(old))
     desk.pool = restore_pool(exported(desk), now=desk.now, wall=WALL)
-    assert of(SettleRefused, desk.settle(old))[0].reason == "ended before"
+    assert of(SettleRefused, desk.settle(old))[0].reason == "already ended"
 
 
 def test_a_lease_lasts_as_long_as_its_asker_said_whoever_grants_it() -> None:

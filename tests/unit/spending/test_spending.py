@@ -72,7 +72,10 @@ def test_with_nothing_under_way_the_budget_is_reached() -> None:
     spending.settle("LLD-1", result(usd=3))
     assert not spending.needed
     assert spending.ask(call(number=2, usd=3)) is BudgetAnswer.RUN_OVER
-    assert "8.0000 of 10 USD spent (5.0000 before this run), the next call may cost 3.0000" in spending.told()
+    assert (
+        "8.0000 of 10 USD spent (5.0000 before this run), the next call may cost 3.0000"
+        in spending.describe()
+    )
     assert spending.needed == 11.0
     assert spending.ask(call(number=2, usd=2)) is BudgetAnswer.YES
 
@@ -80,7 +83,7 @@ def test_with_nothing_under_way_the_budget_is_reached() -> None:
 def test_an_item_has_its_own_budget_and_keeps_what_it_spent_before() -> None:
     spending = limited(item_budget=10.0, items={"LLD-1": 9.0})
     assert spending.ask(call("LLD-1", usd=2)) is BudgetAnswer.ITEM_OVER
-    assert "9.0000 of 10 USD spent" in spending.told_of("LLD-1")
+    assert "9.0000 of 10 USD spent" in spending.describe_item("LLD-1")
     assert spending.needed_for_an_item == 11.0
     assert spending.ask(call("LLD-2", usd=2)) is BudgetAnswer.YES
 
