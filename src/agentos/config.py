@@ -42,7 +42,7 @@ class Origin(StrEnum):
     ENVIRONMENT = "environment"  # an AGENTOS_* variable
     USER = "user"  # the user's own file
     REPO = "repo"  # agentos.toml or [tool.agentos] in the repo
-    DEFAULT = "default"  # nobody
+    DEFAULT = "default"  # not set anywhere
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,9 +68,7 @@ class Redactor:
         looked_for = _INVISIBLE.sub("", value)
         header, dot, rest = looked_for.partition(".")
         if header.startswith("eyJ") and "." in rest and dot:
-            looked_for = (
-                rest  # the first part of a signed token only says how it is signed, and is the same in many
-            )
+            looked_for = rest  # the first part of a signed token is the same in many tokens
         if len(looked_for) < SHORTEST:
             return
         with self._learning:

@@ -68,7 +68,7 @@ class Settings:
     source: str = setting(
         "auto",
         one_of("auto", "github", "local"),
-        "Read issues from auto, github or local; auto is github if a token is found.",
+        "Read issues from auto, github or local; auto is github if origin is on GitHub and a token is found.",
         "Which items",
         metavar="WHERE",
     )

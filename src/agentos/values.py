@@ -154,9 +154,7 @@ def one_of(*words: str) -> Parser:
 MOCK = "mock"
 _PRIVATE = frozenset({".git", ".agentos"})
 _SHORT_NAME = re.compile(r"(?:git|agento)~\d+")  # their short names on Windows
-_UNSEEN = re.compile(
-    "[\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
-)  # ignored in names by some file systems
+_UNSEEN = re.compile("[\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")  # ignored by some file systems
 _MODEL = re.compile(r"[a-z][a-z0-9-]*:\S+")
 
 

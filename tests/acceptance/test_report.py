@@ -72,7 +72,7 @@ def test_a_run_at_work_is_written_as_it_stands(ran: Project) -> None:
 def test_an_unknown_run_is_refused_with_those_there_are(ran: Project) -> None:
     result = ran.run("report", "yesterday")
     assert result.code == 2
-    assert "no run 'yesterday'" in result.said
+    assert "No run 'yesterday'" in result.said
     assert "2026-11-12T10-00-00.000Z, 2026-11-11T10-00-00.000Z" in result.said
 
 

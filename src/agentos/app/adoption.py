@@ -33,9 +33,8 @@ def adopt_home(project: Project) -> Adopted | None:
         )
     if standing is Standing.KNOWN:
         return None
-    with Records(
-        home.records, write=False
-    ) as records:  # raises before anything is written if they cannot be read
+    # Raises before anything is written if the records cannot be read.
+    with Records(home.records, write=False) as records:
         unfinished = sum(len(records.of(mock=mock).progress()) for mock in (False, True))
     home.create()
     return Adopted(runs=len(list_runs(home)), unfinished=unfinished)

@@ -57,15 +57,15 @@ def enable_key(project: Project, key_id: str) -> bool:
 
 def rest_of(entry: Mapping[str, Any], now: float) -> KeyPause:
     """How long a key must wait, from its entry in the health file, however damaged the entry is."""
-    resting = _table(entry.get("resting"))
-    until = number(resting.get("until"), low=0.0, high=MAX_WALL) or 0.0
-    return KeyPause(state=str(resting.get("state", "resting"))[:40], seconds=max(0.0, until - now))
+    pause = _table(entry.get("resting"))
+    until = number(pause.get("until"), low=0.0, high=MAX_WALL) or 0.0
+    return KeyPause(state=str(pause.get("state", "waiting"))[:40], seconds=max(0.0, until - now))
 
 
 def _info(
     reference: KeyReference, entry: Mapping[str, Any], environment: Mapping[str, str], now: float
 ) -> KeyInfo:
-    rest = rest_of(entry, now)
+    pause = rest_of(entry, now)
     state, reason = "available", None
     if reference.env is not None and not environment.get(reference.env, "").strip():
         state, reason = "missing", f"the variable {reference.env} is not set"
@@ -73,8 +73,8 @@ def _info(
         state, reason = "unusable", problem
     elif entry.get("disabled"):
         state, reason = "disabled", str(entry["disabled"])[:200]
-    elif rest.seconds:
-        state = rest.state
+    elif pause.seconds:
+        state = pause.state
     configured = {name: getattr(reference, name) for name in _LIMITS}
     learnt = {
         f"{model} {name}": value
@@ -88,7 +88,7 @@ def _info(
         group=reference.quota_group or reference.id,
         state=state,
         reason=reason,
-        seconds_left=round(rest.seconds, 1),
+        seconds_left=round(pause.seconds, 1),
         limits={name: value for name, value in configured.items() if value is not None} | learnt,
         source=reference.env or reference.file or "its own login",
     )

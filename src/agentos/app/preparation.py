@@ -80,7 +80,7 @@ def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
         provider = model.partition(":")[0]
         if all(spec.provider != provider for spec in ring.specs):
             raise NoUsableKey(
-                f"There is no key for {provider}, which the {role} {model} needs. Set "
+                f"No key for {provider}, which the {role} {model} needs. Set "
                 f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
                 "'agentos doctor' shows what is there."
             )

@@ -156,10 +156,10 @@ def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) ->
     if ids and typed and number > settings.max_parallel:
         raise UsageError(
             f"--parallel {number} is above the cap of {settings.max_parallel}. "
-            f"If {number} is an item, put it before --parallel."
+            f"Did you mean item {number}? Put it before --parallel."
         )
     if not ids and not settings.all and not settings.retry_failed and not settings.dry_run:
-        hint = f" If {number} is an item, type '{number} --parallel'." if typed else ""
+        hint = f" Did you mean item {number}? Type '{number} --parallel'." if typed else ""
         raise UsageError(f"Name the items to process, or use --all for all pending items.{hint}")
 
 

@@ -25,9 +25,7 @@ class Session:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._held = stack.enter_context(
-                ExitStack()
-            )  # closed last, so that no signal interrupts the cleanup
+            self._held = stack.enter_context(ExitStack())  # closed last: no signal interrupts the cleanup
             if not self._command.says("dry_run"):
                 from agentos.process import hide_memory  # noqa: PLC0415
 

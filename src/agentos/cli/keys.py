@@ -21,7 +21,10 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
 @keys.command("enable")
 @click.argument("key_id", metavar="ID")
 def enable(key_id: str) -> None:
-    """Enable key ID again: clear its rate limit, its exhausted quota or its rejection."""
+    """Enable key ID again.
+
+    Clears its rate limit, exhausted quota or rejection, so that the next run uses it.
+    """
     from agentos.app.keys import enable_key  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
@@ -47,7 +50,7 @@ def _show(*, as_json: bool) -> None:
     for key in known:
         limits = ", ".join(f"{name} {value:g}" for name, value in key.limits.items()) or "limits unknown"
         group = f", quota group {key.group}" if key.group != key.id else ""
-        state = key.state + (f" for {words(key.seconds_left)}" if key.seconds_left else "")
+        state = key.state.replace("_", " ") + (f" for {words(key.seconds_left)}" if key.seconds_left else "")
         reason = f" ({key.reason})" if key.reason else ""
         named = f"{key.id:<{width}}  {key.provider:<10}"
         click.echo(one_line(f"{named} {state}{reason}; {limits}{group}; from {key.source}"))

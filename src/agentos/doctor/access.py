@@ -190,16 +190,16 @@ def _find(config: Config, reference: KeyReference) -> KeyInUse | Check:
 
 
 def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: bool) -> Check:
-    rest = rest_of(entry, time.time())
+    pause = rest_of(entry, time.time())
     group = f", quota group {reference.quota_group}" if reference.quota_group else ""
     about = f"{reference.provider}{group}, from {reference.env or reference.file}"
     state, fix = State.OK, ""
     if entry.get("disabled"):
         state, about = State.WARNING, f"{about}; disabled: {entry['disabled']}"
         fix = f"agentos keys enable {reference.id}"
-    elif rest.seconds:
+    elif pause.seconds:
         state = State.WARNING
-        about = f"{about}; {rest.state.replace('_', ' ')} for {words(rest.seconds)} more"
+        about = f"{about}; {pause.state.replace('_', ' ')} for {words(pause.seconds)} more"
         fix = "wait, or: agentos keys"
     elif reference.file is not None and _open_to_others(Path(reference.file).expanduser()):
         state, about = State.WARNING, f"{about}, which other users of this machine can read"
