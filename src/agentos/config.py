@@ -1,6 +1,6 @@
-"""Reading the configuration: flag > environment > user > repo > default, and who set what.
+"""Reads the configuration: flag > environment > user > repo > default. Keeps the source of each value.
 
-The only reader of the environment. A repo's file is not trusted: what it may set is what `settings` marks so;
+The only reader of the environment. A repo's file is not trusted: it may set only what `settings` marks;
 anything else in it is ignored with a warning.
 """
 
@@ -26,8 +26,8 @@ from agentos.values import NotForRepo, OutsideRepo, Rejected
 
 MAX_FILE_BYTES = 1_000_000
 MAX_SHOWN = 80  # characters of a wrong value
-MAX_LIMIT = 1e12  # of a key, by anybody's count
-MAX_PRICE = 1e9  # USD for a million tokens
+MAX_LIMIT = 1e12  # of a key, whatever the limit counts
+MAX_PRICE = 1e9  # USD per million tokens
 FOLDERS = (
     *("briefs_folder", "issues_folder", "lld_folder", "lineage_folder", "issue_template", "lld_template"),
     "context",
@@ -42,7 +42,7 @@ class Origin(StrEnum):
     ENVIRONMENT = "environment"  # an AGENTOS_* variable
     USER = "user"  # the user's own file
     REPO = "repo"  # agentos.toml or [tool.agentos] in the repo
-    DEFAULT = "default"  # nobody
+    DEFAULT = "default"  # not set anywhere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class KeyReference:
 
 @dataclass(frozen=True, kw_only=True)
 class RepoFile:
-    """What a file of the repo sets, of all that it may."""
+    """The settings that a file of the repo sets and may set."""
 
     name: str  # "agentos.toml"
     names: tuple[str, ...]  # of the settings
@@ -79,12 +79,12 @@ class RepoFile:
 
     def __str__(self) -> str:
         *most, last = self.names
-        return f"{self.name} of this repository sets {', '.join(most)}{' and ' if most else ''}{last}"
+        return f"{self.name} in this repository sets {', '.join(most)}{' and ' if most else ''}{last}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings of this command, each with its source, and what was ignored."""
+    """The settings of this command, each with its source, and warnings about what was ignored."""
 
     settings: Settings
     sources: Mapping[str, SettingSource]
@@ -109,7 +109,7 @@ def load_config(
     user_file: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Config:
-    """Merge all layers; any wrong value is a ConfigError that says where it stands."""
+    """Merge all layers; a wrong value raises a ConfigError that says where it is set."""
     env = environ.read() if environment is None else dict(environment)
     merged = _Merged()
     of_repo: list[RepoFile] = []
@@ -145,7 +145,7 @@ def load_config(
 
 
 class _Merged:
-    """The values so far, each with who set it."""
+    """The values so far, each with its source."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = dict(settings.DEFAULTS)
@@ -153,7 +153,7 @@ class _Merged:
         self.warnings: list[str] = []
 
     def take(self, layer: Mapping[str, Any], origin: Origin, name_of: Callable[[str], str]) -> None:
-        """Lay another layer over them."""
+        """Apply the next layer."""
         for name, raw in layer.items():
             where = name_of(name)
             try:
@@ -161,26 +161,28 @@ class _Merged:
                 if origin is Origin.REPO:
                     value = self._of_repo(name, raw, value, where)
             except NotForRepo as exc:
-                self.warnings.append(f"{where} is {_shown(raw)}, {exc}; a repo may not, so it is ignored.")
+                self.warnings.append(
+                    f"{where} is {_shown(raw)}, {exc}. A repo may not set that; it is ignored."
+                )
                 continue
             except Rejected as exc:
                 if origin is not Origin.REPO or not isinstance(exc, OutsideRepo):
                     raise ConfigError(f"{where} is {_shown(raw)}: {exc}.") from exc
-                self.warnings.append(f"{where} is {_shown(raw)}: {exc}; ignored.")
+                self.warnings.append(f"{where} is {_shown(raw)}: {exc}. It is ignored.")
                 continue
             self.values[name] = value
             self.sources[name] = SettingSource(origin=origin, name=where)
 
     def _of_repo(self, name: str, raw: Any, value: Any, where: str) -> Any:
-        """What is taken of a value that a repo gives."""
+        """Limit a value that a repo sets to what it may set."""
         for one in raw if isinstance(raw, list) else [raw]:
             if isinstance(one, str) and one_line(one) != one:
-                raise Rejected("a text without characters that cannot be seen is needed")
+                raise Rejected("a text without invisible characters is needed")
         rule = settings.about(name).repo
         taken = value if rule is None else rule(value)
         if taken != value:
             self.warnings.append(
-                f"{where} is {_shown(raw)}; a repo may set at most {taken}. Set more in your own file."
+                f"{where} is {_shown(raw)}, but a repo may set at most {taken}. Set more in your own file."
             )
         return taken
 
@@ -194,7 +196,7 @@ def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
     tree = worktree_tree(worktree)
     pyproject = worktree / "pyproject.toml"
     if tree.exists(pyproject):
-        # Only our own table is our business, but a file that cannot be read may hold one.
+        # We need only our own table, but a file that cannot be parsed may contain one.
         tools = _read_toml(pyproject, tree).get("tool", {})
         table = tools.get("agentos", {}) if isinstance(tools, dict) else None
         if not isinstance(table, dict):
@@ -216,7 +218,7 @@ def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) ->
             allowed[name] = raw
         else:
             warnings.append(
-                f"{where} sets {name!r}, which a repo may not set; ignored. Set it in your own file."
+                f"{where} sets {name!r}, which a repo may not set. It is ignored; set it in your own file."
             )
     return allowed
 
@@ -228,19 +230,21 @@ def _repo_file(path: Path, table: Mapping[str, Any]) -> RepoFile:
 
 
 def _shown(raw: Any) -> str:
-    """A wrong value as it may stand in a message."""
-    told = repr(raw)
-    return told if len(told) <= MAX_SHOWN else f"{told[:MAX_SHOWN]}... ({len(told):,} characters)"
+    """A wrong value, shortened for a message."""
+    text = repr(raw)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text):,} characters)"
 
 
 def check_folders(config: Config, worktree: Path, home: Path) -> None:
-    """Refuse settings that lead into the home, wherever that is."""
+    """Refuse folders inside the home, wherever the home is."""
     for name in FOLDERS:
         value = getattr(config.settings, name)
         for one in value if isinstance(value, tuple) else [value]:
             if one is not None and _real(worktree / one).is_relative_to(_real(home)):
                 where = config.sources[name].name or name
-                raise ConfigError(f"{where} is {_shown(str(one))}, which is in the home {home}. Use another.")
+                raise ConfigError(
+                    f"{where} is {_shown(str(one))}, which is in the home {home}. Use another folder."
+                )
 
 
 def _real(path: Path) -> Path:
@@ -250,7 +254,9 @@ def _real(path: Path) -> Path:
 def _refuse_unknown(table: Mapping[str, Any], where: str) -> None:
     for name in table:
         if name not in settings.NAMES:
-            raise ConfigError(f"Unknown key {_shown(name)} in {where}; 'agentos config' lists every setting.")
+            raise ConfigError(
+                f"Unknown setting {_shown(name)} in {where}. 'agentos config' lists every setting."
+            )
 
 
 def _cap_repo_parallel(
@@ -264,7 +270,7 @@ def _cap_repo_parallel(
 
 
 def user_file_of(given: Path | None, env: Mapping[str, str]) -> Path | None:
-    """Where the user's file is, or would be."""
+    """Where the user's file is or would be."""
     if named := given or env.get("AGENTOS_CONFIG"):
         return Path(named)
     base = env.get("XDG_CONFIG_HOME") or (env["HOME"] + "/.config" if env.get("HOME") else None)
@@ -286,17 +292,17 @@ def _read_toml(path: Path, tree: Tree | None = None) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8-sig"))
     except TooLarge as exc:
         raise ConfigError(
-            f"{path} is larger than {MAX_FILE_BYTES:,} bytes; that is no configuration file."
+            f"{path} is larger than {MAX_FILE_BYTES:,} bytes; that is not a configuration file."
         ) from exc
     except OSError as exc:
         raise ConfigError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
     except UnicodeDecodeError as exc:
-        raise ConfigError(f"{path} is not UTF-8 text; save it as UTF-8.") from exc
+        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8.") from exc
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
     except (RecursionError, ValueError) as exc:
         raise ConfigError(
-            f"{path} is no TOML that can be read: it is nested too deeply, or has a number too long."
+            f"Cannot read {path} as TOML: it is nested too deeply, or a number is too long."
         ) from exc
 
 
@@ -306,7 +312,7 @@ def _read_keys(entries: Any, where: str) -> tuple[KeyReference, ...]:
     keys = tuple(_read_key(entry, index, where) for index, entry in enumerate(entries, start=1))
     ids = [key.id for key in keys]
     if twice := next((one for one in ids if ids.count(one) > 1), None):
-        raise ConfigError(f"Two [[keys]] in {where} have the id {twice!r}; give each its own.")
+        raise ConfigError(f"Two [[keys]] in {where} have the id {twice!r}. Give each its own.")
     return keys
 
 
@@ -328,10 +334,10 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
             except Rejected as exc:
                 raise ConfigError(f"{name} of {place}: {exc}.") from exc
         else:
-            raise ConfigError(f"Unknown key {name!r} in {place}.")
+            raise ConfigError(f"Unknown setting {name!r} in {place}.")
     for needed in ("id", "provider"):
         if needed not in entry:
-            raise ConfigError(f"{place} has no {needed!r}.")
+            raise ConfigError(f"{place} is missing {needed!r}.")
     if ("env" in entry) == ("file" in entry):
         raise ConfigError(f"{place} needs either env or file: a reference to the key, never the key itself.")
     numbers = {name: kind(entry[name]) for name, kind in _NUMBERS.items() if name in entry}
@@ -345,7 +351,7 @@ def _read_providers(tables: Any, where: str) -> dict[str, str]:
         raise ConfigError(f"providers in {where} must be tables such as [providers.openai].")
     for provider, table in tables.items():
         if not isinstance(table, dict) or set(table) - {"base_url"}:
-            raise ConfigError(f"[providers.{provider}] in {where} may hold base_url only.")
+            raise ConfigError(f"[providers.{provider}] in {where} may contain only base_url.")
         url = table.get("base_url")
         if not isinstance(url, str) or not url.startswith(("http://", "https://")):
             raise ConfigError(
@@ -362,10 +368,12 @@ def _read_prices(tables: Any, where: str) -> dict[str, Price]:
     for model, table in tables.items():
         place = f'[prices."{model}"] in {where}'
         if not isinstance(table, dict) or set(table) != {"input", "output"}:
-            raise ConfigError(f"{place} needs input and output: USD for a million tokens each.")
+            raise ConfigError(f"{place} needs input and output, both in USD per million tokens.")
         for name, raw in table.items():
             if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_PRICE:
-                raise ConfigError(f"{name} of {place} is {_shown(raw)}: USD for a million tokens are needed.")
+                raise ConfigError(
+                    f"{name} of {place} is {_shown(raw)}: a price in USD per million tokens is needed."
+                )
         try:
             values.model(model)
         except Rejected as exc:

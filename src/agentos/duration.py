@@ -5,7 +5,7 @@ HOURS_FROM = 7200
 
 
 def words(seconds: float) -> str:
-    """A time span as people say it: `90 s`, `45 min`, `2.5 h`; one that is over is `0 s`."""
+    """A time span for people: `90 s`, `45 min`, `2.5 h`; a negative one is `0 s`."""
     left = max(0.0, seconds)
     if left < MINUTES_FROM:
         return f"{left:.0f} s"

@@ -1,4 +1,4 @@
-"""The one place that touches this process's environment variables; everybody else is given a mapping."""
+"""The only place that touches this process's environment variables; all other code gets a mapping."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ def extend(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def replaced_by(environment: Mapping[str, str]) -> Iterator[None]:
-    """Have these variables and no others for a while."""
+    """Use exactly these variables inside the context."""
     before = read()
     os.environ.clear()
     os.environ.update(environment)

@@ -1,16 +1,16 @@
-"""Every error the program raises on purpose, and the exit codes they end in.
+"""Every error that the program raises on purpose, and their exit codes.
 
     AgentosError
     ├── UsageError            exit 2: the command line, an id, a file given by the user
     │   ├── ConfigError       exit 2: a setting in a file, a variable or a flag
     │   └── ProjectError      exit 2: no project here, or its folders cannot be used
     ├── NoUsableKey           exit 4: no key is left to call a model with
-    ├── ListingError          exit 1: the items could not be listed, so nobody knows what is pending
-    ├── StorageError          exit 1: a file or database of ours could not be written or read
-    ├── ItemFailed            ends one item as failed, never the run
-    └── StartFailed           a worker did not start; the item is tried again
+    ├── ListingError          exit 1: the items could not be listed, so what is pending is unknown
+    ├── StorageError          exit 1: one of our files or databases could not be written or read
+    ├── ItemFailed            fails one item, never the run
+    └── StartFailed           a worker did not start; the item is retried
 
-Stop signals are BaseException, so that no `except Exception` can turn a stop into a result.
+Stop signals are BaseException, so that no `except Exception` can swallow a stop.
 """
 
 from enum import IntEnum
@@ -36,21 +36,21 @@ MEANINGS = {
     Exit.USAGE: "usage or configuration",
     Exit.ATTENTION: "some items need revision, a decision, or filing",
     Exit.NO_KEY: "no usable key",
-    Exit.BUDGET: "the budget is reached",
-    Exit.STOPPED: "stopped early; the same command goes on",
-    Exit.INTERRUPTED: "interrupted; the same command goes on",
-    Exit.TERMINATED: "terminated; the same command goes on",
+    Exit.BUDGET: "budget reached",
+    Exit.STOPPED: "stopped early; run the same command to resume",
+    Exit.INTERRUPTED: "interrupted; run the same command to resume",
+    Exit.TERMINATED: "terminated; run the same command to resume",
 }
 
 
 class AgentosError(Exception):
-    """Something went wrong that a user can be told about in one line."""
+    """An error with a one-line message for the user."""
 
     exit_code = Exit.FAILED
 
 
 class UsageError(AgentosError):
-    """The command cannot be carried out as it was given."""
+    """The command cannot be carried out as given."""
 
     exit_code = Exit.USAGE
 
@@ -63,7 +63,7 @@ class ProjectError(UsageError):
     """There is no usable project here."""
 
 
-class NoUsableKey(AgentosError):  # noqa: N818 - read as what it is, not as an error class
+class NoUsableKey(AgentosError):  # noqa: N818 - reads well without Error
     """No key is left to call a model with."""
 
     exit_code = Exit.NO_KEY
@@ -78,11 +78,11 @@ class StorageError(AgentosError):
 
 
 class ItemFailed(AgentosError):  # noqa: N818
-    """This item cannot go on; others can."""
+    """This item cannot continue; others can."""
 
 
 class StartFailed(AgentosError):  # noqa: N818
-    """An item's worker could not be started; it is tried again, a few times."""
+    """An item's worker could not be started; it is retried a few times."""
 
 
 class StopRequested(BaseException):

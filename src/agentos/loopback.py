@@ -1,4 +1,4 @@
-"""Tells this machine from every other, for what must not leave it in clear text or through a proxy. Pure."""
+"""Recognizes this machine, for what must not leave it unencrypted or through a proxy. Pure."""
 
 import ipaddress
 from contextlib import suppress
@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 
 def on_this_machine(host: str) -> bool:
-    """Whether a host is the machine itself, by its name alone; nothing is looked up."""
+    """Whether a host is this machine, judged by its name; nothing is looked up."""
     with suppress(ValueError):
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     return host.lower() == "localhost"
 
 
 def in_clear_text(url: str) -> str | None:
-    """Where a URL sends keys and texts unencrypted to another machine, if it does: `http://HOST[:PORT]`."""
+    """The server (`http://HOST[:PORT]`) if a URL sends keys and texts unencrypted to another machine."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

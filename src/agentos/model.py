@@ -1,4 +1,4 @@
-"""The words of the product as frozen values; used by every process."""
+"""The product's basic terms as frozen values. Every process."""
 
 import hashlib
 import re
@@ -16,12 +16,12 @@ _DEVICE_NAMES = frozenset(
 
 
 class Status(StrEnum):
-    """How an item stands at the end of a run."""
+    """The status of an item at the end of a run."""
 
     APPROVED = "approved"  # reviewed, approved, saved or filed
     NEEDS_REVISION = "needs_revision"  # the loop ended without an approval
     DISCUSS = "discuss"  # a person must decide
-    FAILED = "failed"  # could not go on
+    FAILED = "failed"  # could not continue
     TIMED_OUT = "timed_out"  # hung past its time limit and was killed
     INTERRUPTED = "interrupted"  # stopped by a person or --run-timeout; resumes
     PAUSED = "paused"  # stopped for quota or budget; resumes
@@ -32,19 +32,19 @@ class Status(StrEnum):
 class CallError(StrEnum):
     """Why a call gave no result, and so what to do about it."""
 
-    RATE_LIMITED = "rate_limited"  # this key (its quota group) must wait; another may be tried at once
-    QUOTA_EXHAUSTED = "quota_exhausted"  # this key waits until its quota's reset
+    RATE_LIMITED = "rate_limited"  # this key (its quota group) must wait; another can be tried immediately
+    QUOTA_EXHAUSTED = "quota_exhausted"  # this key must wait until its quota resets
     CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
-    KEY_REJECTED = "key_rejected"  # this key is not valid; never try it again by itself
-    BAD_REQUEST = "bad_request"  # the request itself is refused; trying again cannot help
-    TRANSIENT = "transient"  # network, timeout, garbled answer; trying again may help
-    OTHER_MODEL = "other_model"  # answered, but not by the model that was asked for; not taken
+    KEY_REJECTED = "key_rejected"  # this key is not valid; it stays disabled until a person enables it
+    BAD_REQUEST = "bad_request"  # the request itself is refused; a retry cannot help
+    TRANSIENT = "transient"  # network, timeout, garbled answer; a retry may help
+    OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
-    WORKER_GONE = "worker_gone"  # the worker died with the call under way
+    WORKER_GONE = "worker_gone"  # the worker died during the call
 
 
 def check_id(text: str) -> str:
-    """Return the item id, or refuse it by name before any work is done."""
+    """Return the item id, or refuse it by name before any work."""
     if len(text) > MAX_ID_LENGTH:
         raise UsageError(
             f"Item id {text[:20]!r}... has {len(text)} characters; at most {MAX_ID_LENGTH} are allowed."
@@ -54,17 +54,17 @@ def check_id(text: str) -> str:
             f"Item id {text!r} is not valid: use letters, digits, '_' and '-' only, not starting with '-'."
         )
     if text.lower() in _DEVICE_NAMES:
-        raise UsageError(f"Item id {text!r} is a Windows device name; choose another name.")
+        raise UsageError(f"Item id {text!r} is a Windows device name. Choose another name.")
     return text
 
 
 def check_distinct(ids: Iterable[str]) -> None:
-    """Refuse ids that differ only in case: their files would be one on some disks."""
+    """Refuse ids that differ only in case: on some file systems they share one file."""
     seen: dict[str, str] = {}
     for one in ids:
         other = seen.setdefault(one.lower(), one)
         if other != one:
-            raise UsageError(f"Item ids {other!r} and {one!r} differ only in case; rename one of them.")
+            raise UsageError(f"Item ids {other!r} and {one!r} differ only in case. Rename one of them.")
 
 
 def counted(number: int, noun: str) -> str:
@@ -83,15 +83,15 @@ class Item:
     text: str
     source: str  # where it came from, as shown to a person
     problem: str | None = None  # why it cannot be processed, if it cannot
-    remote: bool = False  # from GitHub, where anybody may have written it
-    by_mock: bool = False  # the mock wrote it, and nobody has changed it since
-    old_hash: str = ""  # of the text with its stamp, which the first version counted as input
-    labels: tuple[str, ...] = ()  # as its source has them
+    remote: bool = False  # from GitHub, where anyone may have written it
+    by_mock: bool = False  # written by the mock and not changed since
+    old_hash: str = ""  # of the text including its stamp, as version 1 computed it
+    labels: tuple[str, ...] = ()  # as given by its source
 
     @property
     def input_hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def is_input(self, digest: str) -> bool:
-        """Whether a hash is of this text, also by the count of the first version."""
+        """Whether a hash is of this text, also as version 1 computed it."""
         return digest in {self.input_hash, self.old_hash or self.input_hash}

@@ -1,4 +1,4 @@
-"""What calls cost: prices from a table shipped with a library, or the user's own; unknown is None, never 0.
+"""What calls cost: prices from a library's table, or the user's own. Unknown is None, never 0.
 
 Coordinator process: workers know tokens, not prices.
 """
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MILLION = 1_000_000
-# What the mock pretends to cost, so that budgets and reports can be seen offline. Nothing is spent.
+# The simulated price of the mock, so that budgets and reports work offline. Nothing is spent.
 MOCK_INPUT, MOCK_OUTPUT = 1.0, 5.0
-# How the table names the vendors behind our providers.
+# The table's names for the vendors of our providers.
 _VENDORS = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -21,7 +21,7 @@ _VENDORS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """USD for a million tokens."""
+    """USD per million tokens."""
 
     input: float
     output: float
@@ -35,12 +35,12 @@ MOCK_PRICE = Price(input=MOCK_INPUT, output=MOCK_OUTPUT)
 
 @dataclass(frozen=True, kw_only=True)
 class PriceTable:
-    """The user's own prices by `provider:model`, and behind them the shipped table."""
+    """The user's own prices by `provider:model`; for all other models the library's table."""
 
     own: Mapping[str, Price] = field(default_factory=dict)
 
     def cost(self, provider: str, model: str, tokens_in: int, tokens_out: int) -> float | None:
-        """What a call of that many tokens costs, if a price is known for the model."""
+        """The cost of a call, or None if the model's price is unknown."""
         if provider == "mock":
             return MOCK_PRICE.cost(tokens_in, tokens_out)
         if (own := self.own.get(f"{provider}:{model}")) is not None:
@@ -48,7 +48,7 @@ class PriceTable:
         vendor = _VENDORS.get(provider)
         if vendor is None:
             return None
-        from genai_prices import Usage, calc_price  # noqa: PLC0415 - 200 ms, and not for the mock
+        from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 200 ms, and the mock does not need it
 
         usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
         try:
@@ -57,13 +57,13 @@ class PriceTable:
             return None
 
     def knows(self, model: str) -> bool:
-        """Tell whether `provider:model` has a price."""
+        """Whether `provider:model` has a known price."""
         provider, _, name = model.partition(":")
         return self.cost(provider, name, 1, 1) is not None
 
 
 def amount(usd: float | None) -> str:
-    """A number of USD for people, without the unit: cents, below a dollar hundredths of a cent."""
+    """USD for people, without the unit: to the cent; below a dollar, to a hundredth of a cent."""
     if usd is None:
         return "unknown"
     return f"{usd:.2f}" if usd >= 1 else f"{usd:.4f}"

@@ -1,4 +1,4 @@
-"""Names of items: what a person types, what a file is called, and what it could be called. Pure."""
+"""Names of items: what a person types, what files are called, and better names to suggest. Pure."""
 
 import re
 import unicodedata
@@ -27,22 +27,22 @@ def issue_id(stem: str) -> str:
 
 
 def brief_id(stem: str) -> str:
-    """The slug of a brief: its file's name, with anything but letters, digits, `_` and `-` made a dash."""
+    """The slug of a brief: its file's name, with a dash for anything but letters, digits, `_` and `-`."""
     return _slug(stem) or stem
 
 
 def command_of(workflow: str) -> str:
-    """The command that runs a workflow, as words after `agentos`."""
+    """The command that runs a workflow, without `agentos`."""
     return workflow if workflow in {"lld", "issue"} else f"run {workflow}"
 
 
 def is_path(name: str) -> bool:
-    """Whether a person names an item by its file."""
+    """Whether an item is named by its file."""
     return name.endswith(".md")
 
 
 def ids_named(name: str, prefix: str, id_of: IdOf = issue_id) -> tuple[str, ...]:
-    """The ids that a name may stand for, best first.
+    """The ids that a name can mean, best match first.
 
     `42`, `#42`, `LLD-42`, `42-some-title` and `issues/active/42-some-title.md` all name item 42.
     """
@@ -56,7 +56,7 @@ def ids_named(name: str, prefix: str, id_of: IdOf = issue_id) -> tuple[str, ...]
 
 
 def check_name(name: str) -> None:
-    """Refuse, before any work, what cannot name an item; a path is looked up later."""
+    """Refuse an impossible name before any work; a path is looked up later."""
     if not is_path(name) and not _HASHED.fullmatch(name):
         check_id(name)
 
@@ -70,7 +70,7 @@ def is_id(text: str) -> bool:
 
 
 def safe_name(name: str, taken: Container[str]) -> str:
-    """A name to show for a file that has no usable id; its dot keeps it apart from every id."""
+    """A name to show for a file without a usable id; its dot distinguishes it from every id."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", _spelt(name.removesuffix(".md"))).strip("-.")[:MAX_ID_LENGTH]
     found, number = f"{plain or 'file'}.md", 2
     while found in taken:
@@ -79,11 +79,11 @@ def safe_name(name: str, taken: Container[str]) -> str:
 
 
 def proposal(stem: str, *, title: str, id_of: IdOf, taken: AbstractSet[str]) -> str:
-    """A usable stem close to the one given, whose id and name nobody has; `taken` is in lower case."""
+    """A usable stem close to the given one, with a free id and name; `taken` is in lower case."""
     base = (_slug(_spelt(stem)) or _slug(_spelt(title)) or "item")[: MAX_ID_LENGTH - 4].strip("-")
     numbered = _NUMBERED.fullmatch(base)
     if numbered and id_of(base) == numbered[1]:
-        # Another title would leave the number, and with it the id, as it is.
+        # Changing the title would not change the number, which is the id.
         rest, number = base.removeprefix(numbered[1]), int(numbered[1])
         if _free(base, id_of, taken):
             return base
@@ -100,7 +100,7 @@ def _free(stem: str, id_of: IdOf, taken: AbstractSet[str]) -> bool:
 
 
 def _spelt(text: str) -> str:
-    """Write letters out that have no ASCII form of their own, as people do in file names."""
+    """Spell out letters that have no ASCII form, as people do in file names."""
     return unicodedata.normalize("NFC", text).translate(_SPELT)
 
 

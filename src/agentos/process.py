@@ -1,8 +1,8 @@
-"""What one process can ask of the kernel about others: die together, adopt orphans, find who got away.
+"""What the kernel does for processes: end with the parent, adopt orphans, find descendants.
 
-A program started by a worker may leave the worker's process group. Two things lead back to it: the
-coordinator adopts orphans, and descendants carry the worker's token in their environment. Only Linux offers
-these; elsewhere process groups must do.
+A program started by a worker may leave the worker's process group. Two things find it again: the coordinator
+adopts orphans, and descendants have the worker's token in their environment. Only Linux offers these;
+elsewhere, process groups must do.
 """
 
 import contextlib
@@ -18,41 +18,41 @@ PARENT_VARIABLE = "AGENTOS_COORDINATOR_PID"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-_FAMILY_DEPTH = 100  # how often children of the killed are looked for
+_FAMILY_DEPTH = 100  # how many times to look for children of killed processes
 LINUX = sys.platform.startswith("linux")
 
 
 def _prctl(option: int, value: int) -> None:
     if LINUX:
-        import ctypes  # noqa: PLC0415 - five milliseconds, for runs only
+        import ctypes  # noqa: PLC0415 - takes 5 ms, and only runs need it
 
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies."""
+    """Become the parent of every descendant whose parent dies."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def when_parent_ends(number: int) -> None:
-    """Ask the kernel for a signal when the process that started this one ends; 0 for none."""
+    """Get a signal from the kernel when the parent process ends; 0 for none."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def hide_memory() -> None:
-    """Keep others of the same user from reading this process's memory, and core dumps from being written."""
+    """Prevent other processes of this user from reading our memory, and prevent core dumps."""
     _prctl(_PR_SET_DUMPABLE, 0)
     leave_no_core()
 
 
 def leave_no_core() -> None:
-    """Have no core dump written; programs started from here may set that anew."""
+    """Prevent core dumps; programs started from here can allow them again."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 def end_orphans(token: str | None, *, known: Iterable[int]) -> None:
-    """Reap the adopted that have ended, and kill those that carry the token; for None, all but the known."""
+    """Reap orphans that have ended, and kill those with the token; with None, all but the known ones."""
     spared = set(known)
     for _ in range(_FAMILY_DEPTH):
         killed = False
@@ -64,13 +64,13 @@ def end_orphans(token: str | None, *, known: Iterable[int]) -> None:
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
                 killed = True
-        # The children of the killed are ours now.
+        # The children of killed processes are ours now, so look again.
         if not killed:
             return
 
 
 def signal_descendants(number: int) -> int:
-    """Send a signal to all children, their children and so on; return how many there were."""
+    """Send a signal to all descendants; return how many there were."""
     found: list[int] = []
     todo = _children()
     while todo:

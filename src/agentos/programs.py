@@ -1,8 +1,8 @@
-"""Programs that are started: where they are looked for, and what they get to know. Every process.
+"""Starts programs: where they are searched, and which variables they get. Every process.
 
-A repository has no say in either. A program is found on absolute entries of PATH outside the project only,
-and gets no key: git, gh and command models get what they need, a person's own programs all that does not look
-secret. No other module starts a program; ruff sees to it.
+A repository can influence neither. A program is searched only on absolute entries of PATH outside the
+project, and never gets a key: git, gh and command models get what they need; the user's own programs get
+everything that does not look secret. No other module starts a program; ruff enforces that.
 """
 
 import os
@@ -16,8 +16,8 @@ from typing import IO
 
 from agentos.process import TOKEN_VARIABLE
 
-TOOL_SECONDS = 5.0  # for git and gh, which are asked one small thing each
-LAUNCH_SECONDS = 2.0  # a program that stays longer is at work
+TOOL_SECONDS = 5.0  # for git and gh, which answer one small question each
+LAUNCH_SECONDS = 2.0  # a program that runs longer works
 
 _SECRET = re.compile(
     r"(?:^|_|PG)"
@@ -25,29 +25,29 @@ _SECRET = re.compile(
     r"|DATABASE_URL|DSN|HEADERS)(?:_|$)",
     re.IGNORECASE,
 )
-# What git and gh need to find the user's own settings and to speak the user's language.
+# What git and gh need to find the user's settings and language.
 _TOOLS_NEED = re.compile(r"HOME|USER|LOGNAME|LANG|LANGUAGE|TZ|TMPDIR|SYSTEMROOT|LC_\w+|XDG_\w+")
 _GIT_NEEDS = re.compile(r"GIT_CONFIG(?:_\w+)?|GIT_CEILING_DIRECTORIES|GIT_DISCOVERY_ACROSS_FILESYSTEM")
 _GH_NEEDS = re.compile(r"GH_CONFIG_DIR|DBUS_SESSION_BUS_ADDRESS")
 _MODELS_NEED = re.compile(rf"SHELL|NO_COLOR|SSL_CERT_FILE|SSL_CERT_DIR|{TOKEN_VARIABLE}")
-# The repository's own configuration names programs, too: hooks, watchers, pagers.
+# The repository's own git configuration can name programs: hooks, watchers, pagers.
 _GIT_OPTIONS = (
     "--no-pager",
     "--no-optional-locks",
     *("-c", "core.fsmonitor=false"),
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "protocol.allow=never"),
-    # A folder of the worktree can look like a bare repository, with settings and an index of its own.
+    # A folder in the worktree can look like a bare repository with its own settings and index.
     *("-c", "safe.bareRepository=explicit"),
 )
 _GIT_VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
 
 Environment = Mapping[str, str]
-_Folders = frozenset[tuple[int, int]]  # by device and inode: a folder may have many names
+_Folders = frozenset[tuple[int, int]]  # by device and inode, since a folder can have many names
 
 
 def find_program(name: str, environment: Environment, worktree: Path | None) -> str | None:
-    """Find a program outside the project: by an absolute path, or on the entries of PATH that may be used."""
+    """Find a program outside the project, by an absolute path or on the allowed entries of PATH."""
     project = _project(worktree, environment)
     if os.sep in name:
         places = [Path(name)] if Path(name).is_absolute() else []
@@ -57,14 +57,14 @@ def find_program(name: str, environment: Environment, worktree: Path | None) -> 
 
 
 def search_path(environment: Environment, worktree: Path | None) -> str:
-    """The PATH of a program that is started: absolute entries outside the project."""
+    """The PATH for a started program: only absolute entries outside the project."""
     return os.pathsep.join(_entries(environment, _project(worktree, environment))) or os.defpath
 
 
 def personal_environment(
     environment: Environment, worktree: Path | None, *, keys: Iterable[str]
 ) -> dict[str, str]:
-    """What a person's own program gets: all but what looks secret and what keys are read from."""
+    """The variables for the user's own program: all except key variables and those that look secret."""
     hidden = set(keys)
     kept = {
         name: text for name, text in environment.items() if name not in hidden and not _SECRET.search(name)
@@ -73,7 +73,7 @@ def personal_environment(
 
 
 def model_environment(environment: Environment, worktree: Path | None) -> dict[str, str]:
-    """What a command model gets: enough to find its own login, and what leads back to the worker."""
+    """The variables for a command model: enough to find its login, and the worker's token."""
     return _tool_environment(environment, worktree, _MODELS_NEED)
 
 
@@ -84,11 +84,11 @@ def git(
     *,
     seconds: float = TOOL_SECONDS,
 ) -> bytes | None:
-    """Ask git about the worktree; None where there is no git or it fails."""
+    """Ask git about the worktree; None if git is missing or fails."""
     place = [] if worktree is None else ["-C", str(worktree.absolute())]
-    told = _tool_environment(environment, worktree, _GIT_NEEDS) | _GIT_VARIABLES
+    variables = _tool_environment(environment, worktree, _GIT_NEEDS) | _GIT_VARIABLES
     program = find_program("git", environment, worktree)
-    return None if program is None else _ask([program, *_GIT_OPTIONS, *place, *arguments], told, seconds)
+    return None if program is None else _ask([program, *_GIT_OPTIONS, *place, *arguments], variables, seconds)
 
 
 def gh(
@@ -99,25 +99,25 @@ def gh(
     also: Iterable[str] = (),
     seconds: float = TOOL_SECONDS,
 ) -> bytes | None:
-    """Ask gh; it gets the variables that `also` names. None where there is no gh or it fails."""
-    told = _tool_environment(environment, worktree, _GH_NEEDS) | {"GH_PROMPT_DISABLED": "1"}
-    told |= {name: environment[name] for name in also if name in environment}
+    """Ask gh, which also gets the variables in `also`; None if gh is missing or fails."""
+    variables = _tool_environment(environment, worktree, _GH_NEEDS) | {"GH_PROMPT_DISABLED": "1"}
+    variables |= {name: environment[name] for name in also if name in environment}
     program = find_program("gh", environment, worktree)
-    return None if program is None else _ask([program, *arguments], told, seconds)
+    return None if program is None else _ask([program, *arguments], variables, seconds)
 
 
 def attend(command: Sequence[str], environment: Environment) -> int:
-    """Run a program at the user's terminal to its end; return its exit code."""
+    """Run a program on the user's terminal until it ends; return its exit code."""
     return subprocess.run(command, env=dict(environment), check=False).returncode
 
 
 def launch(command: Sequence[str], environment: Environment) -> bool:
-    """Start a program beside this one, apart from the terminal; tell whether it seems to work."""
+    """Start a program in the background, detached from the terminal; return whether it seems to work."""
     try:
         started = subprocess.Popen(
             command,
             env=dict(environment),
-            cwd=os.sep,  # not in the project: some programs look around where they are
+            cwd=os.sep,  # not in the project: some programs read files from the current folder
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -133,7 +133,7 @@ def launch(command: Sequence[str], environment: Environment) -> bool:
 def start(
     command: Sequence[str], environment: Environment, *, folder: Path, stdin: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a folder and a process group of its own; its output is ours to read."""
+    """Start a program in a folder, in its own process group, with its output on pipes."""
     return subprocess.Popen(
         command,
         env=dict(environment),
@@ -146,15 +146,15 @@ def start(
 
 
 def shell(line: str, environment: Environment, worktree: Path | None) -> None:
-    """Run a line of the user's own in a shell that has our streams."""
+    """Run a shell line that the user allowed; it shares our output streams."""
     found = find_program("sh", environment, worktree) or "/bin/sh"
     subprocess.run([found, "-c", line], env=dict(environment), stdin=subprocess.DEVNULL, check=False)
 
 
 def work_folder(environment: Environment, worktree: Path | None) -> tempfile.TemporaryDirectory[str]:
-    """Make a folder for a program's work, where as few others as possible can put files into folders above.
+    """Create a work folder for a program where as few others as possible can write to the folders above.
 
-    Programs read settings from every folder above theirs: a project's, and what anybody puts into /tmp.
+    Programs read settings from every folder above theirs: a project's, and what anyone puts into /tmp.
     """
     project = _project(worktree, environment)
     usual = Path(tempfile.gettempdir())
@@ -204,19 +204,19 @@ def _entries(environment: Environment, project: _Folders) -> list[str]:
 
 
 def _project(worktree: Path | None, environment: Environment) -> _Folders:
-    """The project's folder and that of the git repository it lies in."""
+    """The project's folder and the root of its git repository."""
     if worktree is None:
         return frozenset()
     real = worktree.resolve()
     repository = next((one for one in (real, *real.parents) if os.path.lexists(one / ".git")), real)
     home = environment.get("HOME")
     if home and Path(home).resolve().is_relative_to(repository):
-        repository = real  # somebody keeps the whole home folder in git; its programs are the user's own
+        repository = real  # the whole home folder is in git; its programs are the user's own
     return frozenset(one for one in map(_identity, (real, repository)) if one is not None)
 
 
 def _inside(path: Path, folders: _Folders) -> bool:
-    """Whether a path leads into one of the folders, whatever links it goes through."""
+    """Whether a path leads into one of the folders, also through links."""
     try:
         real = path.resolve()
     except (OSError, RuntimeError, ValueError):
@@ -240,7 +240,7 @@ def _can_run(path: Path) -> bool:
 
 
 def _shared_above(folder: Path) -> int:
-    """Count the folders, this one and those above, into which somebody else can put something."""
+    """Count the folders, from this one upwards, that someone else can write to."""
     real = folder.resolve()
     return sum(_is_shared(one) for one in (real, *real.parents))
 
@@ -249,6 +249,6 @@ def _is_shared(folder: Path) -> bool:
     try:
         found = folder.stat()
     except OSError:
-        return False  # it is not there yet, and will be ours
+        return False  # does not exist yet, and will be ours
     group = found.st_mode & stat.S_IWGRP and found.st_gid not in {0, os.getgid()}
     return bool(found.st_mode & stat.S_IWOTH or group) or found.st_uid not in {0, os.getuid()}

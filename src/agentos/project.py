@@ -1,4 +1,4 @@
-"""Finding the project: the worktree that items are read from and results are written to. And whose it is."""
+"""Finds the project: the worktree that items are read from and results are written to. Checks its owner."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from agentos.errors import ProjectError
 
 MARKERS = (".git", "agentos.toml")
 BACKLOG_FOLDERS = ("issues/active", "ideas/active")
-_READ = (*MARKERS, "pyproject.toml")  # what settings are read from
+_READ = (*MARKERS, "pyproject.toml")  # files that settings are read from
 
 
 def find_worktree(start: Path) -> Path:
-    """Walk up from the folder to the first one that is a project."""
+    """Walk up from a folder to the first one that is a project."""
     for folder in (start, *start.parents):
         if any(os.path.lexists(folder / marker) for marker in MARKERS):
             return folder
@@ -25,7 +25,7 @@ def find_worktree(start: Path) -> Path:
 
 
 def check_owner(worktree: Path, home: Path, *, safe: Sequence[Path], environment: Mapping[str, str]) -> None:
-    """Refuse what another user could have put there: a folder, its settings, its home."""
+    """Refuse a folder, settings or home that another user could have put there."""
     if any(str(one) == "*" or one.expanduser() == worktree for one in safe):
         return
     trusted = _trusted(environment)
@@ -39,12 +39,12 @@ def check_owner(worktree: Path, home: Path, *, safe: Sequence[Path], environment
             then = " and 'agentos home adopt'" if path == home else ""
             raise ProjectError(
                 f"{path} belongs to another user (uid {owner}), who could spend your keys on their text. If "
-                f'that is meant, take {what} over with chown{then}, or add "{worktree}" to '
+                f'you trust them, take over {what} with chown{then}, or add "{worktree}" to '
                 "safe_directories in your own settings."
             )
 
 
 def _trusted(environment: Mapping[str, str]) -> set[int]:
-    """This user and the system's; for root by sudo, also who typed it."""
+    """This user and root; under sudo, also the user who called it."""
     caller = environment.get("SUDO_UID", "") if os.geteuid() == 0 else ""
     return {os.geteuid(), 0, *([int(caller)] if caller.isdecimal() else [])}

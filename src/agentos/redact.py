@@ -1,11 +1,11 @@
-"""Finds the secrets that this process knows in a text, however they are written, and takes them out.
+"""Finds the secrets that this process knows in a text, however they are written, and removes them.
 
-Known by value, never by what a key usually looks like. Looked for in a text as it is and as it reads once
-escapes are undone: percent, JSON, Python and HTML ones, also some characters only, also inside each other.
-Blanks, line breaks, terminal sequences and everything else that is not printable ASCII is skipped, so that
-nothing invisible can split a secret. Any WINDOW characters in a row count as the secret, plain, as base64 at
-any alignment, and as hexadecimal digits. A secret shorter than that counts as a whole, and one shorter than
-SHORTEST not at all: it stands in many texts by chance.
+Secrets are known by value, never by what a key usually looks like. A text is searched as it is, and with its
+escapes decoded: percent, JSON, Python and HTML, also if only some characters are escaped, also nested.
+Blanks, line breaks, terminal sequences and everything else that is not printable ASCII are skipped, so that
+nothing invisible can split a secret. Any WINDOW characters in a row count as the secret: plain, as base64 at
+any alignment, and as hexadecimal digits. A shorter secret counts only as a whole, and one shorter than
+SHORTEST not at all: it occurs in many texts by chance.
 """
 
 import base64
@@ -17,23 +17,23 @@ from typing import Any, Literal, NamedTuple
 
 WINDOW = 16  # characters
 SHORTEST = 8  # characters
-_ROUNDS = 3  # how deep escapes may stand inside each other
+_ROUNDS = 3  # how deep escapes may be nested
 _SKIPPED = bytes(sorted(set(range(256)) - set(range(0x21, 0x7F))))
 _TERMINAL = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]"
 _INVISIBLE = re.compile(rf"{_TERMINAL}|[^\x21-\x7e]+")
 _SEQUENCE = re.compile(_TERMINAL)
-# Each alternative begins with a plain character, for then the search skips to it.
+# Each alternative starts with a literal character, so that the search can skip to it.
 _ESCAPE = re.compile(
     r"%([0-9A-Fa-f]{2})|\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|u\{([0-9A-Fa-f]{1,6})\}"
     r"|([0-3][0-7]{2})|([nrtbfv0])|([!-~]))|&(?:#[xX]([0-9A-Fa-f]{1,6})|#([0-9]{1,7})"
     r"|(amp|lt|gt|quot|apos|nbsp|shy|zwj|zwnj|lrm|rlm|ZeroWidthSpace|NoBreak|InvisibleComma|InvisibleTimes));"
 )
-_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}  # the others are not to be seen
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}  # the others are invisible
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class _Pattern(NamedTuple):
-    """One way to write one secret: so many characters of it in a row are too many."""
+    """One way to write one secret; `window` characters of it in a row count as the secret."""
 
     name: str
     text: bytes
@@ -47,16 +47,16 @@ class _Match(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """Every short piece of every pattern, as a number, so that texts are looked through in C."""
+    """Every short piece of every pattern, as a number, so that the search runs in C."""
 
     numbers: frozenset[int]
     pieces: dict[bytes, list[tuple[_Pattern, int]]]
     length: int
-    kind: Literal["I", "Q"]  # of number, as memoryview calls it
+    kind: Literal["I", "Q"]  # the format of a number for memoryview
 
 
 class Redactor:
-    """Knows some secrets, and takes them out of texts."""
+    """Knows some secrets, and removes them from texts."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}  # by value
@@ -64,11 +64,11 @@ class Redactor:
         self._learning = threading.Lock()
 
     def learn(self, name: str, value: str) -> None:
-        """Look for this secret from now on; the name is what is shown in its place."""
+        """Remove this secret from now on; the name is shown in its place."""
         looked_for = _INVISIBLE.sub("", value)
         header, dot, rest = looked_for.partition(".")
         if header.startswith("eyJ") and "." in rest and dot:
-            looked_for = rest  # of a signed token the first part says how it is signed, as in all others
+            looked_for = rest  # the first part of a signed token is the same in many tokens
         if len(looked_for) < SHORTEST:
             return
         with self._learning:
@@ -76,11 +76,11 @@ class Redactor:
             self._index = None
 
     def find(self, text: str) -> str | None:
-        """Name a secret that is in the text, if one is."""
+        """The name of a secret in the text, or None."""
         return next((found.name for read in self._readings(text) for found in self._matches(read)), None)
 
     def redact(self, text: str) -> str:
-        """Put the names of secrets in their place; most texts hold none and come back as they are."""
+        """Replace secrets by their names; most texts contain none and are returned unchanged."""
         if self.find(text) is None:
             return text
         spans: list[_Match] = []
@@ -96,12 +96,12 @@ class Redactor:
         return _cut(text, spans)
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """The same for text that is encoded already; bytes that are no text stay as they are."""
+        """The same for encoded text; bytes that are not text stay unchanged."""
         text = data.decode("utf-8", errors="surrogateescape")
         return data if self.find(text) is None else self.redact(text).encode("utf-8", "surrogateescape")
 
     def clean(self, value: Any) -> Any:
-        """The same for all texts inside a value; what is neither text nor a container stays as it is."""
+        """The same for all texts inside a value; other values stay unchanged."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, bytes):
@@ -113,7 +113,7 @@ class Redactor:
         return value
 
     def _readings(self, text: str) -> Iterator[bytes]:
-        """Give the text without what is invisible, as it is and with its escapes undone."""
+        """Yield the visible characters of the text: as it is, then with its escapes decoded."""
         if not self._names:
             return
         for _ in range(_ROUNDS + 1):
@@ -121,13 +121,13 @@ class Redactor:
             yield visible.encode("ascii", "ignore").translate(None, _SKIPPED)
             if "%" not in text and "\\" not in text and "&" not in text:
                 return
-            undone = _ESCAPE.sub(_meant, text)
-            if undone == text:
+            decoded = _ESCAPE.sub(_meant, text)
+            if decoded == text:
                 return
-            text = undone
+            text = decoded
 
     def _matches(self, packed: bytes) -> Iterator[_Match]:
-        """Find what is long enough; a window holds a whole piece at a multiple of the pieces' length."""
+        """Find long enough matches; a window always contains a whole piece at a multiple of its length."""
         index = self._index or self._build()
         length = index.length
         whole = _whole(packed, length)
@@ -180,7 +180,7 @@ def _patterns(name: str, value: str) -> Iterator[_Pattern]:
     for digits in {plain.hex(), plain.hex().upper()}:
         yield _Pattern(name, digits.encode(), min(2 * WINDOW, len(digits)))
     for before in range(3):
-        # Only the characters that are made of the secret's bits alone, whatever stands around it.
+        # Only the characters that depend on nothing but the secret, whatever is around it.
         encoded = base64.b64encode(bytes(before) + plain)
         core = encoded[-(-8 * before // 6) : 8 * (before + len(plain)) // 6]
         for text in {core, core.translate(_URL_SAFE)}:
@@ -188,7 +188,7 @@ def _patterns(name: str, value: str) -> Iterator[_Pattern]:
 
 
 def _grown(packed: bytes, at: int, pattern: _Pattern, offset: int) -> _Match:
-    """Grow a piece as far as text and pattern agree; without a name if that is not far enough."""
+    """Extend a piece as far as text and pattern agree; the name is empty if that is too short."""
     start, first = at, offset
     while start and first and packed[start - 1] == pattern.text[first - 1]:
         start, first = start - 1, first - 1
@@ -203,7 +203,7 @@ def _length(match: _Match) -> tuple[bool, int]:
 
 
 def _meant(found: re.Match[str]) -> str:
-    """The character that an escape stands for; nothing for a line break or a tab."""
+    """The character that an escape means; nothing for a line break or a tab."""
     which = found.lastindex or 0
     text: str = found[which]
     if which == 7:
@@ -219,7 +219,7 @@ def _meant(found: re.Match[str]) -> str:
 def _replaced(
     what: re.Pattern[str], by: Callable[[re.Match[str]], str], text: str, places: list[tuple[int, int]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """Replace, and keep track of which characters of the first text each one now stands for."""
+    """Replace, and keep track of the original characters that each new one represents."""
     parts: list[str] = []
     kept: list[tuple[int, int]] = []
     at = 0

@@ -1,11 +1,11 @@
-"""When two findings of reviews are the same: no progress for the workflow, still open in the report. Pure."""
+"""Whether two findings are the same: no progress in the workflow, still open in the report. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def identity(finding: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Equal for findings of the same tier and category with the same words; also of a record with gaps."""
+    """Equal for findings of the same tier and category with the same words; fields may be missing."""
     category = finding.get("category")
     if isinstance(category, str):
         category = category.casefold()

@@ -1,6 +1,6 @@
-"""A key or token that does not get out by accident, and the one way to read one in.
+"""A key or token that cannot leak by accident, and the only way to read one.
 
-Making one teaches the process's redactor its value, so that nothing which leaves the process can hold it.
+Creating one adds its value to the process's redactor, so that nothing that leaves the process can contain it.
 """
 
 import re
@@ -11,14 +11,14 @@ from agentos import redact
 from agentos.errors import ConfigError
 
 _ALLOWED = re.compile(r"[\x21-\x7e]*")
-# Variables that hold a secret, used in this run or not.
+# Variables that hold a secret, whether this run uses them or not.
 _USUAL = re.compile(
     r"(?:GEMINI|ANTHROPIC|OPENAI|LANGSMITH|LANGCHAIN)_API_KEY(?:_[1-9]\d{0,3})?|(?:GH|GITHUB)_TOKEN"
 )
 
 
 class Secret:
-    """Cannot be printed, formatted, copied, pickled or made JSON of; shows its name alone."""
+    """Cannot be printed, formatted, copied, pickled or turned into JSON; shows only its name."""
 
     __slots__ = ("_value", "name")
 
@@ -28,7 +28,7 @@ class Secret:
         redact.learn(name, value)
 
     def reveal(self) -> str:
-        """The value, for the header of a call and for the lease that brings it to a worker."""
+        """The value, for the header of a call and for the lease that a worker gets."""
         return self._value
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class Secret:
 
 
 def read_secret(name: str, text: str, *, where: str) -> Secret:
-    """Take a secret as a user gave it; a message names the place and the position, no character."""
+    """Check a secret from the user; an error names the place and the position, but no character."""
     value = text.strip()
     good = _ALLOWED.match(value)
     assert good is not None
@@ -59,7 +59,7 @@ def read_secret(name: str, text: str, *, where: str) -> Secret:
         redact.learn(name, value)
         position = len(text) - len(text.lstrip()) + good.end() + 1
         raise ConfigError(
-            f"{where} cannot be used: character {position} is a blank, a line break, a typographic quotation"
+            f"{where} cannot be used: character {position} is a space, a line break, a typographic quotation"
             " mark or something else that is not printable ASCII. Copy it again."
         )
     if not value:
@@ -68,7 +68,7 @@ def read_secret(name: str, text: str, *, where: str) -> Secret:
 
 
 def know(environment: Mapping[str, str], variables: frozenset[str] = frozenset()) -> None:
-    """Learn what the usual variables hold, and those named, so that it is kept out of all output."""
+    """Learn the values of the usual and the named variables, so that they are kept out of all output."""
     for name, value in environment.items():
         if name in variables or _USUAL.fullmatch(name):
             redact.learn(name, value)

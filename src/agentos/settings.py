@@ -30,20 +30,20 @@ from agentos.values import (
 
 DEFAULT_PARALLEL = 3  # what a bare --parallel means
 PARALLEL_CAP = 10
-REPO_ITERATIONS = 10  # reviews that a repo may ask for
+REPO_ITERATIONS = 10  # the most reviews that a repo may set
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What is known of a setting beside its value."""
+    """Everything about a setting except its value."""
 
     parse: Parser
     help: str
     group: str
     metavar: str | None = None
-    repo: Rule | None = None  # whether a repo's own file may set it, and what of it is taken
+    repo: Rule | None = None  # None: a repo's file may not set it; else what it may set
     short: str | None = None
-    negative: str | None = None  # the flag that says no
+    negative: str | None = None  # the flag for no, such as --no-file
 
 
 def setting(default: Any, parse: Parser, help: str, group: str, **about: Any) -> Any:  # noqa: A002
@@ -52,39 +52,44 @@ def setting(default: Any, parse: Parser, help: str, group: str, **about: Any) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings with their values; where each came from is kept beside it in Config."""
+    """All settings with their values; Config also holds where each came from."""
 
-    all: bool = setting(False, yes_no, "Take every pending item.", "Which")
+    all: bool = setting(False, yes_no, "Process all pending items.", "Which items")
     label: tuple[str, ...] = setting(
         (),
         labels,
-        "Take only items with this label; may be given more than once, then all must be there.",
-        "Which",
+        "Process only items with this label; repeatable, then an item needs all of them.",
+        "Which items",
         metavar="NAME",
     )
-    limit: int | None = setting(None, whole(1), "Take at most this many items.", "Which", metavar="N")
+    limit: int | None = setting(
+        None, whole(1), "Process at most this many items.", "Which items", metavar="N"
+    )
     source: str = setting(
         "auto",
         one_of("auto", "github", "local"),
-        "Where issues come from: auto, github or local.",
-        "Which",
+        "Read issues from auto, github or local; auto is github if origin is on GitHub and a token is found.",
+        "Which items",
         metavar="WHERE",
     )
     retry_failed: bool = setting(
         False,
         yes_no,
-        "Take the items that failed, timed out or need revision, with a new allowance of tries.",
-        "Which",
+        "Retry the items that failed, timed out or need revision; reviews count from zero again.",
+        "Which items",
     )
     fresh: bool = setting(
-        False, yes_no, "Start items over, also approved ones; what was there is kept in the lineage.", "Which"
+        False,
+        yes_no,
+        "Start over, even with approved items; the old documents are kept in the lineage.",
+        "Which items",
     )
 
     parallel: int = setting(
         1,
         whole(1),
-        "Run this many items at once; 3 if no number is given.",
-        "How",
+        "Run this many items at a time; without a number: 3.",
+        "How to run",
         metavar="[N]",
         repo=as_given,
         short="-j",
@@ -92,65 +97,87 @@ class Settings:
     timeout: float = setting(
         3600.0,
         duration,
-        "Kill a worker that ran this long, waiting for a key not counted.",
-        "How",
+        "Kill a worker after this long, not counting the time it waits for a key.",
+        "How to run",
         metavar="DURATION",
     )
     run_timeout: float | None = setting(
-        None, duration, "Stop the whole run after this long; it can be resumed.", "How", metavar="DURATION"
+        None,
+        duration,
+        "Stop the run after this long; the same command resumes it.",
+        "How to run",
+        metavar="DURATION",
     )
-    max_retries: int = setting(5, whole(0), "Try a failing call again this often.", "How", metavar="N")
+    max_retries: int = setting(
+        5, whole(0), "Retry a failed call at most this many times.", "How to run", metavar="N"
+    )
     max_iterations: int = setting(
         5,
         whole(1),
-        "Stop after this many reviews without an approval.",
-        "How",
+        "Stop an item after this many reviews without an approval.",
+        "How to run",
         metavar="N",
         repo=at_most(REPO_ITERATIONS),
     )
     max_wait: float = setting(
         3600.0,
         duration,
-        "Wait this long for a key when all rest, then stop resumable.",
-        "How",
+        "Wait at most this long while no key is available, then stop; the same command resumes.",
+        "How to run",
         metavar="DURATION",
     )
-    no_wait: bool = setting(False, yes_no, "Stop resumable at once when all keys rest.", "How")
-    fail_fast: bool = setting(False, yes_no, "Stop at the first item that fails.", "How")
+    no_wait: bool = setting(
+        False, yes_no, "Stop as soon as no key is available; the same command resumes.", "How to run"
+    )
+    fail_fast: bool = setting(False, yes_no, "Stop the run when an item fails.", "How to run")
 
     drafter: str | None = setting(
-        None, model, "The model that drafts, as provider:model.", "With what", metavar="MODEL", repo=api_model
+        None,
+        model,
+        "Draft with this model, given as provider:model.",
+        "Models, cost and context",
+        metavar="MODEL",
+        repo=api_model,
     )
     reviewer: str | None = setting(
         None,
         model,
-        "The model that reviews, as provider:model.",
-        "With what",
+        "Review with this model, given as provider:model.",
+        "Models, cost and context",
         metavar="MODEL",
         repo=api_model,
     )
     mock: bool = setting(
-        False, yes_no, "Use the built-in mock: no network, no cost, no outward effect.", "With what"
+        False,
+        yes_no,
+        "Use the built-in mock instead of models: no network, no cost, nothing filed.",
+        "Models, cost and context",
     )
     budget: float | None = setting(
-        None, money, "Spend at most this much in the run.", "With what", metavar="USD"
+        None, money, "Spend at most this much on the run.", "Models, cost and context", metavar="USD"
     )
     item_budget: float | None = setting(
-        None, money, "Spend at most this much on an item.", "With what", metavar="USD"
+        None, money, "Spend at most this much on each item.", "Models, cost and context", metavar="USD"
     )
     context: tuple[Path, ...] = setting(
         (),
         paths,
-        "Give the drafter this file or folder of the repo to read; may be given more than once.",
-        "With what",
+        "Give the drafter this file or folder of the repo to read; repeatable.",
+        "Models, cost and context",
         metavar="PATH",
         repo=as_given,
     )
     engine: str = setting(
-        "local", one_of("local", "postgres"), "Where items run.", "With what", metavar="ENGINE"
+        "local",
+        one_of("local", "postgres"),
+        "Run items on this engine.",
+        "Models, cost and context",
+        metavar="ENGINE",
     )
 
-    dry_run: bool = setting(False, yes_no, "Show what would be done; no call, no write.", "Effects")
+    dry_run: bool = setting(
+        False, yes_no, "Show what a run would do; call no model, write nothing.", "Effects"
+    )
     file: bool = setting(
         True,
         yes_no,
@@ -158,40 +185,40 @@ class Settings:
         "Effects",
         negative="--no-file",
     )
-    yes: bool = setting(False, yes_no, "Do not ask before filing.", "Effects")
+    yes: bool = setting(False, yes_no, "File without asking.", "Effects")
 
     output: str = setting(
         "stream",
         one_of("stream", "grouped", "quiet"),
-        "Show lines as they come (stream), item by item (grouped), or not at all (quiet).",
+        "Show lines as they arrive (stream), item by item (grouped), or not at all (quiet).",
         "Output",
         metavar="HOW",
     )
     json: bool = setting(
-        False, yes_no, "Print JSON on standard output, everything else on standard error.", "Output"
+        False, yes_no, "Print JSON on standard output and everything else on standard error.", "Output"
     )
-    verbose: bool = setting(False, yes_no, "Show every node and lease, too.", "Output", short="-v")
+    verbose: bool = setting(False, yes_no, "Also show every node and lease.", "Output", short="-v")
     quiet: bool = setting(False, yes_no, "Show only the summary.", "Output", short="-q")
 
     trace: bool = setting(
         True,
         yes_no,
-        "Keep the run's spans in trace.jsonl; sent only where OTEL_EXPORTER_OTLP_ENDPOINT is set.",
+        "Write the run's spans to trace.jsonl; they are sent only if OTEL_EXPORTER_OTLP_ENDPOINT is set.",
         "Files only",
     )
     langsmith: bool = setting(
         False,
         yes_no,
-        "Let LangSmith's own variables reach the workers, which then send texts to LangSmith.",
+        "Pass LangSmith's variables to the workers, which then send texts to LangSmith.",
         "Files only",
     )
     safe_directories: tuple[Path, ...] = setting(
-        (), any_paths, "Folders to work in though they belong to another user; * is all.", "Files only"
+        (), any_paths, "Folders of other users that you trust; * trusts all.", "Files only"
     )
     filing_labels: tuple[str, ...] = setting(
         (),
         labels,
-        "The labels that a filed issue may get from its model; others stay text in its body.",
+        "The labels that a model may give to a filed issue; others stay text in its body.",
         "Files only",
     )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
@@ -202,21 +229,25 @@ class Settings:
         None, repo_path, "The repo's own LLD template.", "Files only", repo=as_given
     )
     briefs_folder: str = setting(
-        "ideas/active", repo_folder, "Where briefs are.", "Files only", repo=as_given
+        "ideas/active", repo_folder, "The folder with the briefs.", "Files only", repo=as_given
     )
     issues_folder: str = setting(
-        "issues/active", repo_folder, "Where local issues are.", "Files only", repo=as_given
+        "issues/active", repo_folder, "The folder with the local issues.", "Files only", repo=as_given
     )
     lld_folder: str = setting(
-        "docs/lld/active", repo_folder, "Where approved LLDs go.", "Files only", repo=as_given
+        "docs/lld/active", repo_folder, "The folder for approved LLDs.", "Files only", repo=as_given
     )
     lineage_folder: str = setting(
-        "docs/lineage", repo_folder, "Where the paper trail goes.", "Files only", repo=as_given
+        "docs/lineage",
+        repo_folder,
+        "The folder for the lineage: source, drafts, verdicts and final text of each item.",
+        "Files only",
+        repo=as_given,
     )
 
     @property
     def folders(self) -> dict[str, str]:
-        """Where documents and trails are, by the names that workflows know."""
+        """The folders of documents and lineage, by the names that workflows use."""
         return {"issues": self.issues_folder, "lld": self.lld_folder, "lineage": self.lineage_folder}
 
 

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as something the loop can read, from before a run's first file to after its last."""
+"""Makes SIGINT and SIGTERM readable for the loop, from before a run's first file until after its last."""
 
 import contextlib
 import signal
@@ -10,9 +10,10 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Catches the signals while it is open, and puts the handlers back afterwards.
+    """Catches the signals while it is open, and restores the handlers afterwards.
 
-    Unless a stop was asked for: then the process is about to end, and a Ctrl+C held down must not cut it off.
+    After a stop request it ignores the signals instead: the process is about to end, and holding down Ctrl+C
+    must not interrupt that.
     """
 
     _stopped = False
@@ -34,7 +35,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt at a signal, where something waits that cannot watch a descriptor."""
+        """Raise KeyboardInterrupt on a signal, for code that waits but cannot watch a descriptor."""
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
@@ -50,7 +51,7 @@ class StopSignals:
         return self._ours.fileno()
 
     def read(self) -> list[int]:
-        """The signals that have come since the last look."""
+        """The signals since the last call."""
         try:
             found = [number for number in self._ours.recv(64) if number in STOP_SIGNALS]
         except BlockingIOError:

@@ -16,11 +16,11 @@ _NOT_IN_STAMP = re.compile(r"[^A-Za-z0-9._:/@+#-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Stamp:
-    """What a stamp says; a field that it does not have is empty."""
+    """What a stamp says; missing fields are empty."""
 
     item: str = ""
     input: str = ""  # hash of the text the document was written for
-    text: str = ""  # hash of the document without its stamp; documents of the first version have none
+    text: str = ""  # hash of the document without its stamp; documents of version 1 have none
     by: str = ""  # drafter+reviewer, or "mock"
     filed: str = ""  # owner/repo#12, in the receipt of a filed issue
 
@@ -35,14 +35,14 @@ class Stamp:
 
 @dataclass(frozen=True, kw_only=True)
 class Stamped:
-    """A text, taken apart."""
+    """A text, split into body and stamp."""
 
     body: str  # without its stamp, with LF line ends
     stamp: Stamp | None
 
     @property
     def unchanged(self) -> bool | None:
-        """Whether the body is what was stamped; None where the stamp does not tell."""
+        """Whether the body is what was stamped; None if the stamp does not say."""
         if self.stamp is None or _CONFLICT.search(self.body):
             return False
         return None if not self.stamp.text else self.stamp.text == text_hash(self.body)
@@ -53,7 +53,7 @@ class Stamped:
 
 
 def split(text: str) -> Stamped:
-    """Take the last stamp out of a text, wherever it stands; a text without one stays as it is."""
+    """Take the last stamp out of a text, wherever it is; a text without one keeps its body."""
     stamps = list(_STAMP.finditer(text))
     if not stamps:
         return Stamped(body=text.replace("\r\n", "\n"), stamp=None)
@@ -75,7 +75,7 @@ def split(text: str) -> Stamped:
 
 
 def seal(body: str, *, item: str, input_hash: str, by: str) -> str:
-    """Put a stamp under a document."""
+    """Add a stamp to the end of a document."""
     body = without_stamps(_with_line_feeds(body)).rstrip("\n")
     stamp = Stamp(item=item, input=input_hash, text=text_hash(body), by=by)
     return f"{body}\n\n{stamp}\n"
@@ -86,12 +86,12 @@ def text_hash(body: str) -> str:
 
 
 def without_stamps(text: str) -> str:
-    """Make everything that looks like a stamp look like none; models and people may write anything."""
+    """Defuse everything that looks like a stamp; models and people may write anything."""
     return re.sub(r"<!--(\s*)agentos:", r"<!--\1(agentos):", text, flags=re.IGNORECASE)
 
 
 def author(models: dict[str, str]) -> str:
-    """Who wrote and approved a document, as its stamp says it; one mock role makes it the mock's."""
+    """Who wrote and approved a document, for its stamp; if one role is the mock, it is the mock's."""
     if any(model.partition(":")[0] == MOCK for model in models.values()):
         return MOCK
     return _plain("+".join(models.get(role, "") for role in ("drafter", "reviewer")))

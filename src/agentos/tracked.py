@@ -1,4 +1,4 @@
-"""Which files of the worktree git tracks: all that its own `context` may give to a model. Coordinator."""
+"""The files that git tracks: a repo's own `context` may give only these to a model. Coordinator."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ _FILES = frozenset({b"100644", b"100755"})  # neither links nor other repositori
 
 
 def tracked(worktree: Path, paths: Sequence[Path], environment: Mapping[str, str]) -> frozenset[str] | None:
-    """The regular files that git tracks at or below the paths; None where nobody can tell."""
+    """The regular files that git tracks at or below the paths; None if git cannot say."""
     command = ["--literal-pathspecs", "ls-files", "-z", "--cached", "--stage", "--", *map(str, paths)]
     listed = programs.git(command, environment, worktree, seconds=GIT_SECONDS)
     return None if listed is None else _read(listed)
 
 
 def _read(listed: bytes) -> frozenset[str]:
-    """Read lines such as `100644 <hash> 0<tab>docs/a.md`, each ended by a zero."""
+    """Parse lines such as `100644 <hash> 0<tab>docs/a.md`, each ending with a zero byte."""
     rows = (row.partition(b"\t") for row in listed.split(b"\0") if row)
     return frozenset(os.fsdecode(name) for about, _, name in rows if about.split(b" ")[0] in _FILES)

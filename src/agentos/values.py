@@ -1,4 +1,4 @@
-"""From what a person wrote to a value, or to a sentence that says what would fit. Pure."""
+"""Turns what a person wrote into a value, or into a message that says what is needed. Pure."""
 
 import re
 import unicodedata
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
-MOST = 1_000_000  # of anything that is counted
+MOST = 1_000_000  # of any count
 LONGEST_TEXT = 1_000  # characters of a value
 LONGEST_LIST = 200
 LONGEST_TIME = 3650 * 86_400.0  # seconds
@@ -15,11 +15,11 @@ MOST_MONEY = 1e9  # USD
 Parser = Callable[[Any], Any]
 
 Rule = Callable[[Any], Any]
-"""From a value that a repo's file gives to the one that is taken: the same, a smaller one, or NotForRepo."""
+"""Maps a value from a repo's file to the one that applies: the same, a smaller one, or NotForRepo."""
 
 
-class Rejected(ValueError):  # noqa: N818 - read as what it is
-    """A value does not fit; the text says what would."""
+class Rejected(ValueError):  # noqa: N818 - reads well without Error
+    """A value is wrong; the text says what is needed."""
 
 
 class NotForRepo(Rejected):
@@ -27,7 +27,7 @@ class NotForRepo(Rejected):
 
 
 class OutsideRepo(Rejected):
-    """A path leads out of the repo, or to what is not the repo's content."""
+    """A path leads outside the repo, or into .git or .agentos."""
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Rejected("a text that is not empty is needed")
+        raise Rejected("a non-empty text is needed")
     if len(value) > LONGEST_TEXT:
         raise Rejected(f"a text of at most {LONGEST_TEXT:,} characters is needed")
     if _CONTROL.search(value):
@@ -54,12 +54,12 @@ def paths(value: Any) -> tuple[Path, ...]:
 
 
 def any_paths(value: Any) -> tuple[Path, ...]:
-    """Paths from a list, or from one text that separates them by colons."""
+    """Paths from a list, or from one text with colons between them."""
     return tuple(path(one) for one in _between_colons(value))
 
 
 def labels(value: Any) -> tuple[str, ...]:
-    """Labels from a list, or from one text that separates them by commas."""
+    """Labels from a list, or from one text with commas between them."""
     if isinstance(value, str):
         value = [part for part in value.split(",") if part.strip()]
     if not isinstance(value, list | tuple):
@@ -78,7 +78,7 @@ def _between_colons(value: Any) -> Sequence[Any]:
 
 def _refuse_long(value: Sized) -> None:
     if len(value) > LONGEST_LIST:
-        raise Rejected(f"a list of at most {LONGEST_LIST} is needed")
+        raise Rejected(f"a list of at most {LONGEST_LIST} entries is needed")
 
 
 def yes_no(value: Any) -> bool:
@@ -116,18 +116,18 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def duration(value: Any) -> float:
     found = None if isinstance(value, bool) else _DURATION.fullmatch(_short(value).strip().lower())
     if not found:
-        raise Rejected("a duration is needed: seconds, or such as 90s, 5m, 1h")
+        raise Rejected("a duration is needed, in seconds or as 90s, 5m or 1h")
     seconds = float(found[1]) * _UNITS[found[2] or "s"]
     if not 0 < seconds <= LONGEST_TIME:
-        raise Rejected("a duration above zero and of at most 3650d is needed")
+        raise Rejected("a duration above 0 and up to 3650d is needed")
     return seconds
 
 
 def _short(value: Any) -> str:
-    """A number or text as it was written; what is too long for one is nothing."""
+    """A number or text as it was written; empty if it is too long."""
     try:
         written = str(value)
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # a number with thousands of digits
         return ""
     return written if len(written) <= LONGEST_TEXT else ""
 
@@ -138,7 +138,7 @@ def money(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise Rejected("an amount in USD is needed") from None
     if isinstance(value, bool) or not 0 < amount <= MOST_MONEY:
-        raise Rejected(f"an amount in USD above zero and of at most {MOST_MONEY:,.0f} is needed")
+        raise Rejected(f"an amount in USD above 0 and up to {MOST_MONEY:,.0f} is needed")
     return amount
 
 
@@ -153,8 +153,8 @@ def one_of(*words: str) -> Parser:
 
 MOCK = "mock"
 _PRIVATE = frozenset({".git", ".agentos"})
-_SHORT_NAME = re.compile(r"(?:git|agento)~\d+")  # what Windows makes of them
-_UNSEEN = re.compile("[\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")  # passed over by some disks
+_SHORT_NAME = re.compile(r"(?:git|agento)~\d+")  # their short names on Windows
+_UNSEEN = re.compile("[\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")  # ignored by some file systems
 _MODEL = re.compile(r"[a-z][a-z0-9-]*:\S+")
 
 
@@ -165,17 +165,17 @@ def model(value: Any) -> str:
 
 
 def runs_command(value: Any) -> bool:
-    """Tell whether a model is a program on this machine, which only the user may choose."""
+    """Whether a model is a program on this machine, which only the user may choose."""
     return isinstance(value, str) and value.partition(":")[0].endswith("-cli")
 
 
 def as_given(value: Any) -> Any:
-    """The rule for what a repo may set as it likes."""
+    """The rule for settings that a repo may set freely."""
     return value
 
 
 def api_model(value: str) -> str:
-    """The rule for models: a repo names those that are called with a key, and no other."""
+    """The rule for models: a repo may name only models that are called with a key."""
     if runs_command(value):
         raise NotForRepo("which runs a command")
     if value.partition(":")[0] == MOCK:
@@ -192,19 +192,19 @@ def repo_path(value: Any) -> str:
     if path.is_absolute() or ".." in path.parts:
         raise OutsideRepo("a path inside the repo is needed")
     if (part := private_part(path)) is not None:
-        raise OutsideRepo(f"a path outside of {part} is needed")
+        raise OutsideRepo(f"a path outside {part} is needed")
     return str(path)
 
 
 def repo_folder(value: Any) -> str:
     folder = repo_path(value)
     if not Path(folder).parts:
-        raise OutsideRepo("a folder below the repo's own is needed")
+        raise OutsideRepo("a folder below the repo's root is needed")
     return folder
 
 
 def private_part(path: Path) -> str | None:
-    """The part of a path that is git's or ours, however it is spelt; some disks know a name by many."""
+    """The part of a path that names .git or .agentos, in any spelling that some file system accepts."""
     for part in path.parts:
         plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", part)).casefold().partition(":")[0].rstrip(". ")
         if plain in _PRIVATE or _SHORT_NAME.fullmatch(plain):

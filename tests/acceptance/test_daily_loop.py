@@ -303,7 +303,7 @@ def test_nothing_of_the_mock_counts_for_a_real_run(bench: Bench) -> None:
     for item in (1, 2):
         assert is_stamped_by(bench.document(item), "mock")
     mocked = {item: bench.document(item).read_text() for item in (1, 2)}
-    assert to_do(bench) == "2 issues in issues/active, 2 to do (2 so far by the mock alone)"
+    assert to_do(bench) == "2 issues in issues/active, 2 to do (2 done only by the mock)"
     assert {row["action"] for row in bench.plan().values()} == {"start"}
     paid, done = bench.paid("lld", "--all", "-j2")
     assert (paid, done.code) == (4, Exit.OK), done
@@ -450,7 +450,7 @@ def test_edits_are_reviewed_as_they_are_also_where_a_run_had_stopped(designed: B
     since = len(designed.provider.asked)
     told = designed.run("revise", "3105")
     assert told.code == Exit.OK
-    assert "its next run reviews your edits" in told.said
+    assert "the next run reviews your edits" in told.said
     paid, done = designed.paid("lld", "3105")
     assert done.code == Exit.OK, done
     assert designed.kept(edited)

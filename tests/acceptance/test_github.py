@@ -260,7 +260,7 @@ def test_without_a_token_nothing_is_lost_and_nothing_passes_for_done(repo: Repo)
     for _time in range(2):
         waiting = repo.run("issue", "--all", **NO_TOKEN)
         assert waiting.code == Exit.ATTENTION, waiting.text
-        assert "no token was found" in waiting.said
+        assert "no token found" in waiting.said
         assert repo.project.row("dark-mode")["filing"] == "wanted"
     filed = repo.run("issue", "--all", "--yes")
     assert filed.code == Exit.OK, filed.text

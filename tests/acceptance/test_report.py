@@ -66,13 +66,13 @@ def test_a_run_at_work_is_written_as_it_stands(ran: Project) -> None:
         result = ran.run("report")
     assert result.code == 0
     assert result.out.strip().endswith("2026-11-13T10-00-00.000Z/report.html")
-    assert "is at work" in result.err
+    assert "is still running" in result.err
 
 
 def test_an_unknown_run_is_refused_with_those_there_are(ran: Project) -> None:
     result = ran.run("report", "yesterday")
     assert result.code == 2
-    assert "no run 'yesterday'" in result.said
+    assert "No run 'yesterday'" in result.said
     assert "2026-11-12T10-00-00.000Z, 2026-11-11T10-00-00.000Z" in result.said
 
 
@@ -85,7 +85,7 @@ def test_a_path_is_no_run(ran: Project, name: str) -> None:
 def test_without_any_run_it_says_so(project: Project) -> None:
     result = project.run("report")
     assert result.code == 2
-    assert "Nothing was run here yet" in result.said
+    assert "No runs here yet" in result.said
 
 
 def test_a_link_among_the_runs_is_no_run(ran: Project, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_skipped_items_are_counted_apart_and_such_a_run_is_not_the_latest(projec
     assert project.runs()[-1] != mattered
     status = project.run("status", "--json").json
     assert (status["run_id"], status["mock"]) == (mattered.name, True)
-    assert f"Run {mattered.name} with the mock: over" in project.run("status").out
+    assert f"Run {mattered.name} with the mock: finished" in project.run("status").out
 
 
 def test_a_run_that_only_skipped_is_the_latest_where_there_is_no_other(project: Project) -> None:
@@ -93,7 +93,7 @@ def test_status_without_a_run_says_nothing_of_a_mock(project: Project) -> None:
         (["lld", "--json", "--mock"], 2, "Name the items to process"),
         (["lld", "1", "--json"], 2, "No drafter is set"),
         (["lld", "1", "--json", "--mock", "--nonsense"], 2, "--nonsense"),
-        (["lld", "1", "--json", "--drafter", "openai:a", "--reviewer", "openai:b"], 4, "no key for openai"),
+        (["lld", "1", "--json", "--drafter", "openai:a", "--reviewer", "openai:b"], 4, "No key for openai"),
         (["report", "no-such-run", "--json"], 2, "there is no report"),
         (["verdict", "gone.md", "--json"], 2, "Cannot read gone.md"),
     ],

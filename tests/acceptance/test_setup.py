@@ -79,10 +79,10 @@ def test_a_newcomer_gets_from_nothing_to_a_dry_run(make_project: Callable[[str],
     assert "-> agentos init" in lost.out
     made = project.run("init")
     assert made.code == 0
-    assert "in no git repository" in made.out
+    assert "not in a git repository" in made.out
     assert "agentos doctor" in made.out
     subprocess.run(["git", "init", "-q", project.root], check=True)
-    assert "in no git repository" not in project.run("init").out
+    assert "not in a git repository" not in project.run("init").out
     user = Path(project.environment["HOME"]) / ".config/agentos/config.toml"
     first = project.run("init", "--user")
     assert first.code == 0

@@ -8,11 +8,11 @@ import pytest
 
 from agentos import __version__
 from agentos.app.inbox import Discussion, next_command
-from agentos.cli.status import latest_states
+from agentos.cli.status import item_states
 from agentos.model import Item
 from agentos.report.summary import KeyRow
 from agentos.store.records import FilingState, Progress, Records
-from agentos.store.run_folder import was_mock
+from agentos.store.run_folder import read_events, was_mock
 from harness.project import Project
 from harness.records import approve
 
@@ -65,7 +65,7 @@ def test_what_goes_on_with_an_item_of_the_mock_is_the_mock(mock: bool) -> None:
 
 def states(tmp_path: Path, *events: dict[str, Any], cut_off: bool = False) -> list[tuple[str, str, str]]:
     run = killed_run(tmp_path, *events)
-    rows = latest_states(run, cut_off=cut_off).values()
+    rows = item_states(read_events(run), cut_off=cut_off).values()
     return [(one["label"], one["status"], one["detail"]) for one in rows]
 
 
@@ -73,7 +73,7 @@ STARTED = {"event": "started", "item": "1", "label": "LLD-1", "attempt": 1}
 AT_REVIEW = {"event": "node", "item": "1", "node": "review", "reviews": 0}
 LEASED = {"event": "leased", "item": "1", "key": "k-1"}
 SETTLED = {"event": "settled", "item": "1", "key": "k-1"}
-WAITING = {"event": "waiting", "item": "1", "reason": "all keys rest", "until_seconds": None}
+WAITING = {"event": "waiting", "item": "1", "reason": "every key is rate limited", "until_seconds": None}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ WAITING = {"event": "waiting", "item": "1", "reason": "all keys rest", "until_se
     [
         ([LEASED], "review, round 1; k-1"),
         ([LEASED, SETTLED], "review, round 1"),
-        ([LEASED, SETTLED, WAITING], "review, round 1; waits: all keys rest"),
+        ([LEASED, SETTLED, WAITING], "review, round 1; waiting: every key is rate limited"),
         ([WAITING, LEASED], "review, round 1; k-1"),
     ],
 )
@@ -120,7 +120,7 @@ def test_status_tells_what_was_cut_off_and_what_is_not_filed(project: Project) -
     assert "10-00-00.000Z: cut off" in result.out
     assert "LLD-1 cut off at review, round 1" in result.said
     assert "issue a approved, not filed" in result.said
-    assert "issue c whether it was filed is not known; no answer" in result.said
+    assert "issue c unknown whether it was filed; no answer" in result.said
     data = project.run("status", "--json").json
     assert data["items"][0]["status"] == "cut_off"
     assert data["unfiled"] == [

@@ -287,8 +287,8 @@ def test_a_key_is_a_reference_with_optional_limits(load: Load) -> None:
     [
         ("[keys]\nid = 'x'", r"\[\[keys\]\] tables"),
         ("keys = [1]", r"\[\[keys\]\] tables"),
-        ("[[keys]]\nprovider = 'openai'\nenv = 'A'", "no 'id'"),
-        ("[[keys]]\nid = 'x'\nenv = 'A'", "no 'provider'"),
+        ("[[keys]]\nprovider = 'openai'\nenv = 'A'", "is missing 'id'"),
+        ("[[keys]]\nid = 'x'\nenv = 'A'", "is missing 'provider'"),
         (KEY, "either env or file"),
         (KEY + "env = 'A'\nfile = 'b'", "either env or file"),
         (KEY + "env = ''", "env of"),
@@ -311,7 +311,7 @@ def test_a_key_that_is_not_well_formed_is_an_error_that_says_which(load: Load, t
 
 
 def test_a_key_written_into_the_file_itself_is_refused_and_not_repeated(load: Load) -> None:
-    with pytest.raises(ConfigError, match="Unknown key 'secret'") as caught:
+    with pytest.raises(ConfigError, match="Unknown setting 'secret'") as caught:
         load(user=KEY + "secret = 'sk-12345678'")
     assert "12345678" not in str(caught.value)
 

@@ -194,7 +194,14 @@ def test_every_default_is_a_value_its_own_setting_takes(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_says_what_it_is_for(name: str) -> None:
     assert about(name).help.endswith(".")
-    assert about(name).group in {"Which", "How", "With what", "Effects", "Output", "Files only"}
+    assert about(name).group in {
+        "Which items",
+        "How to run",
+        "Models, cost and context",
+        "Effects",
+        "Output",
+        "Files only",
+    }
 
 
 def test_flag_and_variable_come_from_the_name() -> None:

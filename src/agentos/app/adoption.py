@@ -1,4 +1,4 @@
-"""Takes over a home that agentos does not know, such as one from a backup or of another machine."""
+"""Adopts a home that agentos does not know, such as one from a backup or from another machine."""
 
 from dataclasses import dataclass
 
@@ -19,21 +19,22 @@ class Adopted:
 
 
 def adopt_home(project: Project) -> Adopted | None:
-    """Note that the home is the user's own; None where that is known already."""
+    """Note that the home is the user's own; None if that is already known."""
     home = project.home
     if home.register is None:
-        raise UsageError(f"{home.path} is the home that you named; it needs no adoption.")
+        raise UsageError(f"{home.path} was named by you, so it needs no adoption.")
     standing = home.register.standing(home.tree)
     if standing is Standing.MISSING:
-        raise UsageError(f"There is no {home.path}; the first run makes it.")
+        raise UsageError(f"{home.path} does not exist; the first run creates it.")
     if is_tracked(home.path, project.worktree, project.config.environment):
         raise ProjectError(
-            f"git tracks files in {home.path}, so whoever writes to the repository writes to it, too. "
+            f"git tracks files in {home.path}, so anyone who can change the repository can change it. "
             "Type 'git rm -r --cached .agentos' and commit, then adopt it."
         )
     if standing is Standing.KNOWN:
         return None
-    with Records(home.records, write=False) as records:  # before anything is written: can it be read?
+    # Raises before anything is written if the records cannot be read.
+    with Records(home.records, write=False) as records:
         unfinished = sum(len(records.of(mock=mock).progress()) for mock in (False, True))
     home.create()
     return Adopted(runs=len(list_runs(home)), unfinished=unfinished)

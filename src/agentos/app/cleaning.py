@@ -10,7 +10,7 @@ from agentos.store.run_folder import is_live, list_runs
 
 @dataclass(frozen=True, kw_only=True)
 class Old:
-    """What can go: nothing in it belongs to a run that is at work."""
+    """What can be removed; nothing in it belongs to a live run."""
 
     runs: tuple[Path, ...]
     checkpoints: tuple[Path, ...]
@@ -39,7 +39,7 @@ def find_old(home: Home, records: Records, *, limit: float) -> Old:
 
 
 def remove_old(home: Home, records: Records, old: Old) -> dict[Path, str]:
-    """Remove it; an item without its checkpoint starts over. Gives what runs have taken since, by path."""
+    """Remove it; an item without a checkpoint starts over. Returns what other runs hold now, by path."""
     for path in old.runs:
         home.tree.remove_tree(path)
     kept: dict[Path, str] = {}

@@ -20,7 +20,7 @@ class WorkflowCommand:
     flags: Mapping[str, Any]
 
     def says(self, name: str) -> bool:
-        """Whether a flag or its variable switches a setting on; what files say is not known yet."""
+        """Whether a flag or its variable turns a setting on; no file is read for this."""
         given = self.flags.get(name)
         if given is None:
             given = self.invocation.environment.get(variable_of(name), "")

@@ -1,4 +1,4 @@
-"""What the application says to the person at the terminal, and asks them."""
+"""Messages and questions for the person at the terminal."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -11,19 +11,19 @@ class Dialog(Protocol):
     """The person at the terminal."""
 
     def tell(self, line: str) -> None:
-        """Show a line beside the output."""
+        """Show a line that is not part of the output."""
         ...
 
     def warn(self, line: str) -> None:
-        """Show a line about something that is probably not meant."""
+        """Show a warning about something that is probably unintended."""
         ...
 
     def confirm(self, question: str) -> bool | None:
-        """Ask yes or no; None where nobody can answer. Raises KeyboardInterrupt if they stop instead."""
+        """Ask yes or no; None if nobody can answer. Raises KeyboardInterrupt on Ctrl+C."""
         ...
 
     def open_console(
         self, *, how: str, json: bool, environment: Mapping[str, str], interrupt: int
     ) -> "Console":
-        """Open the console of a run; `interrupt` is readable once a stop signal has come."""
+        """Open the console of a run; `interrupt` becomes readable when a stop signal arrives."""
         ...

@@ -1,4 +1,4 @@
-"""Runs the items of a plan: builds what the coordinator needs, and lets it work."""
+"""Runs the items of a plan: builds what the coordinator needs, and starts it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from agentos.tracing.run import RunTrace
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What is left when all workers are gone."""
+    """The result of a run, after its last worker ended."""
 
     stopped: Stop | None  # why the run ended early, if it did
     recorder: RunRecorder
@@ -32,7 +32,7 @@ class Ran:
 
 
 def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
-    """Run what is planned, until all is done or something stops it; no worker is left."""
+    """Run the plan until it is done or stopped; no worker is left behind."""
     spending = _spending(run)
     console = _console(run)
     recorder = _recorder(run, console)
@@ -59,7 +59,7 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
 
 
 def _spending(run: OpenRun) -> Spending:
-    """Begin the run's account, with what was spent before a stop on the items that are meant now."""
+    """Open the run's account, including what these items cost before an earlier stop."""
     request, records, run_id = run.request, run.records, run.folder.run_id
     name = request.flow.name
     labels = {item.id: item.label for item in request.items}
@@ -86,7 +86,7 @@ def _console(run: OpenRun) -> Console:
 
 
 def output_mode(config: Config) -> str:
-    """How output is shown: on GitHub Actions item by item, unless the user says otherwise."""
+    """How output is shown: grouped by item on GitHub Actions, unless the user chose otherwise."""
     if config.settings.quiet:
         return "quiet"
     chosen = config.sources["output"].origin is not Origin.DEFAULT
@@ -133,11 +133,11 @@ def _trace(run: OpenRun, recorder: RunRecorder, *, items: int) -> RunTrace:
 
 
 def _announce(run: OpenRun, recorder: RunRecorder) -> None:
-    """Say where items come from, and what a person may not expect."""
+    """Say where items come from, and warn about what may surprise."""
     request, records = run.request, run.records
     recorder.say(recorder.source)
     for place in unencrypted(request.project.config.base_urls, run.prepared.providers):
-        recorder.say(f"{place}: the key travels unencrypted; use https://")
+        recorder.say(f"{place}: keys are sent unencrypted; use https://")
     if not request.mock:
         if moved := source_change(request, records.source(request.flow.name)):
             recorder.say(moved)
@@ -145,6 +145,6 @@ def _announce(run: OpenRun, recorder: RunRecorder) -> None:
 
 
 def unencrypted(base_urls: Mapping[str, str], providers: Iterable[str]) -> list[str]:
-    """The servers of this run that get keys and texts in clear text, each once."""
+    """The servers that get keys and texts unencrypted in this run, without duplicates."""
     places = (in_clear_text(base_urls[provider]) for provider in providers if provider in base_urls)
     return list(dict.fromkeys(place for place in places if place is not None))

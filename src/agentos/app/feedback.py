@@ -1,4 +1,4 @@
-"""What a person says about an item at any time: a note that the next run takes to both models."""
+"""Notes: what a person says about an item at any time. The next run gives them to both models."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from agentos.workflows.registry import workflow as find_workflow
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """An item that can be sent back: it has a document, or this home has begun it."""
+    """An item that can be sent back: it has a document, or it was started in this home."""
 
     workflow: str
     item: str
@@ -29,17 +29,17 @@ class Subject:
 
     @property
     def needs_note(self) -> bool:
-        """Without a note there is nothing new to review, unless a person wrote the document."""
+        """Whether a note is required: there is nothing new to review unless a person edited the document."""
         return self.document is None or self.document.author is Author.OURS
 
     @property
     def command(self) -> str:
-        """What runs it, as words."""
+        """The command that runs it, without `agentos`."""
         return f"{command_of(self.workflow)} {self.item}{' --mock' if self.mock else ''}"
 
 
 def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted: str) -> Subject:
-    """Find the one item that is meant, by its id or label."""
+    """Find the one item with this id or label."""
     found: list[Subject] = []
     filed: list[str] = []
     prefixes = {find_workflow(name).prefix for name in registered()}
@@ -61,12 +61,12 @@ def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted:
         return found[0]
     if found:
         labels = " or ".join(one.label for one in found)
-        raise UsageError(f"{wanted!r} may be {labels}; name it in full.")
+        raise UsageError(f"{wanted!r} could be {labels}. Use the full label.")
     if filed:
         raise UsageError(f"{wanted!r} was filed as {filed[-1]}. Edit it there.")
     raise UsageError(
-        f"{wanted!r} has no document and nothing unfinished here, so there is nothing to send back."
-        f" 'agentos status' shows what there is."
+        f"{wanted!r} has no document and no unfinished work here, so there is nothing to send back."
+        " See 'agentos status'."
     )
 
 
@@ -82,7 +82,7 @@ def _subject(
         lineage = Lineage(worktree=worktree, folder=folders["lineage"], name=f"{item_id}-{workflow}")
         document = find_document(worktree, target(item, folders), label, lineage)
         if document is not None and document.author is Author.FOREIGN and workflow == "issue":
-            document = None  # an issue that a person wrote is no document of a brief
+            document = None  # an issue written by a person is not the document of a brief
     real = records.progress(workflow).get((workflow, item_id))
     mocked = records.of(mock=True).progress(workflow).get((workflow, item_id))
     of_mock = document is not None and document.by_mock and document.author is Author.OURS
@@ -103,17 +103,17 @@ def _subject(
 
 
 def pending_notes(home: Home, subject: Subject) -> frozenset[str]:
-    """What people said about the item that no run has taken up yet."""
+    """The notes about the item that no run has used yet."""
     with Records(home.records, write=False, mock=subject.mock) as records:
         notes = records.notes(subject.workflow).get((subject.workflow, subject.item), ())
     return frozenset(note.text for note in notes)
 
 
 def send_back(home: Home, subject: Subject, note: str) -> None:
-    """Record a note; without one it asks for a review of the document as a person left it."""
+    """Record a note; an empty one asks for a review of the document as the user edited it."""
     if not note.strip() and subject.needs_note:
         raise UsageError(
-            f"{subject.label} is as agentos wrote it, so there is nothing new to review."
+            f"{subject.label} is unchanged since agentos wrote it, so there is nothing new to review."
             f' Edit its document first, or say what to change: agentos revise {subject.item} --note "..."'
         )
     with Records(home.create().records) as records:
@@ -121,9 +121,7 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
 
 
 def kept(note: str) -> str:
-    """What has happened with what a person said."""
+    """What happens next with a note."""
     return (
-        "your note goes to both models with its next run"
-        if note.strip()
-        else "its next run reviews your edits"
+        "both models get your note with the next run" if note.strip() else "the next run reviews your edits"
     )

@@ -1,4 +1,4 @@
-"""The filing at the end of a run: asks once for all approved issues, then files one after the other."""
+"""Files approved issues at the end of a run: asks once for all, then files them one by one."""
 
 import contextlib
 import fcntl
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from agentos.app.execution import Ran
     from agentos.app.open_run import OpenRun
 
-LOCK_SECONDS = 0.2  # between two looks whether another run has finished filing
+LOCK_SECONDS = 0.2  # between checks whether another run has finished filing
 _NAMED = 10  # items named in the question
 
 
 def file_approved(run: "OpenRun", plan: Sequence[PlannedItem], ran: "Ran") -> FilingResult:
-    """File the issues that are approved."""
+    """File the approved issues of a run."""
     request = run.request
     assert request.github is not None
     filer = IssueFiler(
@@ -52,7 +52,7 @@ def file_approved(run: "OpenRun", plan: Sequence[PlannedItem], ran: "Ran") -> Fi
 
 
 class IssueFiler:
-    """Where approved issues wait to be filed."""
+    """Files the approved issues of one run, and settles what earlier runs left open."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class IssueFiler:
         self._unfinished = False
 
     def file(self, entries: Sequence[PlannedItem], worktree: Path, stopped: Stop | None) -> FilingResult:
-        """File what is approved, unless the run was stopped by a person or the disk."""
+        """File approved issues, unless a person or a full disk stopped the run."""
         if stopped not in {Stop.INTERRUPTED, Stop.TERMINATED, Stop.STORAGE}:
             stopped = self._file_all(entries, worktree) or stopped
         return FilingResult(stopped=stopped, unfinished=self._unfinished)
 
     def _file_all(self, entries: Sequence[PlannedItem], worktree: Path) -> Stop | None:
-        """File one after the other; tell why it was stopped, if it was."""
+        """File one by one; return why it was stopped, if it was."""
         waiting = [entry for entry in entries if self._recorder.rows[entry.item.label].filing == "wanted"]
         try:
             with self._signals.raising():
@@ -104,7 +104,7 @@ class IssueFiler:
         except KeyboardInterrupt:
             if heard := self._signals.read():
                 self._recorder.say(
-                    "stopped while filing; the same command looks up what was filed and goes on"
+                    "stopped while filing; run the same command to look up what was filed and resume"
                 )
                 return Stop.TERMINATED if signal.SIGTERM in heard else Stop.INTERRUPTED
         except AgentosError as exc:
@@ -114,25 +114,25 @@ class IssueFiler:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let one run of a home file at a time; the lock goes with its process."""
+        """Let only one run of a home file at a time; the lock ends with its process."""
         descriptor = self._records.home.open(self._records.home.path / "filing.lock")
         try:
-            told = False
+            announced = False
             while True:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if not told:
+                    if not announced:
                         self._recorder.say("another run is filing; waiting for it")
-                    told = True
+                    announced = True
                     time.sleep(LOCK_SECONDS)
             yield
         finally:
             os.close(descriptor)
 
     def _earlier(self, entries: Sequence[PlannedItem]) -> list[Filing]:
-        """Attempts with an unknown end that no item of this run looks up itself."""
+        """Filings with an unknown result that no item of this run looks up itself."""
         mine = {(entry.item.id, entry.item.input_hash) for entry in entries}
         flows = {entry.item.workflow for entry in entries}
         return [
@@ -142,13 +142,15 @@ class IssueFiler:
         ]
 
     def _claimed(self, rows: Sequence[Filing]) -> tuple[list[Filing], list[Filing]]:
-        """Take the items of earlier attempts for this run; give its own, and those that another run has."""
+        """Claim the items of earlier filings; return those of this run, and those that another run holds."""
         mine: list[Filing] = []
         others: list[Filing] = []
         for row in rows:
             if refused := self._records.claim([row], self._recorder.run_id):
                 run = refused[row.item].run_id
-                self._recorder.say(f"{row.workflow} {row.item}: an earlier text of it is left to run {run}")
+                self._recorder.say(
+                    f"{row.workflow} {row.item}: run {run} looks up whether an earlier text was filed"
+                )
             (others if refused else mine).append(row)
         return mine, others
 
@@ -158,11 +160,11 @@ class IssueFiler:
         return Fence(run_id=self._recorder.run_id, attempt=attempts.get(name, 0))
 
     def _settle_earlier(self, filer: Filer, entries: Sequence[PlannedItem]) -> set[str]:
-        """Look up what earlier runs left unknown; give the ids of items whose earlier text stays unknown."""
+        """Look up what earlier runs left unknown; return the ids of items that stay unknown."""
         labels = {entry.item.id: entry.item.label for entry in entries}
 
         def absent(row: Filing) -> FilingState:
-            # The text of an item that this run has nothing to do with may still be the one to file.
+            # An item outside this run may still have this text approved, so it stays to be filed.
             latest = self._records.outcomes(row.workflow).get(row.item)
             current = latest is not None and latest.input_hash == row.input_hash
             return FilingState.WANTED if current and row.item not in labels else FilingState.KEPT
@@ -176,8 +178,8 @@ class IssueFiler:
         for row in unknown:
             if row.item in labels:
                 shown = self._recorder.rows[labels[row.item]]
-                told = "an earlier text of it may be on GitHub, which is not known"
-                self._recorder.rows[shown.label] = replace(shown, filing="unknown", error=shown.error or told)
+                error = shown.error or "unknown whether an earlier text of it was filed on GitHub"
+                self._recorder.rows[shown.label] = replace(shown, filing="unknown", error=error)
         here = self._github.repository.address
         return {row.item for row in unknown if row.repository == here}
 
@@ -193,7 +195,7 @@ class IssueFiler:
         return bool(allowed)
 
     def _file(self, filer: Filer, entry: PlannedItem, worktree: Path, *, held: bool) -> None:
-        """File one issue; its file goes once GitHub has it, for there is one truth then."""
+        """File one issue. Once GitHub has it, remove the local file, so that there is one copy."""
         item = entry.item
         row = self._recorder.rows[item.label]
         filing = self._records.filing(item)
@@ -204,7 +206,7 @@ class IssueFiler:
                 done = NotFiled(reason=str(stale))
                 self._recorder.say(f"{item.label}: not filed: {done.reason}")
             elif held and not known:
-                done = NotFiled(reason="whether an earlier text of it was filed is not known", unknown=True)
+                done = NotFiled(reason="unknown whether an earlier text of it was filed", unknown=True)
                 self._recorder.say(f"{item.label}: not filed: {done.reason}")
             else:
                 document = "" if known else self._approved_text(worktree, row.output, item)
@@ -220,7 +222,7 @@ class IssueFiler:
             with contextlib.suppress(AgentosError, OSError):
                 self._take_away(item, worktree, row.output)
             if stale := self._records.moved(item, self._fence(item), done.url):
-                self._recorder.say(f"{item.label}: {stale}; where its document is was not recorded")
+                self._recorder.say(f"{item.label}: {stale}; the address of its issue was not recorded")
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
             row = replace(
@@ -232,37 +234,37 @@ class IssueFiler:
         return Lineage(worktree=worktree, folder=self._lineage_folder, name=f"{item.id}-{item.workflow}")
 
     def _approved_text(self, worktree: Path, output: str | None, item: Item) -> str:
-        """The document as it was approved; one that a person has changed since waits for a review."""
+        """The document as approved; refuses one that was edited since, which needs a review first."""
         document = read_document(worktree, output, item)
         found = find_document(worktree, Path(output or ""), item.label, self._lineage(item, worktree))
         if found is None or found.author is not Author.OURS or found.by_mock:
             raise ItemFailed(
-                f"{output} was edited since its approval; 'agentos revise {item.id}' has it reviewed first."
+                f"{output} was edited since its approval. To have it reviewed: agentos revise {item.id}"
             )
         return document
 
     def _leave_receipt(self, item: Item, worktree: Path, done: FiledIssue) -> None:
-        """Leave word in the lineage, which is committed: no clone files the same brief again."""
+        """Write a receipt into the lineage, which is committed: no clone files the same brief again."""
         stamp = Stamp(
             item=item.label, input=item.input_hash, filed=f"{self._github.repository.full_name}#{done.number}"
         )
         try:
             self._lineage(item, worktree).write_receipt(stamp, f"Filed as {done.url}", self._recorder.run_id)
         except (AgentosError, OSError) as exc:
-            self._recorder.say(f"{item.label}: no receipt could be written: {exc}")
+            self._recorder.say(f"{item.label}: could not write the filing receipt: {exc}")
 
     def _take_away(self, item: Item, worktree: Path, output: str | None) -> None:
-        """Take the local file away once GitHub has it; what a person wrote there stays."""
+        """Remove the local file once GitHub has the issue; keep it if a person edited it."""
         path, tree = Path(output or ""), worktree_tree(worktree)
         lineage = self._lineage(item, worktree)
-        aside = lineage.take(path, "edited")  # where it would be safe, were it a person's
+        aside = lineage.take(path, "edited")  # kept there if it turns out to be edited
         found = find_document(worktree, aside, item.label, lineage)
         if found is not None and found.author is Author.OURS:
             tree.remove(aside)
             with contextlib.suppress(OSError):
                 tree.remove_folder(aside.parent)
         else:
-            tree.link(aside, path)  # never over a file that came meanwhile
+            tree.link(aside, path)  # never overwrites a file created meanwhile
 
     def _tell_of_earlier(self, item: Item) -> None:
         before = [
@@ -273,12 +275,12 @@ class IssueFiler:
         if before:
             numbers = ", ".join(f"#{number}" for number in sorted(before))
             self._recorder.say(
-                f"{item.label}: an earlier text of it was filed as {numbers}; close what is not needed"
+                f"{item.label}: an earlier text of it was filed as {numbers}; close what you no longer need"
             )
 
 
 def read_document(worktree: Path, output: str | None, item: Item) -> str:
-    """The approved document, never through a link, and only one that we wrote for this item."""
+    """The approved document; never read through a link, and only if agentos wrote it for this item."""
     assert output is not None
     try:
         document = worktree_tree(worktree).text(Path(output), MAX_DOCUMENT_BYTES)

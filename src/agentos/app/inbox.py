@@ -1,4 +1,4 @@
-"""The inbox: items whose review asks for a person's decision, and recording the answer. Command and page."""
+"""The inbox: items waiting for a person's decision, and recording the answer. For command and page."""
 
 import getpass
 import shlex
@@ -18,7 +18,7 @@ Answer = Literal["approve", "revise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Discussion:
-    """An item that waits for a person, and the answer where there is one that no run has taken up yet."""
+    """An item waiting for a decision, and the decision if there is one that no run has used yet."""
 
     label: str
     progress: Progress
@@ -28,10 +28,10 @@ class Discussion:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownDiscussion:
-    """What a person who answers has before their eyes, where it may be out of date."""
+    """What the page showed to the person who answers; it may be out of date."""
 
     reviews: int | None = None
-    decided_at: str | None = None  # of the answer that is to be changed, if there is one
+    decided_at: str | None = None  # of the decision to replace, if there is one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,12 @@ class Answered:
     label: str
     answer: Answer
     note: str
-    command: str  # what to type for the item to go on
+    command: str  # what to type to resume the item
 
 
 @dataclass(frozen=True, kw_only=True)
 class _KnownByHash(Item):
-    """An item as the records know it: without its text, by the hash of it."""
+    """An item as the records know it: by the hash of its text, without the text."""
 
     hash: str
 
@@ -56,7 +56,7 @@ class _KnownByHash(Item):
 
 
 def discussions(records: Records) -> tuple[Discussion, ...]:
-    """Every item that is in discussion, the one that waits longest first."""
+    """Every item waiting for a decision, the longest wait first."""
     asked = [
         Discussion(
             label=label_of(one),
@@ -74,7 +74,7 @@ def discussions(records: Records) -> tuple[Discussion, ...]:
 
 
 def find_waiting(records: Records, wanted: str) -> Discussion:
-    """Find the one item that waits and is meant, by its id, label or file; a real one before the mock's."""
+    """Find the one waiting item with this id, label or file; a real one before a mock one."""
     waits = discussions(records)
     meant = [one for one in waits if wanted == one.label]
     meant = meant or [one for one in waits if one.progress.item in ids_meant(wanted, one.progress.workflow)]
@@ -83,10 +83,10 @@ def find_waiting(records: Records, wanted: str) -> Discussion:
         return meant[0]
     if meant:
         labels = " or ".join(one.label for one in meant)
-        raise UsageError(f"{wanted!r} may be {labels}; name it in full.")
+        raise UsageError(f"{wanted!r} could be {labels}. Use the full label.")
     waiting = ", ".join(one.label for one in waits) or "none"
     raise UsageError(
-        f"{wanted!r} does not wait for a decision. Waiting: {waiting}."
+        f"{wanted!r} is not waiting for a decision. Waiting: {waiting}."
         f' To send it back: agentos revise {wanted} --note "..."'
     )
 
@@ -100,14 +100,14 @@ def answer_discussion(
     seen: ShownDiscussion | None = None,
     program: str = "agentos",
 ) -> Answered:
-    """Record a person's answer; one that was given to what is no longer so is refused."""
+    """Record a person's decision; refuse it if what they saw is out of date."""
     if not home.used:
-        raise UsageError("Nothing was run here yet, so nothing waits for a decision.")
+        raise UsageError("No runs here yet, so nothing is waiting for a decision.")
     with Records(home.create().records) as records:
         discussion = find_waiting(records, wanted)
         found, label = discussion.progress, discussion.label
         if seen is not None and seen.reviews not in {None, found.reviews}:
-            raise UsageError(f"{label} was reviewed again meanwhile; look at the new review first.")
+            raise UsageError(f"{label} was reviewed again in the meantime. Read the new review first.")
         world = records.of(mock=discussion.mock)
 
         def is_answered() -> bool:
@@ -129,16 +129,16 @@ def answer_discussion(
         )
         if not taken:
             there = world.decision(_item(found), found.reviews)
-            told = "" if there is None else f": {there.answer}, by {there.decided_by}"
+            answered = "" if there is None else f": {there.answer}, by {there.decided_by}"
             raise UsageError(
-                f"{label} is already answered{told}. Your answer was not taken; look at that one first."
+                f"{label} is already answered{answered}. Your answer was not recorded; read that one first."
             )
     command = next_command(discussion, program=program)
     return Answered(label=label, answer=answer, note=note.strip(), command=command)
 
 
 def label_of(progress: Progress) -> str:
-    """The label of an item; also of one whose workflow is no longer installed."""
+    """The label of an item, even if its workflow is no longer installed."""
     return f"{_prefix(progress.workflow)}-{progress.item}"
 
 
@@ -152,7 +152,7 @@ def ids_meant(wanted: str, workflow: str) -> tuple[str, ...]:
 
 
 def next_command(discussion: Discussion, *, program: str = "agentos") -> str:
-    """What to type for the item to go on; `program` has the flags that stand before the command's name."""
+    """What to type to resume the item; `program` includes the global flags."""
     progress = discussion.progress
     mock = " --mock" if discussion.mock else ""
     return f"{program} {command_of(progress.workflow)} {shlex.quote(progress.item)}{mock}"

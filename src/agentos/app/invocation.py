@@ -1,4 +1,4 @@
-"""Where a command is called from. Imports little: a run starts its other process before it reads anything."""
+"""Where a command was called from. Imports little: a run starts its worker server before anything else."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """Where a command is called, and with which global flags."""
+    """Where a command was called, and with which global flags."""
 
     folder: Path
     environment: Mapping[str, str]
     home: Path | None = None  # --home
     config_file: Path | None = None  # --config
-    arguments: tuple[str, ...] = ()  # the command line as it was typed, without the program
+    arguments: tuple[str, ...] = ()  # the command line as typed, without the program
 
     @property
     def program(self) -> str:
-        """The start of every command that we suggest: it must find the same home and settings as this one."""
+        """The start of every suggested command: it must find the same home and settings as this one."""
         words = ["agentos"]
         for flag, given in (("--home", self.home), ("--config", self.config_file)):
             if given is not None:

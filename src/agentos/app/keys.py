@@ -1,4 +1,4 @@
-"""What is known of each key: its limits, and whether it can be used. Never the key itself."""
+"""What is known about each key: its limits, and whether it can be used. Never the key itself."""
 
 import time
 from collections.abc import Mapping
@@ -12,30 +12,30 @@ from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
 from agentos.store.key_health import HealthFile
 
-MAX_WALL = 1e11  # seconds since 1970; beyond any rest
+MAX_WALL = 1e11  # seconds since 1970; later than any key can wait
 _LIMITS = ("rpm", "tpm", "rpd", "burst", "max_in_flight")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyInfo:
-    """One key, as configuration and health file have it."""
+    """One key, from the configuration and the health file."""
 
     id: str
     provider: str
     group: str
-    state: str  # available, missing, unusable, disabled, or the kind of its rest
+    state: str  # available, missing, unusable, disabled, or why it waits
     reason: str | None
-    seconds_left: float  # of its rest
+    seconds_left: float  # until it can be used
     limits: Mapping[str, float]
-    source: str  # the variable or file it is read from
+    source: str  # the variable or file that holds it
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPause:
-    """Why a key is not used for a while, and how long yet."""
+    """Why a key must wait, and for how long."""
 
     state: str
-    seconds: float  # 0: it is over, or there is none
+    seconds: float  # 0: it need not wait
 
 
 def list_keys(project: Project) -> tuple[KeyInfo, ...]:
@@ -47,25 +47,25 @@ def list_keys(project: Project) -> tuple[KeyInfo, ...]:
 
 
 def enable_key(project: Project, key_id: str) -> bool:
-    """Clear the rest or rejection of a key; tell whether there was any."""
+    """Clear the rate limit, quota or rejection of a key; return whether there was any."""
     known = {one.id for one in list_keys(project)}
     if key_id not in known:
-        raise UsageError(f"No key {key_id!r}. There are: {', '.join(sorted(known)) or 'none'}.")
+        raise UsageError(f"No key {key_id!r}. Known keys: {', '.join(sorted(known)) or 'none'}.")
     home = project.home
     return home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
 
 
 def rest_of(entry: Mapping[str, Any], now: float) -> KeyPause:
-    """The rest of a key from its entry in the health file, whatever else may stand there."""
-    resting = _table(entry.get("resting"))
-    until = number(resting.get("until"), low=0.0, high=MAX_WALL) or 0.0
-    return KeyPause(state=str(resting.get("state", "resting"))[:40], seconds=max(0.0, until - now))
+    """How long a key must wait, from its entry in the health file, however damaged the entry is."""
+    pause = _table(entry.get("resting"))
+    until = number(pause.get("until"), low=0.0, high=MAX_WALL) or 0.0
+    return KeyPause(state=str(pause.get("state", "waiting"))[:40], seconds=max(0.0, until - now))
 
 
 def _info(
     reference: KeyReference, entry: Mapping[str, Any], environment: Mapping[str, str], now: float
 ) -> KeyInfo:
-    rest = rest_of(entry, now)
+    pause = rest_of(entry, now)
     state, reason = "available", None
     if reference.env is not None and not environment.get(reference.env, "").strip():
         state, reason = "missing", f"the variable {reference.env} is not set"
@@ -73,13 +73,13 @@ def _info(
         state, reason = "unusable", problem
     elif entry.get("disabled"):
         state, reason = "disabled", str(entry["disabled"])[:200]
-    elif rest.seconds:
-        state = rest.state
+    elif pause.seconds:
+        state = pause.state
     configured = {name: getattr(reference, name) for name in _LIMITS}
     learnt = {
         f"{model} {name}": value
-        for model, told in _table(entry.get("models")).items()
-        for name, raw in _table(_table(told).get("limits")).items()
+        for model, known in _table(entry.get("models")).items()
+        for name, raw in _table(_table(known).get("limits")).items()
         if (value := number(raw, low=1.0, high=MAX_LIMIT)) is not None
     }
     return KeyInfo(
@@ -88,14 +88,14 @@ def _info(
         group=reference.quota_group or reference.id,
         state=state,
         reason=reason,
-        seconds_left=round(rest.seconds, 1),
+        seconds_left=round(pause.seconds, 1),
         limits={name: value for name, value in configured.items() if value is not None} | learnt,
         source=reference.env or reference.file or "its own login",
     )
 
 
 def _problem(reference: KeyReference, environment: Mapping[str, str]) -> str | None:
-    """Why a key cannot be used, if it cannot."""
+    """Why a key cannot be used, or None if it can."""
     if reference.env is None and reference.file is None:
         return None
     try:

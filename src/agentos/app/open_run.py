@@ -1,4 +1,4 @@
-"""A run that is open: its folder, its records and its claims, until the command is done with it."""
+"""An open run: its folder, records and claims, until the command has finished."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +30,7 @@ class OpenRun:
 
 @contextmanager
 def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: Dialog) -> Iterator[OpenRun]:
-    """Make the run's folder and open its records; at the end, release what it claimed."""
+    """Create the run's folder and open its records; release its claims at the end."""
     home = _create_home(request.project, dialog)
     with ExitStack() as stack:
         records = stack.enter_context(Records(home.records, mock=request.mock))
@@ -49,7 +49,7 @@ def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: 
 
 
 def _create_home(project: Project, dialog: Dialog) -> Home:
-    """Make the home, and say what the repo's own files set, once for each content of theirs."""
+    """Create the home; say what the repo's own files set, once for each version of them."""
     home, files = project.home.create(), project.config.repo
     if files and first_time(home, (file.digest for file in files)):
         for file in files:

@@ -38,9 +38,9 @@ def plan_items(request: RunRequest, records: Records) -> tuple[PlannedItem, ...]
 
 
 def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
-    """Claim the items for this run and plan it; items that another living run holds are skipped.
+    """Claim the items for this run and plan it; skip items that another live run holds.
 
-    Planned twice: first to know what to claim, then, with the claim held, on records nobody else changes.
+    Plans twice: first to know what to claim, then, with the claims held, on records that nobody else changes.
     """
     request, records, folder = run.request, run.records, run.folder
     for item in request.items:
@@ -50,7 +50,7 @@ def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
     if held and (request.ids or len(held) == len(wanted)):
         folder.discard()
         who = "; ".join(f"{item} is {_holder(claim)}" for item, claim in held.items())
-        raise UsageError(f"Another run is at work: {who}. Wait for it, or stop it with Ctrl+C there.")
+        raise UsageError(f"Another run is running: {who}. Wait for it, or stop it there with Ctrl+C.")
     claimed = {item.id for item in wanted} - held.keys()
     return keep_claimed(plan_items(request, records), claimed=claimed, held=held)
 
@@ -58,7 +58,7 @@ def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
 def keep_claimed(
     entries: Iterable[PlannedItem], *, claimed: Iterable[str], held: Mapping[str, Claim]
 ) -> tuple[PlannedItem, ...]:
-    """Skip what another run holds, and leave out what only came to be pending after the claim."""
+    """Skip what another run holds, and leave out what became pending only after the claim."""
     mine = frozenset(claimed)
     kept = []
     for entry in entries:

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """All that a run is told, and the keys it may use."""
+    """The configuration of a run, and the keys it may use."""
 
     config: ParallelRunConfig
     providers: tuple[str, ...]
     ring: KeyRing
     prices: PriceTable
-    refuse_every: int | None  # every how-manieth call the mock refuses
+    refuse_every: int | None  # the mock refuses every n-th call
 
 
 def prepare(request: RunRequest, dialog: Dialog) -> Prepared:
-    """Refuse what would fail later: a model that is not there, a budget without a price, a missing key."""
+    """Refuse what would fail later: an unknown model, a budget without a price, a missing key."""
     project, settings = request.project, request.settings
     models = checked_models(request.models, project.config)
     prices = PriceTable(own=project.config.prices)
@@ -39,7 +39,7 @@ def prepare(request: RunRequest, dialog: Dialog) -> Prepared:
     ring = key_ring(project.config, providers)
     check_keys(models, ring)
     for sentence in ring.unusable:
-        dialog.warn(f"{sentence} It is left out.")
+        dialog.warn(f"{sentence} This key is not used.")
     _check_context(request)
     return Prepared(
         config=config,
@@ -51,7 +51,7 @@ def prepare(request: RunRequest, dialog: Dialog) -> Prepared:
 
 
 def checked_models(models: Mapping[str, str | None], config: "Config") -> dict[str, str]:
-    """The model of each role; every role needs one whose provider is there."""
+    """The model of each role; every role needs one with an available provider."""
     checked: dict[str, str] = {}
     for role, model in models.items():
         if model is None:
@@ -65,29 +65,29 @@ def checked_models(models: Mapping[str, str | None], config: "Config") -> dict[s
 
 
 def check_prices(models: Mapping[str, str], prices: PriceTable) -> None:
-    """A budget can only be kept where every model has a price."""
+    """Refuse a budget if a model has no price, since it could not be enforced."""
     for model in models.values():
         if not prices.knows(model):
             raise ConfigError(
-                f"No price is known for {model}, so a budget cannot be kept. Put its price into your "
-                f'configuration file: [prices."{model}"] with input and output, USD for a million tokens.'
+                f"No price is known for {model}, so a budget cannot be enforced. Put its price into your "
+                f'configuration file: [prices."{model}"] with input and output in USD per million tokens.'
             )
 
 
 def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
-    """Every role needs a key before the first call is paid for."""
+    """Refuse to start if a role has no key, before the first call is paid for."""
     for role, model in models.items():
         provider = model.partition(":")[0]
         if all(spec.provider != provider for spec in ring.specs):
             raise NoUsableKey(
-                f"There is no key for {provider}, which the {role} {model} needs. Set "
+                f"No key for {provider}, which the {role} {model} needs. Set "
                 f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
                 "'agentos doctor' shows what is there."
             )
 
 
 def _check_context(request: RunRequest) -> None:
-    """No key goes to a model in a file; keys are known by now."""
+    """Refuse context files that contain a key; all keys are known by now."""
     if request.context:
         from agentos.workflows.context import refuse_known  # noqa: PLC0415 - many patterns
 
@@ -95,12 +95,12 @@ def _check_context(request: RunRequest) -> None:
 
 
 def refuse_every(environment: Mapping[str, str]) -> int | None:
-    """Every how-manieth call the mock refuses, where a test asks for it."""
+    """n, if a test wants the mock to refuse every n-th call."""
     text = environment.get("AGENTOS_SIMULATE_429")
     if not text:
         return None
     if not text.isdigit() or int(text) < 1:
-        raise ConfigError(f"AGENTOS_SIMULATE_429 is {text!r}: a whole number from 1 is needed.")
+        raise ConfigError(f"AGENTOS_SIMULATE_429 is {text!r}, but must be a whole number of at least 1.")
     return int(text)
 
 

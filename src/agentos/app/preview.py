@@ -12,20 +12,20 @@ from agentos.store.records import Records, Taken
 from agentos.store.run_folder import live_runs
 
 CALLS_AT_LEAST = 2  # a draft and a review
-LETTERS_A_TOKEN = 4  # roughly, as before a call
+LETTERS_A_TOKEN = 4  # rough estimate, the same as before a call
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """A plan that is only shown."""
+    """A plan that is shown but not carried out."""
 
     request: RunRequest
     entries: tuple[PlannedItem, ...]
     calls_low: int
     calls_high: int
     cost: CostEstimate
-    moved: str | None  # what to say where items came from elsewhere before
-    live: tuple[str, ...]  # runs at work now
+    moved: str | None  # what to say if the last run took items from elsewhere
+    live: tuple[str, ...]  # runs that are running now
 
 
 def preview(request: RunRequest) -> Preview:
@@ -50,7 +50,7 @@ def preview(request: RunRequest) -> Preview:
 def estimate_cost(
     request: RunRequest, running: Sequence[PlannedItem], history: Sequence[Mapping[str, Taken]]
 ) -> CostEstimate:
-    """What the entries that run will cost, from what items took before."""
+    """What the running entries will cost, judged by the tokens of earlier items."""
     prices = PriceTable(own=request.project.config.prices)
 
     def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:

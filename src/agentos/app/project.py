@@ -24,14 +24,14 @@ class Project:
 
 
 def open_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Callable[[str], None]) -> Project:
-    """Find the project and read its settings; refuses one that is not this user's."""
+    """Find the project and read its settings; refuse one that does not belong to this user."""
     project = load_project(invocation, flags, warn=warn)
     check_home(project.home, project.worktree, project.config.environment)
     return project
 
 
 def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Callable[[str], None]) -> Project:
-    """Find the project and read its settings. Its home is not checked and may be anybody's."""
+    """Find the project and read its settings, without checking whose home it is."""
     worktree = find_worktree(invocation.folder)
     config = load_config(
         flags=flags, worktree=worktree, user_file=invocation.config_file, environment=invocation.environment
@@ -47,7 +47,7 @@ def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Call
 
 
 def open_home(invocation: Invocation) -> Home:
-    """Find and check the home without reading any settings, which may be what is broken."""
+    """Find and check the home without reading settings, since they may be what is broken."""
     worktree = find_worktree(invocation.folder)
     home = find_home(invocation, worktree)
     check_owner(worktree, home.path, safe=(), environment=invocation.environment)
@@ -56,6 +56,6 @@ def open_home(invocation: Invocation) -> Home:
 
 
 def find_home(invocation: Invocation, worktree: Path) -> Home:
-    """Where the home is, or would be; not whether it can be used."""
+    """Where the home is or would be, whether or not it can be used."""
     given = invocation.home or invocation.environment.get("AGENTOS_HOME") or None
     return locate_home(worktree, None if given is None else Path(given), register_of(invocation.environment))

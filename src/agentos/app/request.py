@@ -1,4 +1,4 @@
-"""What a workflow command asks for, checked: the project, settings, and the items with their source."""
+"""The checked request of a workflow command: project, settings, and items with their source."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ MOCK_MODELS = {"drafter": "mock:drafter", "reviewer": "mock:reviewer"}
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What was asked for, checked."""
+    """What a workflow command asks for, checked."""
 
     project: Project
     flow: Workflow
@@ -36,25 +36,25 @@ class RunRequest:
     context: Mapping[str, str]  # files of the repo for the drafter
     github: "GitHub | None"
     source: ItemSource  # where the items come from
-    untokened: str | None = None  # the repository on GitHub that no token was found for
-    command_line: str = ""  # as it was typed
+    untokened: str | None = None  # the GitHub repository without a token
+    command_line: str = ""  # as typed
 
     @property
     def models(self) -> Mapping[str, str | None]:
-        """The model of each role; a dry run needs none to be set."""
+        """The model of each role; may be None in a dry run."""
         if self.settings.mock:
             return MOCK_MODELS
         return {"drafter": self.settings.drafter, "reviewer": self.settings.reviewer}
 
     @property
     def mock(self) -> bool:
-        """Whether the mock has any part in it; then nothing of it counts for a real run."""
+        """Whether any role is the mock; then nothing of this run counts for a real one."""
         chosen = (self.settings.drafter, self.settings.reviewer)
         return self.settings.mock or any((model or "").partition(":")[0] == "mock" for model in chosen)
 
     @property
     def filing(self) -> FilingState | None:
-        """What is to become of documents approved in this run; the mock's are never filed."""
+        """What happens to documents approved in this run; the mock's are never filed."""
         if not self.flow.filed or self.mock:
             return None
         there = self.github is not None or self.untokened is not None
@@ -62,17 +62,17 @@ class RunRequest:
 
     @property
     def files(self) -> bool:
-        """Documents are filed in this run."""
+        """Whether documents are filed in this run."""
         return self.filing is FilingState.WANTED and self.github is not None
 
     @property
     def no_file(self) -> bool:
-        """The user does not want documents filed, so that one that waits is nothing to warn of."""
+        """Whether the user wants no filing, so that an unfiled document is no reason for a warning."""
         return self.mock or not self.settings.file
 
 
 def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
-    """Read the project and its settings, check what was asked for, and list its items."""
+    """Read the project and its settings, check the request, and list its items."""
     ids = command.ids
     project = open_project(command.invocation, command.flags, warn=dialog.warn)
     settings = _checked(project, ids, dialog)
@@ -95,14 +95,14 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     )
     if untokened is not None and request.filing is FilingState.WANTED:
         dialog.warn(
-            f"approved issues are not filed on {untokened}: no token was found. "
-            "Set GH_TOKEN, or type 'gh auth login', then run it again with --yes; or use --no-file."
+            f"approved issues are not filed on {untokened}: no token found. "
+            "Set GH_TOKEN or type 'gh auth login', then run again with --yes; or use --no-file."
         )
     return request
 
 
 def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[str, str]:
-    """Read the files for the drafter; those that the repo names itself only where git tracks them."""
+    """Read the files for the drafter. Files named by the repo itself must be tracked by git."""
     if not settings.context:
         return {}
     from agentos.workflows.context import read_context  # noqa: PLC0415 - many patterns
@@ -115,13 +115,13 @@ def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[st
     known = tracked(project.worktree, settings.context, project.config.environment)
     if known is None:
         dialog.warn(
-            f"{source.name} is ignored: git cannot say which files it tracks. Use --context to name files."
+            f"{source.name} is ignored: cannot ask git which files it tracks. Use --context to name files."
         )
         return {}
     paths = [path for path in settings.context if _covers(path, known)]
     for path in settings.context:
         if path not in paths:
-            dialog.warn(f"{source.name} names {path}, which git does not track; ignored.")
+            dialog.warn(f"{source.name} names {path}, which git does not track; it is ignored.")
     return read_context(project.worktree, paths, only=known)
 
 
@@ -130,25 +130,25 @@ def _covers(path: Path, known: Iterable[str]) -> bool:
 
 
 def _checked(project: Project, ids: tuple[str, ...], dialog: Dialog) -> Settings:
-    """Refuse what cannot be meant; cap what is too much."""
+    """Refuse requests that make no sense; cap --parallel."""
     settings = project.config.settings
     for one in ids:
         check_name(one)
     check_distinct(ids)
     _check_choice(project, settings, ids)
     if settings.engine != "local":
-        raise UsageError(f"--engine {settings.engine} is not in this version; use --engine local.")
+        raise UsageError(f"--engine {settings.engine} is not available in this version. Use --engine local.")
     if settings.parallel > settings.max_parallel:
         dialog.warn(
             f"--parallel {settings.parallel} is capped at {settings.max_parallel}; "
-            "max_parallel in your configuration file raises the cap."
+            "to raise the cap, set max_parallel in your configuration file."
         )
         settings = replace(settings, parallel=settings.max_parallel)
     return settings
 
 
 def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) -> None:
-    """Items must be named or all be meant; a number after --parallel is easily meant as an item."""
+    """Require named items or --all; catch an item id typed after --parallel."""
     number = settings.parallel
     typed = project.config.sources["parallel"].origin is Origin.FLAG
     if ids and settings.all:
@@ -156,22 +156,22 @@ def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) ->
     if ids and typed and number > settings.max_parallel:
         raise UsageError(
             f"--parallel {number} is above the cap of {settings.max_parallel}. "
-            f"Was {number} meant as an item? Then put it before --parallel."
+            f"Did you mean item {number}? Put it before --parallel."
         )
     if not ids and not settings.all and not settings.retry_failed and not settings.dry_run:
-        meant = f" Was {number} meant as an item? Then type '{number} --parallel'." if typed else ""
-        raise UsageError(f"Name the items to process, or use --all for every pending one.{meant}")
+        hint = f" Did you mean item {number}? Type '{number} --parallel'." if typed else ""
+        raise UsageError(f"Name the items to process, or use --all for all pending items.{hint}")
 
 
 def _github(
     project: Project, flow: Workflow, settings: Settings, dialog: Dialog
 ) -> "tuple[GitHub | None, str | None]":
-    """Open GitHub where issues are to come from there or go there; or name what no token was found for."""
+    """Open GitHub if issues come from there or go there; or name the repository without a token."""
     wanted = settings.source == "github"
     asked_to_file = (
         flow.filed and settings.file and project.config.sources["file"].origin is not Origin.DEFAULT
     )
-    # The mock works without a network, unless the user names GitHub as the source.
+    # The mock uses no network, unless the user names GitHub as the source.
     if not wanted and (settings.mock or (settings.source == "local" and not asked_to_file)):
         return None, None
     from agentos.github.repository import find_repository, find_token  # noqa: PLC0415
@@ -189,7 +189,9 @@ def _github(
     why = "--source github" if wanted else "--file"
     if repository is None:
         if wanted or asked_to_file:
-            raise ConfigError(f"{why} needs a repository on GitHub; 'git remote get-url origin' names none.")
+            raise ConfigError(
+                f"{why} needs a repository on GitHub, but 'git remote get-url origin' names none."
+            )
         return None, None
     sure = flow.filed and settings.file and settings.yes
     if wanted or asked_to_file or sure:
@@ -202,7 +204,7 @@ def _github(
 
 
 def _shortest(environment: Mapping[str, str]) -> float:
-    """How long GitHub may take at the most where a test wants that shorter than usual."""
+    """The limit on GitHub's answers, if a test wants it shorter than usual."""
     text = environment.get("AGENTOS_GITHUB_SECONDS")
     try:
         return duration(text) if text else math.inf
@@ -211,7 +213,7 @@ def _shortest(environment: Mapping[str, str]) -> float:
 
 
 def source_change(request: RunRequest, before: str | None) -> str | None:
-    """What to say where items come from another place than in the last run, which was `before`."""
+    """What to say if items come from another place than in the last run (`before`)."""
     source = request.source
     if before is None or before == source.place:
         return None

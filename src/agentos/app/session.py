@@ -1,6 +1,6 @@
-"""What lives as long as a workflow command: the process that workers are forked from, and stop signals.
+"""What lives as long as a workflow command: the server that workers are forked from, and stop signals.
 
-The process takes most of a second to import what workers need. It starts as soon as the command is parsed,
+The server takes most of a second to import what workers need. It starts as soon as the command is parsed,
 and imports while the coordinator reads the project, its settings and its items.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Opened before the request is read, closed after the result is shown; leaves no process behind."""
+    """Opens before the request is read, closes after the result is shown; leaves no process behind."""
 
     server: "WorkerServer"
     signals: "StopSignals"
@@ -25,7 +25,7 @@ class Session:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._held = stack.enter_context(ExitStack())  # closed last: no signal cuts the tidying short
+            self._held = stack.enter_context(ExitStack())  # closed last: no signal interrupts the cleanup
             if not self._command.says("dry_run"):
                 from agentos.process import hide_memory  # noqa: PLC0415
 
@@ -39,7 +39,7 @@ class Session:
         self._stack.close()
 
     def hold_signals(self) -> None:
-        """Let stop signals no longer raise: from here on the run sees them and ends in order."""
+        """Stop signals no longer raise: from here on the run reads them and stops in order."""
         from agentos.signals import StopSignals  # noqa: PLC0415
 
         self.signals = self._held.enter_context(StopSignals())
@@ -54,7 +54,7 @@ def _server(command: WorkflowCommand) -> "WorkerServer":
 
 
 def preloaded(command: WorkflowCommand) -> list[str]:
-    """The modules that workers of this command will need, as far as the command alone tells."""
+    """The modules that workers of this command will need, judged by the command alone."""
     from agentos.llm.providers import MODULES  # noqa: PLC0415
     from agentos.workflows.registry import SHIPPED, registered  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The commands to type next after a run, as values: exactly those that get it further."""
+"""The exact commands to type next after a run, as values."""
 
 import shlex
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from agentos.settings import NAMES, about, flag_of
 
 _SHOWN_DISCUSSIONS = 3
 _MOST_NAMED = 20  # items in one suggested command
-# Flags that chose items or a way of showing: they are chosen anew with each command.
+# Flags that choose items or the output: each suggested command has its own.
 _NOT_REPEATED = frozenset(
     {"all", "limit", "retry_failed", "fresh", "mock", "dry_run", "yes", "json", "verbose", "quiet"}
 )
@@ -22,7 +22,7 @@ _NOT_REPEATED = frozenset(
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A command, and what it does."""
+    """A command and what it does."""
 
     command: str
     why: str
@@ -31,9 +31,9 @@ class Suggestion:
 def next_commands(
     summary: Summary, config: Config, *, ids: tuple[str, ...] = (), start: str = "agentos"
 ) -> tuple[Suggestion, ...]:
-    """The exact commands that get the run further, with what each does.
+    """The exact commands to continue with, and what each does.
 
-    `ids` are the items that were named, `start` the program with its flags for home and settings.
+    `ids` are the items that were named, `start` is the program with its flags for home and settings.
     """
     by_status: dict[Status, list[ItemRow]] = {}
     for row in summary.items:
@@ -50,9 +50,9 @@ def next_commands(
     stopped = [
         row for row in summary.items if row.status in {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}
     ]
-    for choice in _to_go_on(stopped, config, named or everything, was_named=bool(ids)):
-        commands.append(Suggestion(command(choice), "go on where it stopped"))
-    # A file that could not be used was never begun: trying again does not help, and it has no log.
+    for choice in _to_resume(stopped, config, named or everything, was_named=bool(ids)):
+        commands.append(Suggestion(command(choice), "resume where it stopped"))
+    # An unusable file was never started: retrying does not help, and it has no log.
     broken = [
         row
         for status in (Status.FAILED, Status.TIMED_OUT)
@@ -61,13 +61,13 @@ def next_commands(
     ]
     if broken or Status.NEEDS_REVISION in by_status:
         again = f"{named} --retry-failed" if named else "--retry-failed"
-        commands.append(Suggestion(command(again), "try again what did not get through"))
+        commands.append(Suggestion(command(again), "retry what was not approved"))
     if any(row.filing in {"wanted", "unknown"} for row in summary.items):
-        commands.append(Suggestion(command(f"{named or everything} --yes"), "file what is approved"))
+        commands.append(Suggestion(command(f"{named or everything} --yes"), "file the approved issues"))
     if broken:
         commands.append(Suggestion(f"{start} logs {shlex.quote(broken[0].label)}", "see what happened"))
     if any(row.seconds for row in summary.items):
-        commands.append(Suggestion(f"{start} report {summary.run_id} --open", "see the run as a picture"))
+        commands.append(Suggestion(f"{start} report {summary.run_id} --open", "see the run as a timeline"))
     return tuple(commands)
 
 
@@ -76,9 +76,9 @@ def _about_keys(summary: Summary, start: str) -> list[Suggestion]:
         return []
     disabled = [key for key in summary.keys if key.state == "disabled" and key.provider != "mock"]
     return [
-        Suggestion(f"{start} doctor --live", "see why keys are refused"),
+        Suggestion(f"{start} doctor --live", "see why keys are rejected"),
         *(
-            Suggestion(f"{start} keys enable {shlex.quote(key.id)}", "once the key is good again")
+            Suggestion(f"{start} keys enable {shlex.quote(key.id)}", "once the key is valid again")
             for key in disabled
         ),
     ]
@@ -90,17 +90,15 @@ def _about_discussions(asked: Sequence[ItemRow], start: str) -> list[Suggestion]
         for row in asked[:_SHOWN_DISCUSSIONS]
     ]
     if (more := len(asked) - _SHOWN_DISCUSSIONS) > 0:
-        commands.append(
-            Suggestion(f"{start} view", f"and {more} more; agentos view answers them in one place")
-        )
+        commands.append(Suggestion(f"{start} view", f"answer {more} more on one page"))
     return commands
 
 
-def _to_go_on(stopped: Sequence[ItemRow], config: Config, meant: str, *, was_named: bool) -> list[str]:
-    """Which items the next command takes to go on; nothing if none was stopped.
+def _to_resume(stopped: Sequence[ItemRow], config: Config, meant: str, *, was_named: bool) -> list[str]:
+    """The arguments that select the stopped items again; empty if none was stopped.
 
-    What --retry-failed and --fresh chose cannot be chosen again by the same flag: an item that was begun
-    is neither failed nor to be started anew. So the items are named.
+    --retry-failed and --fresh cannot select an item that this run started: it has not failed, and it must
+    resume, not start over again. So such items are named.
     """
     if not stopped:
         return []
@@ -122,7 +120,7 @@ def _typed(config: Config, name: str) -> bool:
 
 
 def _flags(summary: Summary, config: Config) -> list[str]:
-    """The flags without which the next command would not be the same; a budget that is reached is raised."""
+    """The flags that the next command needs to be the same; a budget that was reached is raised."""
     settings = config.settings
     flags = ["--mock"] if settings.mock else []
     raised = _raised(summary, config)
@@ -143,7 +141,7 @@ def _as_typed(name: str, value: object) -> list[str]:
 
 
 def _raised(summary: Summary, config: Config) -> dict[str, float]:
-    """The budgets that are too small, each with an amount that lets the run go on for a while."""
+    """The budgets that are too small, each with an amount that lets the run continue for a while."""
     settings = config.settings
     raised: dict[str, float] = {}
     for name, amount, needed in (
@@ -160,11 +158,11 @@ def _raised(summary: Summary, config: Config) -> dict[str, float]:
 
 
 def _rounded_up(amount: float) -> float:
-    """Two digits are enough for a budget; never less than what is needed."""
+    """Round up to two significant digits, so never below what is needed."""
     unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted() - 1)
     return float((Decimal(repr(amount)) / unit).to_integral_value(ROUND_CEILING) * unit)
 
 
 def _number(value: float) -> str:
-    # Never with an exponent, which is no duration.
+    # Never with an exponent, which is not a valid duration.
     return f"{Decimal(repr(value)).normalize():f}"

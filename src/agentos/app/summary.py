@@ -1,4 +1,4 @@
-"""Sums a run up: overlaps between its documents, what a larger budget needs, the summary and the report."""
+"""Sums up a run: overlaps between its documents, the budget it needs, the summary and the report."""
 
 import contextlib
 import time
@@ -24,7 +24,7 @@ class FilingResult:
     """How the filing ended."""
 
     stopped: Stop | None  # why the run ended early, before or while filing
-    unfinished: bool = False  # an attempt of an earlier run is unknown still, with or without a row here
+    unfinished: bool = False  # a filing of an earlier run is still unknown, with or without a row here
 
 
 def summarise(run: OpenRun, plan: Sequence[PlannedItem], ran: Ran, filed: FilingResult) -> Summary:
@@ -47,7 +47,7 @@ def summarise(run: OpenRun, plan: Sequence[PlannedItem], ran: Ran, filed: Filing
 def find_overlaps(
     project: Project, plan: Iterable[PlannedItem], rows: Mapping[str, ItemRow]
 ) -> tuple[Overlap, ...]:
-    """Designs that change the same files, where one is new: of this run, or of one that was cut off."""
+    """Designs that change the same files, if one is new: from this run, or from a run that was cut off."""
     documents: dict[str, str] = {}
     tree = worktree_tree(project.worktree)
     new: set[str] = set()
@@ -57,14 +57,14 @@ def find_overlaps(
             continue
         with contextlib.suppress(OSError, UnicodeDecodeError):
             documents[row.label] = tree.text(Path(row.output), MAX_DOCUMENT_BYTES)
-        untold = entry.outcome is not None and not has_summary(project.home.runs / entry.outcome.run_id)
-        if row.status is Status.APPROVED or untold:
+        unreported = entry.outcome is not None and not has_summary(project.home.runs / entry.outcome.run_id)
+        if row.status is Status.APPROVED or unreported:
             new.add(row.label)
     return tuple(one for one in overlaps(documents) if new.intersection(one.items))
 
 
 def _write_report(run: OpenRun, ran: Ran) -> None:
-    """Write the page of the run; a run that went well stays so, whatever happens here."""
+    """Write the page of the run; an error here never fails a run that went well."""
     from agentos.report.data import history_of, run_data  # noqa: PLC0415 - not before the first call
     from agentos.report.page import write_report  # noqa: PLC0415
 
@@ -76,4 +76,4 @@ def _write_report(run: OpenRun, ran: Ran) -> None:
         )
         write_report(path, data)
     except Exception as exc:  # noqa: BLE001
-        ran.console.complain(f"the report could not be written: {exc}; 'agentos report' tries again")
+        ran.console.complain(f"could not write the report: {exc}; to try again: agentos report")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun:
-    """A run that is over."""
+    """A finished run."""
 
     request: RunRequest
     summary: "Summary"
@@ -24,7 +24,7 @@ class FinishedRun:
 
 
 def carry_out(command: WorkflowCommand, session: Session, dialog: Dialog) -> "Preview | FinishedRun":
-    """Do what the command asks for; for a dry run, only look."""
+    """Do what the command asks for; a dry run only looks."""
     request = make_request(command, dialog)
     if request.settings.dry_run:
         from agentos.app.preview import preview  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The command line: parse, call, render, exit code; the only place that catches and prints errors."""
+"""The command line: parses, calls, prints, exits. The only place that catches and prints errors."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import sys
 def main(arguments: list[str] | None = None) -> None:
     """Run `agentos`."""
     _open_standard_streams()
-    # A repo is not trusted: nothing is imported from the folder the command is given in.
+    # A repo is not trusted: import nothing from the current folder.
     here = os.getcwd() if not sys.flags.safe_path else None  # noqa: PTH109 - pathlib is not needed for this
     sys.path[:] = [entry for entry in sys.path if entry and entry != here]
     try:
@@ -20,12 +20,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Put a stream to nowhere in the place of one that is closed, before another file gets its number."""
+    """Open /dev/null for each closed standard stream, before another file gets its descriptor."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 

@@ -22,30 +22,30 @@ from agentos.secret import know
 from agentos.settings import variable_of
 from agentos.values import Rejected, yes_no
 
-# In the order of the help page; each module is imported only when its command is used or its help is shown.
+# In the order of the help page. A module is imported only when its command runs or shows its help.
 COMMANDS = {
     "lld": ("agentos.cli.workflow", "lld", "Turn issues into reviewed low-level designs."),
     "issue": ("agentos.cli.workflow", "issue", "Turn briefs into reviewed issues."),
     "run": ("agentos.cli.workflow", "run", "Run any registered workflow."),
-    "decide": ("agentos.cli.decide", "decide", "Answer a review that asks for a person's decision."),
+    "decide": ("agentos.cli.decide", "decide", "Answer a review that needs a person's decision."),
     "revise": (
         "agentos.cli.revise",
         "revise",
         "Send a document back with a note, or have your edits reviewed.",
     ),
     "status": ("agentos.cli.status", "status", "Show the latest run and every unfinished item."),
-    "logs": ("agentos.cli.status", "logs", "Print the log of an item, and follow it."),
+    "logs": ("agentos.cli.logs", "logs", "Print or follow the log of an item."),
     "report": ("agentos.cli.report", "report", "Write, open or print the report of a run."),
-    "view": ("agentos.cli.view", "view", "Serve a live page of all runs on this machine."),
+    "view": ("agentos.cli.view", "view", "Serve a live page of all runs of this project."),
     "verdict": ("agentos.cli.verdict", "verdict", "Read review documents and print their verdicts."),
-    "keys": ("agentos.cli.keys", "keys", "Show the keys' limits and health; enable a key again."),
+    "keys": ("agentos.cli.keys", "keys", "Show keys with limits and health; enable a disabled key."),
     "simulate": ("agentos.cli.simulate", "simulate", "Serve a simulated provider for tests and demos."),
     "init": ("agentos.cli.init", "init", "Set up a project, or make a demo backlog."),
-    "doctor": ("agentos.cli.doctor", "doctor", "Check the set-up and say what to type next."),
+    "doctor": ("agentos.cli.doctor", "doctor", "Check the setup and show what to type next."),
     "config": ("agentos.cli.config", "config", "Show every setting with its value and origin."),
-    "home": ("agentos.cli.home", "home", "Show where runs are kept; adopt a home made elsewhere."),
+    "home": ("agentos.cli.home", "home", "Show where runs are kept; adopt a home from elsewhere."),
     "clean": ("agentos.cli.clean", "clean", "Remove old runs and kept checkpoints."),
-    "completion": ("agentos.cli.completion", "completion", "Print the completion script of a shell."),
+    "completion": ("agentos.cli.completion", "completion", "Print the completion script for a shell."),
 }
 
 
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer commands from the table, for importing them all would keep a person waiting."""
+        """Offer commands from the table: importing them all would be too slow for Tab."""
         named = [
             CompletionItem(name, help=text)
             for name, (_, _, text) in COMMANDS.items()
@@ -78,19 +78,19 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    # Our streams show escape sequences; click would drop some of them unseen.
+    # Our streams show escape sequences; click would silently drop some of them.
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "color": True},
 )
 @click.option(
     "--home",
     type=click.Path(path_type=Path),
-    help="Keep runs and records here. [default: .agentos in the project; AGENTOS_HOME]",
+    help="Keep runs and records in this folder. [default: .agentos in the project; AGENTOS_HOME]",
 )
 @click.option(
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="Read the user's settings from this file. [AGENTOS_CONFIG]",
+    help="Read your settings from this file. [default: ~/.config/agentos/config.toml; AGENTOS_CONFIG]",
 )
 @click.version_option(__version__, prog_name="agentos")
 @click.pass_context
@@ -100,9 +100,9 @@ def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> 
 
 
 def run(arguments: list[str]) -> int:
-    """Carry out a command; every error ends here, as one line and an exit code, and as JSON if asked for."""
+    """Run a command. Every error ends here: one line and an exit code, plus JSON if asked for."""
     open_screens(environment.read())
-    know(environment.read())  # before a word is read: a key may have been pasted in its place
+    know(environment.read())  # before any argument is parsed: one of them may be a pasted key
     code: int = Exit.OK
     error: str | None = None
     try:
@@ -130,7 +130,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _wants_json(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Tell from the words alone, for it may be the parsing of them that failed."""
+    """Read the raw arguments, since parsing them may be what failed."""
     flags = itertools.takewhile(lambda word: word != "--", arguments)
     if "--json" in flags:
         return True
@@ -147,20 +147,20 @@ def _complain(message: str) -> None:
 
 
 def _print_error(message: str, code: int) -> None:
-    told = {"error": {"message": message, "exit_code": int(code)}}
+    data = {"error": {"message": message, "exit_code": int(code)}}
     try:
-        click.echo(json_text(told))
+        click.echo(json_text(data))
     except BrokenPipeError:
         _silence_output()
 
 
 def _silence_output() -> None:
-    """Whoever read our output has gone; the interpreter must not stumble over it when it flushes."""
+    """Nobody reads our output any more; keep the interpreter's last flush from failing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unexpected(exc: Exception) -> str:
-    """Keep the traceback in a file; return the one line that a person gets."""
+    """Save the traceback in a file; return the one line for the user."""
     from agentos.store.records import timestamp  # noqa: PLC0415
     from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
 
@@ -175,4 +175,4 @@ def _unexpected(exc: Exception) -> str:
         where = str(path)
     except (AgentosError, OSError):
         click.echo(text, err=True, color=True)
-    return f"unexpected {type(exc).__name__}: {redact(str(exc))}. This is a bug; details are in {where}."
+    return f"Unexpected {type(exc).__name__}: {redact(str(exc))}. This is a bug; details are in {where}."

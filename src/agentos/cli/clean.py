@@ -1,4 +1,4 @@
-"""`agentos clean`: removes old runs and kept checkpoints by age."""
+"""`agentos clean`: removes old runs and kept checkpoints."""
 
 import time
 from typing import Any
@@ -17,18 +17,23 @@ def _age(_ctx: click.Context, _parameter: click.Parameter, text: Any) -> float:
 
 @click.command("clean")
 @click.option(
-    "--older-than", default="30d", callback=_age, metavar="AGE", help="Remove what is older. [default: 30d]"
+    "--older-than",
+    default="30d",
+    callback=_age,
+    metavar="AGE",
+    help="Remove what is older than this. [default: 30d]",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def clean(*, older_than: float, dry_run: bool) -> None:
-    """Remove runs and kept checkpoints older than AGE; an item without its checkpoint starts anew."""
+    """Remove runs and kept checkpoints older than AGE. An item without a checkpoint starts over."""
     from agentos.app.cleaning import find_old, remove_old  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.model import counted  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
 
     home = open_project().home
     if not home.used:
-        click.echo("Nothing was run here yet.")
+        click.echo("No runs here yet.")
         return
     if not dry_run:
         home.create()
@@ -42,4 +47,4 @@ def clean(*, older_than: float, dry_run: bool) -> None:
     for path, run_id in kept.items():
         click.echo(f"kept {path.relative_to(home.path)}: run {run_id} has the item now")
     removed = len(old.checkpoints) - len(kept)
-    click.echo(f"Removed {len(old.runs)} runs and {removed} checkpoints.")
+    click.echo(f"Removed {counted(len(old.runs), 'run')} and {counted(removed, 'checkpoint')}.")

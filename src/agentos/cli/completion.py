@@ -1,7 +1,7 @@
-"""`agentos completion`: the script that lets a shell complete commands, and what it completes values with.
+"""`agentos completion`: the script that lets a shell complete commands, and the values it offers.
 
-Completing is quick, writes nothing and says nothing: whatever goes wrong, there is simply nothing to offer.
-A shell puts a word into the line as it is, so a word that means anything to a shell is never offered.
+Completion is quick, writes nothing and prints no errors: if anything goes wrong, it offers nothing.
+A shell inserts a word as it is, so a word with a special meaning in a shell is never offered.
 """
 
 import re
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "agentos"
 VARIABLE = "_AGENTOS_COMPLETE"
-# The settings that take one of a few words; a test holds them against the settings themselves.
+# The settings that take one of a few words; a test compares them with the settings.
 CHOICES = {
     "source": ("auto", "github", "local"),
     "engine": ("local", "postgres"),
     "output": ("stream", "grouped", "quiet"),
 }
-# How each shell's script asks us, and how to put it in for good.
+# How each shell's script calls us, and how to install it permanently.
 _ASKS = {
     "bash": f"{VARIABLE}=bash_complete $1",
     "zsh": f"{VARIABLE}=zsh_complete {PROGRAM}",
@@ -37,7 +37,7 @@ _INSTALL = {
     "fish": "agentos completion fish > ~/.config/fish/completions/agentos.fish",
 }
 
-# Names of runs and logs are names of files, which a repository may have chosen.
+# Runs and logs are named by files, and a repository may have chosen the names.
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}", re.ASCII)
 
 Completions = list[CompletionItem]
@@ -52,32 +52,32 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None
-    # Not through `source` of bash's own class, which starts a bash to look at its version.
+    # Not through `source` of click's class for bash, which starts a bash to check its version.
     made = found(agentos, {}, PROGRAM, VARIABLE)
     script = made.source_template % made.source_vars()
     click.echo(script.replace(_ASKS[shell], f"{_ASKS[shell]} 2>/dev/null"))
-    click.echo(f"# To have it for good: {_INSTALL[shell]}")
+    click.echo(f"# To install it permanently: {_INSTALL[shell]}")
 
 
 def _quiet(words: Callable[[click.Context, str], Iterable[str]]) -> Completer:
-    """Make a completer of what lists words; it offers harmless ones that fit, none when the listing fails."""
+    """Make a completer from a function that lists words. It offers safe ones that match, none on an error."""
 
     @wraps(words)
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
         try:
             named = ctx.params.get(parameter.name or "") or ()
             given = {named} if isinstance(named, str) else set(named)
-            harmless = [one for one in words(ctx, incomplete) if WORD.fullmatch(one)]
-            fitting = [one for one in harmless if one.startswith(incomplete) and one not in given]
-            return [CompletionItem(one) for one in fitting]
-        except Exception:  # noqa: BLE001 - a person who pressed Tab is told nothing but what fits
+            safe = [one for one in words(ctx, incomplete) if WORD.fullmatch(one)]
+            matching = [one for one in safe if one.startswith(incomplete) and one not in given]
+            return [CompletionItem(one) for one in matching]
+        except Exception:  # noqa: BLE001 - Tab never prints an error
             return []
 
     return complete
 
 
 def choice(name: str) -> Completer | None:
-    """Offer the words that a setting takes, where it takes only certain ones."""
+    """Offer the words that a setting takes, if it takes only certain ones."""
     if name not in CHOICES:
         return None
     return _quiet(lambda _ctx, _incomplete: CHOICES[name])
@@ -97,7 +97,7 @@ def workflows(_ctx: click.Context, _incomplete: str) -> Iterable[str]:
 
 
 def items(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Completions:
-    """Offer the local items of the command's workflow, or files once a path is begun."""
+    """Offer the local items of the command's workflow, or files once the word has a slash."""
     return file(ctx, parameter, incomplete) if "/" in incomplete else _ids(ctx, parameter, incomplete)
 
 
@@ -118,7 +118,7 @@ def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 
 @_quiet
 def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
-    """Offer the items that wait for a decision."""
+    """Offer the items that are waiting for a decision."""
     from agentos.app.inbox import discussions  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def waiting(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 
 @_quiet
 def logged(ctx: click.Context, incomplete: str) -> Iterable[str]:
-    """Offer the items that have a log, by id, or by label once one is begun."""
+    """Offer the items that have a log, by id, or by label if no id matches."""
     from agentos.store.run_folder import run_logs  # noqa: PLC0415
 
     run = ctx.params.get("run_id")
@@ -140,7 +140,7 @@ def logged(ctx: click.Context, incomplete: str) -> Iterable[str]:
 
 @_quiet
 def runs(ctx: click.Context, _incomplete: str) -> Iterable[str]:
-    """Offer the runs, the latest first."""
+    """Offer the runs, latest first."""
     return [path.name for path in reversed(_runs(ctx))]
 
 
@@ -151,7 +151,7 @@ def _runs(ctx: click.Context) -> list[Path]:
 
 
 def _home(ctx: click.Context) -> "Home":
-    """The project's home, if it is one that a command would use."""
+    """The project's home; raises if a command would refuse it."""
     from agentos.project import check_owner  # noqa: PLC0415
     from agentos.store.home import check_home  # noqa: PLC0415
 
@@ -163,7 +163,7 @@ def _home(ctx: click.Context) -> "Home":
 
 
 def _project(ctx: click.Context) -> "Project":
-    """Open the project as the command would, but without a word about its settings."""
+    """Open the project as the command would, but without printing warnings."""
     from agentos.app.project import Project  # noqa: PLC0415
     from agentos.config import load_config  # noqa: PLC0415
     from agentos.project import find_worktree  # noqa: PLC0415
@@ -179,7 +179,7 @@ def _project(ctx: click.Context) -> "Project":
 
 
 def _counted(ids: Iterable[str]) -> Sequence[str]:
-    """Sort as people count; what is no id is no item, and a shell would make something else of it."""
+    """Sort ids with numbers in order; drop what is not a valid id, which a shell might misread."""
     from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.model import check_id  # noqa: PLC0415
 

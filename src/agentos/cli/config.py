@@ -1,4 +1,4 @@
-"""`agentos config`: every setting with its value and who set it."""
+"""`agentos config`: every setting with its value and where it was set."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""`agentos decide`: a person's answer to a review that ends in DISCUSS."""
+"""`agentos decide`: a person's answer to a review that ended in DISCUSS."""
 
 import click
 
@@ -7,11 +7,11 @@ from agentos.cli import completion
 
 @click.command("decide")
 @click.argument("item", metavar="ID", shell_complete=completion.waiting)
-@click.option("--approve", is_flag=True, help="Take the draft as it is.")
-@click.option("--revise", is_flag=True, help="Have it revised.")
-@click.option("--note", default="", help="Tell the drafter what was decided; by itself it means --revise.")
+@click.option("--approve", is_flag=True, help="Approve the draft as it is.")
+@click.option("--revise", is_flag=True, help="Send the draft back for revision.")
+@click.option("--note", default="", help="Tell the drafter what you decided; alone, it implies --revise.")
 def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
-    """Answer the review of item ID, which asks for a person's decision; the next run goes on from there."""
+    """Answer the review of item ID that needs a person's decision. The next run resumes from there."""
     from agentos.app.inbox import Answer, answer_discussion  # noqa: PLC0415
     from agentos.cli.invocation import program  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
@@ -20,10 +20,10 @@ def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
     if approve and revise:
         raise UsageError("Choose --approve or --revise, not both.")
     if not (approve or revise or note.strip()):
-        raise UsageError('Say what is decided: --approve, --revise or --note "...".')
+        raise UsageError('No decision given. Use --approve, --revise or --note "...".')
     home = open_project().home
     answer: Answer = "approve" if approve else "revise"
     answered = answer_discussion(home, item, answer=answer, note=note, program=program())
-    told = f" ({answered.note})" if answered.note else ""
-    click.echo(f"{answered.label}: {answered.answer}{told}. The next run goes on from there:")
+    note = f" ({answered.note})" if answered.note else ""
+    click.echo(f"{answered.label}: {answered.answer}{note}. To resume it:")
     click.echo(f"  {answered.command}")

@@ -23,7 +23,7 @@ def warn(line: str) -> None:
 
 
 class Terminal:
-    """The dialog of a command; keeps the console that the end of the run is shown on."""
+    """The dialog of a command; keeps the console for the summary at the end of the run."""
 
     console: "Console"
 

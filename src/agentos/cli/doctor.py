@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 WORDS = {"ok": "ok", "warning": "warn", "problem": "problem"}
 COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 MAX_WIDTH = 100
-NAME_WIDTH = 14  # a longer name pushes its text to the right
+NAME_WIDTH = 14  # a longer name moves its text to the right
 
 
 @click.command("doctor")
-@click.option("--live", is_flag=True, help="Also make one tiny call with each key, and ask GitHub.")
+@click.option("--live", is_flag=True, help="Also make one tiny call with each key, and query GitHub.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, live: bool, as_json: bool) -> int:
-    """Check git, project, settings, models, keys and GitHub; say what to type where something is missing."""
+    """Check git, project, settings, models, keys and GitHub, and show how to fix what is missing."""
     from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.doctor import exit_code, run_checks  # noqa: PLC0415
     from agentos.process import hide_memory  # noqa: PLC0415
@@ -42,10 +42,10 @@ def doctor(*, live: bool, as_json: bool) -> int:
     )
     code = exit_code(checks)
     if as_json:
-        told = [_as_dict(check) for check in checks]
-        click.echo(json_text({"exit_code": int(code), "checks": told}))
+        found = [_as_dict(check) for check in checks]
+        click.echo(json_text({"exit_code": int(code), "checks": found}))
         return code
-    # Colour where the stream is a terminal, unless a variable says otherwise.
+    # None: colour only on a terminal.
     colour = False if environment.get("NO_COLOR") else True if environment.get("FORCE_COLOR") else None
     for line in _lines(checks, min(shutil.get_terminal_size().columns, MAX_WIDTH)):
         show(*line, colour=colour)
@@ -81,7 +81,7 @@ def _lines(checks: Sequence["Check"], width: int) -> list[Line]:
         ) or [""]
         lines.append(("  ", mark, f"  {name} {first}".rstrip()))
         lines += [(f"{indent}{line}",) for line in rest]
-        # What to type is never broken, so that it can be copied.
+        # Commands are never wrapped, so that they can be copied.
         lines += [
             (f"{indent}{'-> ' if not at else '   '}{one_line(line)}",)
             for at, line in enumerate(check.fix.splitlines())
@@ -96,15 +96,15 @@ def _say_next(checks: Sequence["Check"], *, live: bool) -> None:
     problems = [check for check in checks if check.state is State.PROBLEM]
     warnings = [check for check in checks if check.state is State.WARNING]
     click.echo()
-    told = f"{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}."
+    counts = f"{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}."
     if any(check.section == "project" for check in problems):
-        click.echo(f"{told} Do what stands after ->, then type 'agentos doctor'.")
+        click.echo(f"{counts} Follow the steps marked ->, then run 'agentos doctor' again.")
     elif problems:
-        click.echo(f"{told} Do what stands after ->, or try it offline first:")
+        click.echo(f"{counts} Follow the steps marked ->, or try it offline first:")
         click.echo("  agentos lld --all --mock --dry-run")
         click.echo("  agentos init --demo DIR")
     else:
-        click.echo(f"{told} Next:")
+        click.echo(f"{counts} Next:")
         click.echo("  agentos lld --all --dry-run")
         if not live:
-            click.echo("  agentos doctor --live    tries each key with one tiny call")
+            click.echo("  agentos doctor --live    # try each key with one tiny call")

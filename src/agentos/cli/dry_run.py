@@ -23,7 +23,7 @@ WORDS = {
     PlanAction.REVISE: "would be revised",
     PlanAction.SKIP: "skipped",
     PlanAction.FILE: "would be filed",
-    PlanAction.WAIT: "waits for a decision",
+    PlanAction.WAIT: "waiting for a decision",
     PlanAction.REFUSE: "cannot be processed",
 }
 
@@ -42,16 +42,16 @@ def show_preview(preview: "Preview") -> int:
         return Exit.OK
     width = max(len(entry.item.label) for entry in entries)
     for entry in entries:
-        told = f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}"
-        click.echo(one_line(told))
+        line = f"{entry.item.label:<{width}}  {WORDS[entry.step]}{_where(entry)}  {entry.item.title}"
+        click.echo(one_line(line))
     counts = Counter(entry.step for entry in entries)
-    told = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
-    click.echo(f"\n{counted(len(entries), 'item')}: {told}; {settings.parallel} at once.")
-    cost = _told(preview.cost, mock=settings.mock)
+    steps = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
+    click.echo(f"\n{counted(len(entries), 'item')}: {steps}; {settings.parallel} at a time.")
+    cost = _cost(preview.cost, mock=settings.mock)
     click.echo(f"{preview.calls_low} to {preview.calls_high} calls, {cost}.")
-    click.echo("Dry run: nothing was called or written.")
+    click.echo("Dry run: no model was called, nothing was written.")
     if preview.live:
-        click.echo(f"A run is at work now: {', '.join(preview.live)}.")
+        click.echo(f"Running now: {', '.join(preview.live)}.")
     return Exit.OK
 
 
@@ -62,11 +62,11 @@ def _where(entry: PlannedItem) -> str:
     return f" ({entry.reason})" if entry.reason else ""
 
 
-def _told(cost: "CostEstimate", *, mock: bool) -> str:
+def _cost(cost: "CostEstimate", *, mock: bool) -> str:
     if cost.low is None or cost.high is None:
-        return "cost unknown: no price is known for the models"
-    pretend = " at the mock's pretend prices" if mock else ""
-    return f"{amount(cost.low)} to {shown(cost.high)}{pretend} ({cost.why})"
+        return "cost unknown: the models have no known price"
+    simulated = " at the mock's simulated prices" if mock else ""
+    return f"{amount(cost.low)} to {shown(cost.high)}{simulated} ({cost.why})"
 
 
 def _as_data(preview: "Preview") -> dict[str, object]:

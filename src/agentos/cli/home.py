@@ -1,4 +1,4 @@
-"""`agentos home`: where the home is, and taking over one that agentos does not know."""
+"""`agentos home`: shows where the home is, and adopts one that agentos does not know."""
 
 import click
 
@@ -6,7 +6,7 @@ import click
 @click.group("home", invoke_without_command=True)
 @click.pass_context
 def home(ctx: click.Context) -> None:
-    """Show where runs, checkpoints and records of this project are kept."""
+    """Show the folder with the runs, checkpoints and records of this project."""
     from agentos.cli.project import open_project  # noqa: PLC0415
 
     if ctx.invoked_subcommand is None:
@@ -15,9 +15,9 @@ def home(ctx: click.Context) -> None:
 
 @home.command("adopt")
 def adopt() -> None:
-    """Take over a home that agentos does not know, such as one from a backup or of another machine.
+    """Adopt a home that agentos does not know, such as one from a backup or from another machine.
 
-    Only for one that you made: approvals, paid reviews and the state of keys in it are believed from then on.
+    Adopt only a home that you made: its approvals, paid reviews and key states are trusted from then on.
     """
     from agentos.app.adoption import adopt_home  # noqa: PLC0415
     from agentos.cli.project import load_project  # noqa: PLC0415
@@ -26,7 +26,7 @@ def adopt() -> None:
     project = load_project()
     path, adopted = project.home.path, adopt_home(project)
     if adopted is None:
-        click.echo(f"{path} is known as yours already.")
+        click.echo(f"{path} is already known as yours.")
         return
     runs, unfinished = counted(adopted.runs, "run"), counted(adopted.unfinished, "unfinished item")
     click.echo(f"Adopted {path}: {runs}, {unfinished}.")

@@ -1,4 +1,4 @@
-"""`agentos init`: a project's files and folders, the user's own file, or a demo backlog of every ending."""
+"""`agentos init`: a project's files and folders, the user's own file, or a demo backlog."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ from agentos import environment, settings
 
 FOLDERS = ("ideas/active", "issues/active", "docs/lld/active")
 WIDTH = 100
-# What to show for a setting that has no default.
+# Shown for settings without a default.
 EXAMPLES: Mapping[str, Any] = {
     "drafter": "anthropic:<model>",
     "reviewer": "gemini:<model>",
@@ -35,23 +35,25 @@ OF_USER = (
     "filing_labels",
 )
 REPO_HEAD = """\
-# Settings of this project. To change one, take the '#' away before its name; what is shown is the default,
-# or an example where there is none. 'agentos config' shows what holds, 'agentos doctor' what is missing.
-# Endpoints and keys are not set here but in your own file: 'agentos init --user' makes it.
+# Settings of this project. Remove the '#' before a name to set it. The values shown are the defaults,
+# or examples if there is no default. 'agentos config' shows the values in use; 'agentos doctor' shows
+# what is missing.
+# Endpoints and keys belong in your own file, not here: 'agentos init --user' creates it.
 """
 USER_HEAD = """\
-# Your own settings, for all projects. To change one, take the '#' away before its name; what is shown is the
-# default, or an example where there is none. 'agentos config' shows what holds, 'agentos doctor' what misses.
+# Your own settings, for all projects. Remove the '#' before a name to set it. The values shown are the
+# defaults, or examples if there is no default. 'agentos config' shows the values in use; 'agentos doctor'
+# shows what is missing.
 """
 USER_TABLES = """\
-# Where a provider's server is, if not where it usually is: [providers.openai] for any server that speaks
-# OpenAI's protocol, also [providers.anthropic] and [providers.gemini].
+# The address of a provider's server, if it is not the usual one: [providers.openai] for any server that
+# speaks OpenAI's protocol, also [providers.anthropic] and [providers.gemini].
 #[providers.openai]
 #base_url = "http://127.0.0.1:8000/v1"
 
-# The keys, each by a reference, never the key itself: env names a variable, file a file that holds it.
-# Without [[keys]], OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY are taken, also with _1, _2, ...
-# Optional for each: quota_group (keys that share their limits), rpm, tpm, rpd, burst, max_in_flight.
+# Your keys, each as a reference, never the key itself: env names a variable, file names a file with the key.
+# Without [[keys]], agentos uses OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY, also with _1, _2, ...
+# Optional for each key: quota_group (keys that share one rate limit), rpm, tpm, rpd, burst, max_in_flight.
 #[[keys]]
 #id = "anthropic-1"
 #provider = "anthropic"
@@ -68,17 +70,21 @@ USER_TABLES = """\
 
 @click.command("init")
 @click.option(
-    "--demo", "demo", metavar="DIR", type=click.Path(path_type=Path), help="Make a demo backlog in DIR."
+    "--demo",
+    "demo",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Create a demo backlog in DIR instead.",
 )
 @click.option(
-    "--user", "user", is_flag=True, help="Make your own configuration file, for all projects, instead."
+    "--user", "user", is_flag=True, help="Create your own configuration file, for all projects, instead."
 )
 def init(*, demo: Path | None, user: bool) -> None:
-    """Set up a project in the current folder, or a demo backlog in DIR; nothing is ever overwritten."""
+    """Set up a project in the current folder. Existing files are never overwritten."""
     from agentos.errors import UsageError  # noqa: PLC0415
 
     if demo is not None and user:
-        raise UsageError("Choose --demo or --user, not both.")
+        raise UsageError("Use --demo or --user, not both.")
     if user:
         _make_user_file()
     elif demo is not None:
@@ -88,12 +94,12 @@ def init(*, demo: Path | None, user: bool) -> None:
 
 
 def repo_text() -> str:
-    """The text of a project's file: every setting that a repo may set, as a comment."""
+    """The text of a project's file: every setting that a repo may set, commented out."""
     return _commented(REPO_HEAD, [name for name in settings.NAMES if settings.about(name).repo])
 
 
 def user_text() -> str:
-    """The text of a user's file: the settings that people have, endpoints and keys, as comments."""
+    """The text of a user's file: the usual settings, endpoints and keys, commented out."""
     return f"{_commented(USER_HEAD, OF_USER)}\n{USER_TABLES}"
 
 
@@ -108,7 +114,7 @@ def _commented(head: str, names: Sequence[str]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a value as TOML, which agrees with JSON on all that settings are made of."""
+    """Write a value as TOML, which is the same as JSON for every type that settings use."""
     return json.dumps([str(one) for one in value] if isinstance(value, tuple) else value)
 
 
@@ -117,37 +123,41 @@ def _make_project(root: Path) -> None:
 
     _write(root, {"agentos.toml": repo_text()})
     if not any((folder / MARKERS[0]).exists() for folder in (root, *root.parents)):
-        click.echo("This folder is in no git repository; agentos.toml makes it a project all the same.")
+        click.echo("This folder is not in a git repository; agentos.toml still makes it a project.")
     click.echo("Next: put a brief into ideas/active/ or an issue into issues/active/, then type")
-    click.echo("  agentos doctor                        what is set up and what is missing")
-    click.echo("  agentos lld --all --mock --dry-run    what would be done, without a key and a call")
+    _say_next()
+
+
+def _say_next() -> None:
+    click.echo("  agentos doctor                        # see what is set up and what is missing")
+    click.echo("  agentos lld --all --mock --dry-run    # see what a run would do; needs no key")
 
 
 def _make_demo(demo: Path) -> None:
     from agentos.errors import UsageError  # noqa: PLC0415
 
     if demo.exists() and (not demo.is_dir() or any(demo.iterdir())):
-        raise UsageError(f"{demo} exists and is not an empty folder; name a new one.")
+        raise UsageError(f"{demo} exists and is not an empty folder. Name a new one.")
     contents = {"agentos.toml": repo_text()}
     shipped = files("agentos").joinpath("demo")
     for kind in ("ideas", "issues"):
         for entry in sorted(shipped.joinpath(kind).iterdir(), key=lambda one: one.name):
             contents[f"{kind}/active/{entry.name}"] = entry.read_text("utf-8")
     _write(demo, contents)
-    click.echo(f"A demo backlog is in {demo}. Next:")
+    click.echo(f"Created a demo backlog in {demo}. Next:")
     click.echo(f"  cd {shlex.quote(str(demo))}")
     click.echo("  agentos lld --all --mock --parallel 3 --timeout 5s")
 
 
 def _make_user_file() -> None:
-    """Write the user's file where the settings are read from; it may come to name keys, so it is private."""
+    """Write the user's file where settings are read from. It may name keys later, so it is private."""
     from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.errors import StorageError, UsageError  # noqa: PLC0415
     from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree  # noqa: PLC0415
 
     path = user_file_of(click.get_current_context().find_root().obj["config_file"], environment.read())
     if path is None:
-        raise UsageError("Neither HOME nor XDG_CONFIG_HOME is set; name the file with --config FILE.")
+        raise UsageError("Neither HOME nor XDG_CONFIG_HOME is set. Name the file with --config FILE.")
     if path.exists() or path.is_symlink():
         click.echo(f"kept     {path}")
     else:
@@ -157,9 +167,8 @@ def _make_user_file() -> None:
             raise StorageError(f"Cannot create {path.parent}: {exc.strerror or exc}.") from exc
         Tree(path.parent.resolve()).write(Path(path.name), user_text(), mode=PRIVATE_FILE)
         click.echo(f"created  {path}")
-    click.echo("Next: choose a drafter and a reviewer in it, then type")
-    click.echo("  agentos doctor                        what is set up and what is missing")
-    click.echo("  agentos lld --all --mock --dry-run    what would be done, without a key and a call")
+    click.echo("Next: set drafter and reviewer in that file, then type")
+    _say_next()
 
 
 def _write(root: Path, contents: Mapping[str, str]) -> None:

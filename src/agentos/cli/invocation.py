@@ -1,4 +1,4 @@
-"""Where the command that click is carrying out is called from."""
+"""Where the current click command was called from."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from agentos.app.invocation import Invocation
 
 
 def invocation() -> Invocation:
-    """Where this command is called, and with which global flags."""
+    """Where this command was called, and with which global flags."""
     context = click.get_current_context(silent=True)
     given = context.find_root().obj if context is not None else None
     return Invocation(

@@ -1,4 +1,4 @@
-"""`agentos keys`: the pool of keys by their ids, their limits and their health."""
+"""`agentos keys`: the keys by id, with their limits and health."""
 
 from dataclasses import asdict
 
@@ -13,7 +13,7 @@ from agentos.duration import words
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def keys(ctx: click.Context, *, as_json: bool) -> None:
-    """Show every key by its id, with group, limits and health; no key itself is ever shown."""
+    """Show every key by its id, with quota group, limits and health. The key itself is never shown."""
     if ctx.invoked_subcommand is None:
         _show(as_json=as_json)
 
@@ -21,14 +21,16 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
 @keys.command("enable")
 @click.argument("key_id", metavar="ID")
 def enable(key_id: str) -> None:
-    """Clear what is held against key ID: a rest, or that it was rejected."""
+    """Enable key ID again.
+
+    Clears its rate limit, exhausted quota or rejection, so that the next run uses it.
+    """
     from agentos.app.keys import enable_key  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
-    held = enable_key(open_project(), key_id)
-    click.echo(
-        f"{key_id}: " + ("enabled; the next run uses it again" if held else "nothing was held against it")
-    )
+    was_blocked = enable_key(open_project(), key_id)
+    result = "enabled; the next run uses it again" if was_blocked else "already enabled; nothing to clear"
+    click.echo(f"{key_id}: {result}")
 
 
 def _show(*, as_json: bool) -> None:
@@ -40,13 +42,15 @@ def _show(*, as_json: bool) -> None:
         click.echo(json_text([asdict(key) for key in known]))
         return
     if not known:
-        click.echo("No keys. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or add [[keys]].")
+        click.echo(
+            "No keys. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or add [[keys]] to your file."
+        )
         return
     width = max(len(key.id) for key in known)
     for key in known:
         limits = ", ".join(f"{name} {value:g}" for name, value in key.limits.items()) or "limits unknown"
-        group = f", group {key.group}" if key.group != key.id else ""
-        state = key.state + (f" for {words(key.seconds_left)}" if key.seconds_left else "")
-        told = f" ({key.reason})" if key.reason else ""
+        group = f", quota group {key.group}" if key.group != key.id else ""
+        state = key.state.replace("_", " ") + (f" for {words(key.seconds_left)}" if key.seconds_left else "")
+        reason = f" ({key.reason})" if key.reason else ""
         named = f"{key.id:<{width}}  {key.provider:<10}"
-        click.echo(one_line(f"{named} {state}{told}; {limits}{group}; from {key.source}"))
+        click.echo(one_line(f"{named} {state}{reason}; {limits}{group}; from {key.source}"))

@@ -1,4 +1,4 @@
-"""Makes the flags of the workflow commands from the settings, so that flags, variables and files agree."""
+"""Builds the flags of the workflow commands from the settings, so that flags, variables and files agree."""
 
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +58,7 @@ def _option(name: str) -> click.Option:
 
 
 def _or_none(_context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> Any:
-    """A flag that was not given says nothing, so that the settings below it count."""
+    """Return None for a flag that was not given, so that variable, file or default applies."""
     return value or None
 
 

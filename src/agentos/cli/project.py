@@ -1,4 +1,4 @@
-"""The project of the command that click is carrying out."""
+"""The project of the current click command."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ def open_project(flags: Mapping[str, Any] | None = None) -> Project:
 
 
 def load_project() -> Project:
-    """As `open_project`, but the home may be anybody's."""
+    """As `open_project`, but without checking whose home it is."""
     return project.load_project(invocation(), {}, warn=warn)
 
 

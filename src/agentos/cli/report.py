@@ -1,4 +1,4 @@
-"""`agentos report`: the page of a run, written, opened, or as data."""
+"""`agentos report`: writes or opens the page of a run, or prints its data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +16,10 @@ _SHOWN_RUNS = 5
 
 @click.command("report")
 @click.argument("run_id", metavar="[RUN]", required=False)
-@click.option("--open", "open_page", is_flag=True, help="Show the page in the browser.")
-@click.option("--json", "as_json", is_flag=True, help="Print all data of the page as JSON; write nothing.")
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="Print the data of the page as JSON; write nothing.")
 def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
-    """Write the page of a run, the latest by default, and print where it is."""
+    """Write the page of a run (default: the latest) and print its path."""
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.report.data import history_of, run_data  # noqa: PLC0415
     from agentos.report.page import REPORT, write_report  # noqa: PLC0415
@@ -40,7 +40,7 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
     write_report(run, data)
     path = run / REPORT
     if data["run"]["live"]:
-        click.echo("The run is at work; this is how it stands now.", err=True)
+        click.echo("The run is still running; this is its state now.", err=True)
     click.echo(_short(path))
     if open_page:
         _show(path, project.config)
@@ -51,13 +51,13 @@ def _find(known: Sequence[Path], run_id: str | None) -> Path:
     from agentos.errors import UsageError  # noqa: PLC0415
 
     if not known:
-        raise UsageError("Nothing was run here yet, so there is no report. Try 'agentos lld --all --mock'.")
+        raise UsageError("No runs here yet, so there is no report. Try 'agentos lld --all --mock'.")
     if run_id is None:
         return known[-1]
     found = next((path for path in known if path.name == run_id), None)
     if found is None:
         latest = ", ".join(path.name for path in reversed(known[-_SHOWN_RUNS:]))
-        raise UsageError(f"There is no run {run_id!r} here. The latest: {latest}.")
+        raise UsageError(f"No run {run_id!r} here. The latest runs: {latest}.")
     return found
 
 
@@ -67,8 +67,8 @@ def _short(path: Path) -> str:
 
 
 def _show(path: Path, config: "Config") -> None:
-    """Open the page; a machine without a browser is no error."""
+    """Open the page. A machine without a browser is not an error."""
     from agentos.cli.user_programs import open_page  # noqa: PLC0415
 
     if not open_page(path.as_uri(), config):
-        click.echo(f"No browser could be opened; the page is {path}", err=True)
+        click.echo(f"Could not open a browser. The page is {path}", err=True)

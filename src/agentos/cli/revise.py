@@ -1,4 +1,4 @@
-"""`agentos revise`: sends an item back, with a note for both models or with the person's own edits."""
+"""`agentos revise`: sends an item back with a note for both models, or has the user's edits reviewed."""
 
 import os
 import stat
@@ -19,11 +19,11 @@ MAX_NOTE_BYTES = 100_000
 
 @click.command("revise")
 @click.argument("item", metavar="ID", shell_complete=completion.items)
-@click.option("--note", help="What to change; both models get it with the next run.")
-@click.option("--note-file", type=click.Path(), help="Read the note from a file; - is standard input.")
-@click.option("--run", "run_now", is_flag=True, help="Run the item at once.")
+@click.option("--note", help="Say what to change; both models get the note with the next run.")
+@click.option("--note-file", type=click.Path(), help="Read the note from a file; - reads standard input.")
+@click.option("--run", "run_now", is_flag=True, help="Run the item now.")
 def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:
-    """Send item ID back with a note, whatever state it is in. Without one: have your edits reviewed."""
+    """Send item ID back with a note, in any state. Without a note, have your edits reviewed."""
     from agentos.app.feedback import find_subject, kept, send_back  # noqa: PLC0415
     from agentos.cli.invocation import program  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
@@ -37,18 +37,18 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
     subject = find_subject(project.home, project.worktree, project.config.settings.folders, item)
     text = note if note is not None else _read_note(note_file, subject, project.config)
     send_back(project.home, subject, text)
-    told = f"{subject.label}: {kept(text)}."
+    result = f"{subject.label}: {kept(text)}."
     if not run_now:
-        click.echo(f"{told} To run it now:\n  {program()} {subject.command}")
+        click.echo(f"{result} To run it now:\n  {program()} {subject.command}")
         return None
-    click.echo(told, err=True)
+    click.echo(result, err=True)
     from agentos.cli.workflow import run_workflow  # noqa: PLC0415
 
     return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})
 
 
 def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> str:
-    """The note from a file, from what is piped in, or from the user's editor."""
+    """Read the note from a file, from a pipe, or from the user's editor."""
     from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.store.tree import read_named, why_unreadable  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> s
     elif sys.stdin.isatty() and sys.stdout.isatty() and subject.needs_note:
         from agentos.cli.user_programs import edit  # noqa: PLC0415
 
-        asked = f"\n\n# What should change in {subject.label}? Lines that start with # are left out.\n"
+        asked = f"\n\n# What should change in {subject.label}? Lines that start with # are ignored.\n"
         data, written = edit(asked, config, limit=MAX_NOTE_BYTES), True
     else:
         return ""
@@ -79,7 +79,7 @@ def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> s
 
 
 def _is_piped() -> bool:
-    """Whether somebody hands something over on standard input; a terminal or /dev/null does not."""
+    """Whether standard input is a pipe or a file; a terminal or /dev/null is not."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):

@@ -7,32 +7,43 @@ import click
 
 @click.command("simulate")
 @click.option(
-    "--port", default=0, metavar="N", help="Listen on this port of 127.0.0.1. [default: any free one]"
+    "--port", default=0, metavar="N", help="Listen on this port of 127.0.0.1. [default: any free port]"
 )
 @click.option(
     "--key",
     "keys",
     multiple=True,
     metavar="SECRET[:RPM[:TPM[:RPD]]][@GROUP]",
-    help="Accept this key, with these limits; repeat for more. [default: sim-key without limits]",
+    help="Accept this key, with these limits; repeatable. [default: sim-key without limits]",
 )
-@click.option("--latency", default=0.0, metavar="SECONDS", help="Take this long for a call. [default: 0]")
-@click.option("--jitter", default=0.0, metavar="SECONDS", help="Take this much more or less. [default: 0]")
+@click.option("--latency", default=0.0, metavar="SECONDS", help="Make each call take this long. [default: 0]")
 @click.option(
-    "--burst", type=float, metavar="N", help="Let a key make so many calls at once. [default: a minute's]"
+    "--jitter", default=0.0, metavar="SECONDS", help="Vary the latency by up to this much. [default: 0]"
 )
-@click.option("--refused-count", is_flag=True, help="Count refused calls against the limit, too.")
-@click.option("--per-model", is_flag=True, help="Hold the limits for each model apart.")
-@click.option("--model", "models", multiple=True, metavar="NAME", help="Let only these models exist.")
+@click.option(
+    "--burst",
+    type=float,
+    metavar="N",
+    help="Allow this many calls of a key in a burst. [default: a minute's worth]",
+)
+@click.option("--refused-count", is_flag=True, help="Count refused calls against the limit as well.")
+@click.option("--per-model", is_flag=True, help="Apply the limits to each model separately.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="Serve only this model; repeatable. [default: every name]",
+)
 @click.option(
     "--fault",
     "faults",
     multiple=True,
     metavar="KIND[,NAME=VALUE...]",
-    help="Order a fault, such as 429,key=key-1,first=2,seconds=3; repeat for more.",
+    help="Inject a fault, such as 429,key=key-1,first=2,seconds=3; repeatable.",
 )
-@click.option("--seed", default=0, metavar="N", help="Make chance repeatable. [default: 0]")
-def simulate(  # noqa: PLR0917 - one argument a flag
+@click.option("--seed", default=0, metavar="N", help="Seed the random numbers. [default: 0]")
+def simulate(  # noqa: PLR0917 - one argument per flag
     port: int,
     keys: tuple[str, ...],
     latency: float,
@@ -44,7 +55,7 @@ def simulate(  # noqa: PLR0917 - one argument a flag
     faults: tuple[str, ...],
     seed: int,
 ) -> None:
-    """Serve a simulated LLM provider on loopback: OpenAI, Anthropic and Gemini formats, limits, faults."""
+    """Serve a simulated LLM provider on 127.0.0.1: OpenAI, Anthropic and Gemini formats, limits, faults."""
     from agentos.simulator.config import SimulatorConfig, parse_key  # noqa: PLC0415
     from agentos.simulator.faults import parse_fault  # noqa: PLC0415
     from agentos.simulator.server import run_simulator  # noqa: PLC0415

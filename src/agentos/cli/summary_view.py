@@ -1,4 +1,4 @@
-"""Shows the end of a run: one row per item, what the exit code means, what to type next."""
+"""Prints the summary of a run: one row per item, what the exit code means, what to type next."""
 
 import sys
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from agentos.report.summary import ItemRow, Summary, as_markdown
 
 _SHOWN_ROWS = 60
 _SHOWN_OVERLAPS = 10
-_RESULT = 14  # columns that the result of an item should have
+_RESULT = 14  # columns wanted for the result of an item
 
 
 def show_finished(finished: FinishedRun, console: Console) -> int:
-    """Print the end of a run, also as JSON where that is wanted; return its exit code."""
+    """Print the summary of a run, also as JSON if asked for; return its exit code."""
     if finished.request.settings.json:
         SafeStream(sys.stdout).write(json_text(finished.summary.as_dict()) + "\n")
     show_summary(finished, console)
@@ -54,21 +54,21 @@ def show_summary(finished: FinishedRun, console: Console) -> None:
     if finished.suggestions:
         line("Next:")
     for one in finished.suggestions:
-        told = f"  {one.command}    # {one.why}"
-        # On a narrow terminal the command alone, whole: it is what people copy.
-        line(told if width is None or columns(told) <= width else f"  {one.command}")
+        text = f"  {one.command}    # {one.why}"
+        # On a narrow terminal only the command, uncut: it is what people copy.
+        line(text if width is None or columns(text) <= width else f"  {one.command}")
     line(f"Logs: {_short(summary.folder, project.worktree)}")
     if path := project.config.environment.get("GITHUB_STEP_SUMMARY"):
         try:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(as_markdown(summary))
         except OSError as exc:
-            line(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {exc.strerror}")
+            line(f"Warning: cannot write GITHUB_STEP_SUMMARY: {exc.strerror}")
 
 
 def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[Line]:
-    """A line an item, in columns; where room is short, label and result are shortened, never the rest."""
-    told = [
+    """One line per item, in columns. If there is little room, only label and result are shortened."""
+    texts = [
         (
             row.status.value.replace("_", " "),
             counted(row.reviews, "review") if row.reviews else "",
@@ -77,12 +77,12 @@ def row_lines(rows: Sequence[ItemRow], *, width: int | None) -> list[Line]:
         for row in rows
     ]
     status_room, reviews_room, time_room = (
-        max((len(texts[at]) for texts in told), default=0) for at in range(3)
+        max((len(columns_of_row[at]) for columns_of_row in texts), default=0) for at in range(3)
     )
     others = 2 + 2 + status_room + 2 + reviews_room + 2 + time_room + 2
     for_label = label_room((row.label for row in rows), width=width, others=others + _RESULT)
     lines: list[Line] = []
-    for row, (status, reviews, seconds) in zip(rows, told, strict=True):
+    for row, (status, reviews, seconds) in zip(rows, texts, strict=True):
         coloured = Paint(f"{status:<{status_room}}", fg=STATUS_COLOURS.get(row.status))
         label = padded(cut_middle(row.label, for_label), for_label)
         result = _result(row, None if width is None else width - others - for_label)
@@ -100,7 +100,7 @@ def _result(row: ItemRow, room: int | None) -> str:
 
 
 def overlap_line(overlap: Overlap, *, width: int | None) -> str:
-    """The files first: who changes them can be looked up, what it is about cannot be guessed."""
+    """One line for an overlap: the files first, since the rest can be looked up from them."""
     between = ": changed by "
     files = listed(overlap.files, None if width is None else max(1, width // 2 - 2))
     room = None if width is None else max(1, width - 2 - columns(files) - len(between))
@@ -108,7 +108,7 @@ def overlap_line(overlap: Overlap, *, width: int | None) -> str:
 
 
 def _shown(summary: Summary) -> list[ItemRow]:
-    """All rows of a short run; of a long one those that need somebody's eye first."""
+    """All rows of a short run; of a long one, those that need attention first."""
     if len(summary.items) <= _SHOWN_ROWS:
         return list(summary.items)
     calm = {Status.APPROVED, Status.SKIPPED}
@@ -123,8 +123,8 @@ def _short(path: str, worktree: Path) -> str:
 def _cost(summary: Summary) -> str:
     if not any(row.tokens_in for row in summary.items):
         return ""
-    pretend = " (pretended by the mock)" if _mocked(summary) else ""
-    return f", cost {shown(summary.cost_usd)}{pretend}"
+    simulated = " (simulated by the mock)" if _mocked(summary) else ""
+    return f", cost {shown(summary.cost_usd)}{simulated}"
 
 
 def _mocked(summary: Summary) -> bool:

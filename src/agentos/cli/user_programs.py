@@ -1,4 +1,4 @@
-"""A person's own programs: the browser and the editor, as their variables name them."""
+"""The user's own programs: the browser and the editor, as named by BROWSER, VISUAL and EDITOR."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ from agentos import programs
 from agentos.config import Config
 from agentos.errors import UsageError
 
-# What opens a page where BROWSER names nothing; the desktop's own choice first.
+# Tried if BROWSER names none; the desktop's default first.
 _BROWSERS = (
     ("xdg-open",),
     ("gio", "open"),
@@ -25,7 +25,7 @@ _EDITORS = ("sensible-editor", "vim", "nano", "vi")
 
 
 def open_page(address: str, config: Config) -> bool:
-    """Show a page in the browser; False where none could be started."""
+    """Open a page in the browser; False if none could be started."""
     environment = _environment(config)
     for words in _browsers(config.environment):
         program = programs.find_program(words[0], config.environment, config.worktree)
@@ -47,7 +47,7 @@ def edit(text: str, config: Config, *, limit: int) -> bytes:
         except OSError as exc:
             raise UsageError(f"The editor {command[0]} failed: {exc.strerror or exc}. Use --note.") from exc
     if code != 0:
-        raise UsageError(f"The editor {command[0]} failed with exit code {code}; nothing is changed.")
+        raise UsageError(f"The editor {command[0]} failed with exit code {code}. Nothing was changed.")
     return written
 
 
@@ -83,16 +83,16 @@ def _editor(config: Config) -> list[str]:
         found = (programs.find_program(one, environment, worktree) for one in _EDITORS)
         program = next((one for one in found if one is not None), None)
         if program is None:
-            raise UsageError('No editor was found. Set EDITOR, or use --note "...".')
+            raise UsageError('No editor found. Set EDITOR, or use --note "...".')
         return [program]
     try:
         words = shlex.split(environment[name])
     except ValueError as exc:
-        raise UsageError(f"{name} is {environment[name]!r}: {exc}. Set it again, or use --note.") from exc
+        raise UsageError(f"{name} is {environment[name]!r}: {exc}. Correct it, or use --note.") from exc
     program = programs.find_program(words[0], environment, worktree) if words else None
     if program is None:
         raise UsageError(
-            f"{name} is {environment[name]!r}: no such program was found outside the project. "
-            'Set it again, or use --note "...".'
+            f"{name} is {environment[name]!r}: no such program outside the project. "
+            'Correct it, or use --note "...".'
         )
     return [program, *words[1:]]

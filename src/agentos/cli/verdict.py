@@ -1,4 +1,4 @@
-"""`agentos verdict`: reads review documents strictly and prints what they say."""
+"""`agentos verdict`: parses review documents strictly and prints the result."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "--json", "as_json", is_flag=True, help="Print one JSON object for one file, a list for several."
 )
 def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
-    """Read review documents and print verdict, findings and questions; exit 1 if one cannot be read."""
+    """Read review documents and print verdict, findings and questions. Exit 1 if one is UNREADABLE."""
     from agentos.errors import Exit, UsageError  # noqa: PLC0415
     from agentos.review import ParsedReview, Verdict, read_document  # noqa: PLC0415
     from agentos.store.tree import read_named  # noqa: PLC0415
@@ -50,7 +50,7 @@ def _show(path: Path, reading: "ParsedReview", *, named: bool) -> None:
     if reading.reason:
         click.echo(f"  reason: {visible(reading.reason)}")
     for finding in reading.findings:
-        told = " ".join(f"{finding.title}: {finding.text}".removeprefix(": ").split())
-        click.echo(f"  Tier {finding.tier} {finding.category}: {visible(told)[:200]}")
+        text = " ".join(f"{finding.title}: {finding.text}".removeprefix(": ").split())
+        click.echo(f"  Tier {finding.tier} {finding.category}: {visible(text)[:200]}")
     for question in reading.questions:
         click.echo(f"  question: {visible(question)}")

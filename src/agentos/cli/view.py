@@ -1,4 +1,4 @@
-"""`agentos view`: the live page of all runs of this home, on this machine only."""
+"""`agentos view`: a live page of all runs of this home, on this machine only."""
 
 import sys
 from contextlib import ExitStack
@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from agentos.config import Config
 
-HINT_SECONDS = 10.0  # for a browser to come in by itself
+HINT_SECONDS = 10.0  # for the browser to open the page by itself
 
 
 @click.command("view")
@@ -18,19 +18,19 @@ HINT_SECONDS = 10.0  # for a browser to come in by itself
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="Listen on this port of 127.0.0.1. [default: any free one]",
+    help="Listen on this port of 127.0.0.1. [default: any free port]",
 )
 @click.option(
     "--open/--no-open",
     "opened",
     default=None,
-    help="Open the page in the browser. [default: only where standard output is a terminal]",
+    help="Open the page in the browser. [default: only if standard output is a terminal]",
 )
 def view(*, port: int, opened: bool | None) -> None:
-    """Serve a page of all runs of this project on 127.0.0.1, live, until Ctrl+C.
+    """Serve a live page of all runs of this project on 127.0.0.1, until Ctrl+C.
 
-    The address has a token in it: whoever has it can see everything and answer reviews. It is good for as
-    long as the command runs.
+    The address contains a token: anyone who has it can see everything and answer reviews, as long as the
+    command runs.
     """
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.process import hide_memory  # noqa: PLC0415
@@ -46,20 +46,20 @@ def view(*, port: int, opened: bool | None) -> None:
     def failed(path: str, exc: Exception) -> None:
         import traceback  # noqa: PLC0415
 
-        if (path, type(exc)) in said:  # a page asks again and again
+        if (path, type(exc)) in said:  # the page repeats its requests
             return
         said.add((path, type(exc)))
         kept = project.home.create().path / "logs" / "crash-view.txt"
         project.home.tree.write(kept, "".join(traceback.format_exception(exc)), mode=PRIVATE_FILE)
         click.echo(
-            f"agentos: unexpected {type(exc).__name__} at {path}. This is a bug; details are in {kept}.",
+            f"agentos: Unexpected {type(exc).__name__} at {path}. This is a bug; details are in {kept}.",
             err=True,
         )
 
     with listen(port) as taken, ExitStack() as entrance:
 
         def ready(address: str, once: str) -> None:
-            click.echo(f"The runs of {project.worktree} are at {address}")
+            click.echo(f"Serving the runs of {project.worktree} at {address}")
             if opened or (opened is None and sys.stdout.isatty()):
                 _open(once, project.config, entrance)
 
@@ -72,7 +72,7 @@ def view(*, port: int, opened: bool | None) -> None:
 
 
 def _open(address: str, config: "Config", entrance: ExitStack) -> None:
-    """Start the browser beside the server with a page that leads in, until it is in or the server ends."""
+    """Open the browser in a thread, with a private page that logs in; the page goes once that is done."""
     import threading  # noqa: PLC0415
 
     from agentos.cli.user_programs import open_page  # noqa: PLC0415
@@ -84,10 +84,10 @@ def _open(address: str, config: "Config", entrance: ExitStack) -> None:
 
     def show() -> None:
         if not open_page(page.path.as_uri(), config):
-            click.echo("No browser could be opened; open the address yourself.", err=True)
+            click.echo("Could not open a browser. Open the address yourself.", err=True)
         elif not over.wait(HINT_SECONDS):
             click.echo(
-                "If no page came up: some browsers (snap, flatpak) may not read the file that leads in. "
+                "No page yet? Some browsers (snap, flatpak) cannot read the file that logs them in. "
                 "Open the address yourself.",
                 err=True,
             )

@@ -12,14 +12,14 @@ from agentos.cli.options import GroupedCommand, workflow_flags
 @click.command("lld", cls=GroupedCommand)
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.items)
 def lld(ids: Sequence[str], **flags: Any) -> int:
-    """Turn issues into reviewed low-level designs, named by ID or all that are pending."""
+    """Turn issues into reviewed low-level designs: those named by ID, or all pending ones (--all)."""
     return run_workflow("lld", ids, flags)
 
 
 @click.command("issue", cls=GroupedCommand)
 @click.argument("briefs", nargs=-1, metavar="[BRIEF]...", shell_complete=completion.items)
 def issue(briefs: Sequence[str], **flags: Any) -> int:
-    """Turn briefs into reviewed issues, named by file or slug or all that are pending."""
+    """Turn briefs into reviewed issues: those named by file or slug, or all pending ones (--all)."""
     return run_workflow("issue", briefs, flags)
 
 
@@ -27,7 +27,7 @@ def issue(briefs: Sequence[str], **flags: Any) -> int:
 @click.argument("name", shell_complete=completion.workflows)
 @click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.items)
 def run(name: str, ids: Sequence[str], **flags: Any) -> int:
-    """Run the registered workflow NAME over items, named by ID or all that are pending."""
+    """Run the registered workflow NAME over items: those named by ID, or all pending ones (--all)."""
     return run_workflow(name, ids, flags)
 
 
@@ -36,8 +36,8 @@ for command in (lld, issue, run):
 
 
 def run_workflow(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int:
-    """Carry the command out and show what came of it."""
-    from agentos.app.command import WorkflowCommand  # noqa: PLC0415 - the help page needs none of it
+    """Run the command and print its result."""
+    from agentos.app.command import WorkflowCommand  # noqa: PLC0415 - not needed for the help page
     from agentos.app.session import Session  # noqa: PLC0415
     from agentos.cli.dialog import Terminal  # noqa: PLC0415
     from agentos.cli.invocation import invocation  # noqa: PLC0415
@@ -45,7 +45,7 @@ def run_workflow(name: str, ids: Sequence[str], flags: Mapping[str, Any]) -> int
     command = WorkflowCommand(invocation=invocation(), workflow=name, ids=tuple(ids), flags=flags)
     terminal = Terminal()
     with Session(command) as session:
-        from agentos.app.workflow import FinishedRun, carry_out  # noqa: PLC0415 - while the session starts, too
+        from agentos.app.workflow import FinishedRun, carry_out  # noqa: PLC0415 - imports while the session starts
 
         result = carry_out(command, session, terminal)
         if isinstance(result, FinishedRun):

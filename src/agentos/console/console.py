@@ -1,4 +1,4 @@
-"""The one writer to the terminal: prefixed lines, and a live footer below them. Coordinator process."""
+"""The only writer to the terminal: prefixed lines, and a live footer below them. Coordinator process."""
 
 import os
 import shutil
@@ -28,12 +28,12 @@ class Doing:
     node: str
     round: int
     seconds: float
-    detail: str  # the key in use, or what it waits for
+    detail: str  # the key in use, or what it is waiting for
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunProgress:
-    """All that the footer shows."""
+    """What the footer shows."""
 
     done: int
     total: int
@@ -44,7 +44,7 @@ class RunProgress:
 
 
 class Console:
-    """Shows a run as it goes; `how` is stream, grouped or quiet."""
+    """Shows a run while it runs; `how` is stream, grouped or quiet."""
 
     def __init__(
         self, *, how: str, json: bool, environment: Mapping[str, str], interrupt: int | None = None
@@ -76,7 +76,7 @@ class Console:
             self._write([f"[{label}] {line}" for line in lines], self._errors if error else self._main)
 
     def item_done(self, label: str, log: Path) -> None:
-        """Show an item's output in one piece, where that is how the user wants it."""
+        """Show an item's whole output, if the user wants output grouped by item."""
         if self._how != "grouped":
             return
         try:
@@ -87,7 +87,7 @@ class Console:
             self._main.command("group", label)
         with os.fdopen(descriptor, encoding="utf-8", errors="backslashreplace") as file:
             while block := file.readlines(65_536):
-                # The log's lines start with time and stream, which the console's do not show.
+                # Lines of the log start with time and stream; the console omits both.
                 lines = [line.rstrip("\n").split(" ", 2) for line in block]
                 self._write([f"[{label}] {text}" for _, stream, text in lines if stream != "run"], self._main)
         if self._actions:
@@ -98,11 +98,11 @@ class Console:
             self._write([f"[{COORDINATOR}] {one_line(line)}"], self._main)
 
     def complain(self, line: str) -> None:
-        """Say what must be seen, however quiet it should be."""
+        """Say what must be seen, even with --quiet."""
         self._write([f"[{COORDINATOR}] {one_line(line)}"], self._errors)
 
     def print(self, *line: str | Paint) -> None:
-        """Print a line without a prefix, once the run is over."""
+        """Print a line without a prefix, after the run."""
         self._main.paint(line, colour=self.colour)
 
     def show(self, view: RunProgress) -> None:
@@ -122,7 +122,7 @@ class Console:
 
 
 def colour_wanted(environment: Mapping[str, str], *, terminal: bool) -> bool:
-    """Colour on a terminal that has it, unless the user's variables say otherwise."""
+    """Use colour on a terminal that supports it, unless NO_COLOR or FORCE_COLOR say otherwise."""
     if environment.get("NO_COLOR"):
         return False
     if forced := environment.get("FORCE_COLOR"):

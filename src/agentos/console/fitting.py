@@ -8,7 +8,7 @@ _LEAST_LABEL = 8
 
 
 def columns(text: str) -> int:
-    """The columns that a text takes: some letters take two, some none."""
+    """The columns that a text takes: some characters take two, some none."""
     if text.isascii():
         return len(text)
     return sum(_columns(char) for char in text)
@@ -19,21 +19,21 @@ def _columns(char: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Leave out the end of a text that is too long."""
+    """Cut the end of a text that is too long."""
     if columns(text) <= room:
         return text
     return _start(text, room - 1) + MORE if room > 0 else ""
 
 
 def cut_start(text: str, room: int) -> str:
-    """Leave out the start: of a path the end says most."""
+    """Cut the start: the end of a path says most."""
     if columns(text) <= room:
         return text
     return MORE + _start(text[::-1], room - 1)[::-1] if room > 0 else ""
 
 
 def cut_middle(text: str, room: int) -> str:
-    """Leave out the middle: long names differ at either end."""
+    """Cut the middle: long names differ at their ends."""
     if columns(text) <= room:
         return text
     if room <= 0:
@@ -43,7 +43,7 @@ def cut_middle(text: str, room: int) -> str:
 
 
 def label_room(labels: Iterable[str], *, width: int | None, others: int) -> int:
-    """The columns for labels: all they need, but on a terminal a third of it and what `others` leaves."""
+    """The columns for labels: all they need, but on a terminal at most a third, and what `others` leave."""
     longest = max(map(columns, labels), default=0)
     if width is None:
         return longest
@@ -55,11 +55,11 @@ def padded(text: str, room: int) -> str:
 
 
 def listed(words: Sequence[str], room: int | None) -> str:
-    """As many of the words as fit, and how many there are more."""
+    """As many words as fit, and the number of those left out."""
     for count in range(len(words), 0, -1):
-        told = ", ".join(words[:count]) + (f" and {len(words) - count} more" if count < len(words) else "")
-        if room is None or columns(told) <= room:
-            return told
+        text = ", ".join(words[:count]) + (f" and {len(words) - count} more" if count < len(words) else "")
+        if room is None or columns(text) <= room:
+            return text
     rest = f" and {len(words) - 1} more" if len(words) > 1 else ""
     return cut_middle(words[0], max(1, (room or 0) - len(rest))) + rest if words else ""
 

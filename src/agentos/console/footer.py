@@ -1,4 +1,4 @@
-"""The live footer of a run on a terminal: a bar, and a line an item at work. Coordinator process."""
+"""The live footer of a run on a terminal: a bar, and one line per running item. Coordinator process."""
 
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, cast
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 LABEL_COLOURS = ("cyan", "magenta", "yellow", "blue", "green", "bright_cyan", "bright_magenta", "bright_blue")
 _GAP = 2  # columns between two columns
 _NODE = 12  # columns of a node's name at most
-_DETAIL = 20  # columns that the key in use, or what is waited for, should have
-_KEPT_ROWS = 6  # rows of the screen that stay for the scrolling lines
+_DETAIL = 20  # columns wanted for the key in use or the reason of a wait
+_KEPT_ROWS = 6  # rows of the screen kept for the scrolling lines
 
 
 def label_style(label: str) -> str:
-    """The same colour for the same label, always."""
+    """A label always gets the same colour."""
     if label == "COORDINATOR":
         return "bold"
     return LABEL_COLOURS[sum(map(ord, label)) % len(LABEL_COLOURS)]
@@ -39,7 +39,7 @@ def clock(seconds: float) -> str:
 
 
 class Footer:
-    """Draws below the lines; the caller says when."""
+    """Draws below the lines, whenever the caller asks for it."""
 
     def __init__(self, safe_stream: "FooterStream", *, colour: bool) -> None:
         self._outlet = safe_stream
@@ -92,7 +92,7 @@ class Footer:
 
 
 def draw(view: "RunProgress", *, width: int, height: int) -> Group:
-    """Lay the footer out for a terminal of this size."""
+    """Lay out the footer for a terminal of this size."""
     head = Table.grid(padding=(0, 1))
     counts = Text()
     for status, count in view.counts.items():
@@ -111,7 +111,7 @@ def draw(view: "RunProgress", *, width: int, height: int) -> Group:
     rows.add_column(no_wrap=True, overflow="ellipsis")
     room = max(1, height - _KEPT_ROWS)
     shown = view.running[:room]
-    told = [
+    texts_of_rows = [
         (
             cut(one_line(doing.node) or "starting", _NODE),
             f"round {doing.round}" if doing.round else "",
@@ -119,11 +119,11 @@ def draw(view: "RunProgress", *, width: int, height: int) -> Group:
         )
         for doing in shown
     ]
-    others = sum(max(map(columns, column)) + _GAP for column in zip(*told, strict=True))
+    others = sum(max(map(columns, column)) + _GAP for column in zip(*texts_of_rows, strict=True))
     for_label = label_room((doing.label for doing in shown), width=width, others=others + _GAP + _DETAIL)
-    # No longer than what is left, or it would take columns from the others.
+    # At most what is left, or it would take columns from the others.
     for_detail = max(1, width - for_label - _GAP - others)
-    for doing, texts in zip(shown, told, strict=True):
+    for doing, texts in zip(shown, texts_of_rows, strict=True):
         label = Text(cut_middle(doing.label, for_label), style=label_style(doing.label))
         rows.add_row(label, *texts, Text(cut(one_line(doing.detail), for_detail), style="dim"))
     parts: list[Table | Text] = [head, rows]

@@ -1,4 +1,4 @@
-"""Turns the raw bytes of a worker's stream into whole, harmless lines. Pure."""
+"""Turns the raw bytes of a worker's stream into whole, safe lines. Pure."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ from agentos.console.visible import one_line, visible
 __all__ = ["KEPT_BACK_BYTES", "MAX_LINE_BYTES", "OutputPrefixer", "one_line", "visible"]
 
 MAX_LINE_BYTES = 16_384  # a longer line is shown in pieces
-KEPT_BACK_BYTES = 4_096  # of such a line, until more comes: no secret is longer, however it is written
+KEPT_BACK_BYTES = 4_096  # of such a line, until more arrives: no secret is longer, however it is encoded
 _CONTINUATION = 0b1100_0000
 
 
 class OutputPrefixer:
-    """Collects one stream of one worker; gives whole lines as they are complete."""
+    """Collects one stream of one worker; returns lines once they are complete."""
 
     def __init__(self, redact: Callable[[str], str] = str) -> None:
         self._redact = redact
@@ -28,13 +28,13 @@ class OutputPrefixer:
         return [*self._lines(whole), *self._overlong()]
 
     def close(self) -> list[str]:
-        """Give what is left when the stream has ended without a newline."""
+        """Return the rest of a stream that ended without a newline."""
         rest, self._rest = self._rest, b""
         return self._lines(rest) if rest else []
 
     def _overlong(self) -> list[str]:
         lines: list[str] = []
-        # What is cut must not be a secret: the end, in which one may be only half there, waits for more.
+        # A cut must not split a secret: keep the end back, which may hold only the start of one.
         if len(self._rest) > MAX_LINE_BYTES + KEPT_BACK_BYTES:
             whole = self._rest.decode("utf-8", errors="surrogateescape")
             self._rest = self._redact(whole).encode("utf-8", errors="surrogateescape")
@@ -45,7 +45,7 @@ class OutputPrefixer:
         return lines
 
     def _lines(self, whole: bytes, *, cut: bool = False) -> list[str]:
-        # Several lines at once: a secret may have been broken in two.
+        # All lines together: a secret may be split over two of them.
         text = self._redact(whole.decode("utf-8", errors="backslashreplace")).replace("\r\n", "\n")
         lines = visible(text if cut else text.removesuffix("\r")).split("\n")
         if max(map(len, lines)) <= MAX_LINE_BYTES:
@@ -58,7 +58,7 @@ class OutputPrefixer:
 
 
 def _character_boundary(data: bytes, cut: int) -> int:
-    """Step back so that no UTF-8 character is cut in two."""
+    """Step back so that no UTF-8 character is split."""
     for back in range(4):
         if data[cut - back] & _CONTINUATION != 0b1000_0000:
             return cut - back

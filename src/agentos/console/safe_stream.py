@@ -1,7 +1,7 @@
-"""A stream that can neither fail a run nor hold it up for good. Coordinator process.
+"""A stream that can neither fail a run nor block it forever. Coordinator process.
 
-Whoever reads our output may be slow, stopped, or gone. Slow is waited for. When a stop is asked for while
-nobody reads, what cannot be written now is dropped from the terminal; the logs have it all.
+The reader of our output may be slow, stopped, or gone. We wait for a slow one. If a stop is requested while
+nobody reads, what cannot be written now is not shown on the terminal; the logs have everything.
 """
 
 import os
@@ -13,12 +13,12 @@ from agentos.console.screen import Line, painted
 from agentos.console.visible import LineGuard, one_line
 from agentos.redact import redact
 
-PATIENCE_MS = 500  # for a reader, once a stop is asked for
-_PART = 4096  # what a pipe that is ready takes without blocking
+PATIENCE_MS = 500  # wait for a reader, once a stop is requested
+_PART = 4096  # what a ready pipe takes without blocking
 
 
 class SafeStream:
-    """Looks like a text stream, as far as rich and print need one."""
+    """Behaves like a text stream, as far as rich and print need it."""
 
     encoding = "utf-8"
 
@@ -26,7 +26,7 @@ class SafeStream:
         self._stream = stream
         self._guard = LineGuard(commands=commands)
         self._descriptor = stream.fileno()
-        self._interrupt = interrupt  # readable when a stop is asked for
+        self._interrupt = interrupt  # readable when a stop is requested
         self._plain_file = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._stuck = False
 
@@ -37,10 +37,10 @@ class SafeStream:
         return self._descriptor
 
     def flush(self) -> None:
-        """Everything is written at once."""
+        """Nothing to do: every write is immediate."""
 
     def write(self, text: str) -> int:
-        """Write a text whose control characters are shown, as on a screen."""
+        """Write a text; its control characters are shown, not obeyed."""
         self._send(self._guard(text))
         return len(text)
 
@@ -48,7 +48,7 @@ class SafeStream:
         self._send(painted((*line, "\n"), self._guard, colour=colour))
 
     def command(self, name: str, value: str = "") -> None:
-        """Give GitHub Actions a command of ours."""
+        """Send a command to GitHub Actions."""
         self._send(f"::{name}::{one_line(value).replace('%', '%25')}\n")
 
     def _send(self, text: str) -> None:
@@ -79,14 +79,14 @@ class SafeStream:
         return not self._stuck
 
     def _give_up(self) -> None:
-        """Write to nowhere from now on; the interpreter's own last flush, too."""
+        """Discard all further output, including the interpreter's last flush."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._descriptor)
         os.close(null)
 
 
 class FooterStream(SafeStream):
-    """The same for what draws: its control sequences are its own, and its texts are visible already."""
+    """The same for the footer, whose control sequences are our own and whose texts are already visible."""
 
     def write(self, text: str) -> int:
         self._send(text)

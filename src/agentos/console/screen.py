@@ -1,7 +1,7 @@
-"""The one way out to people: standard output and standard error, on which other people's text is visible.
+"""The only way to print: standard output and standard error, with control characters made visible.
 
-`open_screens` puts a screen in the place of either stream. Whatever is written there, by whomever, is made
-visible; only our own colours, given apart from the text, are obeyed.
+`open_screens` replaces both streams by screens. A screen makes everything that is written to it visible; only
+our own colours, which are passed separately from the text, take effect.
 """
 
 import json
@@ -18,7 +18,7 @@ from agentos.redact import redact
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """A text of a line in a colour of ours."""
+    """A part of a line, in one of our colours."""
 
     text: str
     fg: str | None = None
@@ -32,7 +32,7 @@ Line = tuple[str | Paint, ...]
 
 
 class Screen:
-    """A text stream that shows what it would otherwise obey; the rest is the stream's own."""
+    """A text stream that shows control characters; everything else is left to the wrapped stream."""
 
     def __init__(self, stream: TextIO, *, commands: bool) -> None:
         self._stream = stream
@@ -43,7 +43,7 @@ class Screen:
 
     def write(self, text: str) -> int:
         if not isinstance(text, str):
-            raise TypeError("text is needed")
+            raise TypeError("write() needs text")
         self._stream.write(self._guard(redact(text)))
         return len(text)
 
@@ -57,7 +57,7 @@ class Screen:
 
 
 def painted(line: Line, guard: LineGuard, *, colour: bool) -> str:
-    """The line as it goes out: its texts visible, our colours around them."""
+    """The line as it is printed: its texts made visible, in our colours."""
     made: list[str] = []
     for part in line:
         text = guard(redact(str(part)))
@@ -68,12 +68,12 @@ def painted(line: Line, guard: LineGuard, *, colour: bool) -> str:
 
 
 def obeys_commands(environment: Mapping[str, str]) -> bool:
-    """Whether what is printed is read by GitHub Actions, which takes some lines for commands."""
+    """Whether GitHub Actions reads our output, where some lines are commands."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
 def open_screens(environment: Mapping[str, str]) -> None:
-    """Put screens in the place of standard output and standard error, once."""
+    """Replace standard output and standard error by screens, once."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
@@ -83,12 +83,12 @@ def open_screens(environment: Mapping[str, str]) -> None:
 
 
 def show(*line: str | Paint, colour: bool | None = None) -> None:
-    """Print a line with colours; by default they are for terminals only."""
+    """Print a line with colours, by default only on a terminal."""
     screen = sys.stdout if isinstance(sys.stdout, Screen) else Screen(sys.stdout, commands=False)
     screen.paint(line, colour=screen.isatty() if colour is None else colour)
 
 
 def json_text(data: Any) -> str:
-    """Data as JSON in ASCII, which holds nothing that a screen would have to change."""
+    """Data as JSON in ASCII, with nothing that a screen would have to change."""
     text = json.dumps(data, indent=2, default=str)
     return text.replace("\x7f", "\\u007f").replace("##[", "##\\u005b")

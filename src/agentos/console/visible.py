@@ -1,8 +1,8 @@
-"""Makes other people's text visible: what a terminal or a build log would obey, or hide, is shown. Pure."""
+"""Makes foreign text visible: shows what a terminal or a build log would obey or hide. Pure."""
 
 import re
 
-# C0 but tab and newline, DEL, C1, halves of surrogate pairs, line separators, interlinear marks, and what
+# C0 except tab and newline, DEL, C1, halves of surrogate pairs, line separators, interlinear marks, and what
 # Unicode calls default ignorable: bidirectional controls, zero-width characters, fillers, tags.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -15,12 +15,12 @@ _KEYCAPS = frozenset("0123456789#*")
 
 
 def visible(text: str) -> str:
-    """Show every character that would be obeyed or hidden; tabs and newlines stay."""
+    """Show every character that would be obeyed or hidden; keep tabs and newlines."""
     return text if text.isascii() and text.isprintable() else _UNSEEN.sub(_shown, text)
 
 
 def one_line(text: str) -> str:
-    """The same for a text that must stay one line, such as an error from anywhere."""
+    """The same for a text that must stay on one line, such as any error."""
     return visible("\\n".join(text.splitlines()))
 
 
@@ -40,19 +40,19 @@ def _joins(before: str, after: str) -> bool:
 
 
 def _is_seen(char: str) -> bool:
-    """Whether a neighbour is of a script that needs joiners: no ASCII word is split by one unseen."""
+    """Whether a neighbour may be of a script that needs joiners; in ASCII words they are always shown."""
     return bool(char) and not char.isascii() and not _UNSEEN.match(char)
 
 
 class LineGuard:
-    """Makes a stream visible, piece by piece; in a build log no line of it is taken for a command.
+    """Makes a stream visible, piece by piece; in a build log, no line of it can be a command.
 
-    GitHub Actions obeys `::` where a line begins, blanks apart, and `##[` wherever it stands.
+    GitHub Actions obeys `::` at the start of a line, after optional blanks, and `##[` anywhere.
     """
 
     def __init__(self, *, commands: bool) -> None:
         self._commands = commands  # whether the reader obeys such commands
-        self._head = ""  # the first two characters of the line begun, blanks apart
+        self._head = ""  # the first two characters of the current line, without blanks
         self._tail = ""  # its last two
 
     def __call__(self, text: str) -> str:
@@ -67,7 +67,7 @@ class LineGuard:
         return "\n".join(lines)
 
     def _defused(self, text: str) -> str:
-        """A piece of one line, with a backslash where a command would begin."""
+        """A piece of one line, with a backslash before anything that would start a command."""
         before, head = self._tail, self._head
         self._tail = (before + text)[-2:]
         if len(head) < 2:

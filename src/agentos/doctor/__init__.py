@@ -1,4 +1,4 @@
-"""What `agentos doctor` finds: every part of the set-up looked at, and what to type where it is not well.
+"""The checks of `agentos doctor`: every part of the setup, and what to type if something is wrong.
 
 Nothing here writes, and only `live` uses the network.
 """

@@ -1,4 +1,4 @@
-"""Whether the models, the keys and GitHub are there for a run; no character of a key is ever shown."""
+"""Checks that a run can use its models, keys and GitHub; never shows a character of a key."""
 
 import os
 import time
@@ -33,7 +33,7 @@ class KeyInUse:
     id: str
     provider: str
     secret: Secret
-    renew: str = ""  # how to put another in its place
+    renew: str = ""  # how to replace it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +45,13 @@ class GitHubAccess:
 
 
 def models_of(config: Config) -> dict[str, str]:
-    """The models that a run would use, by role, as far as they are set."""
+    """The models that a run would use, by role; roles that are not set are missing."""
     chosen = {role: getattr(config.settings, role) for role in ROLES}
     return {role: model for role, model in chosen.items() if model is not None and not config.settings.mock}
 
 
 def check_models(config: Config, user_file: Path | None) -> Iterator[Check]:
-    """Look at who drafts and who reviews."""
+    """Check the models of drafter and reviewer."""
     if config.settings.mock:
         yield Check(
             section="models", name="mock", text="the built-in mock drafts and reviews; no key is needed"
@@ -65,24 +65,24 @@ def check_models(config: Config, user_file: Path | None) -> Iterator[Check]:
             section="models",
             name="reviewer",
             state=State.WARNING,
-            text="Drafter and reviewer are the same model; a model overlooks its own mistakes.",
+            text="Drafter and reviewer are the same model. A model overlooks its own mistakes.",
             fix=_put(user_file, 'reviewer = "PROVIDER:ANOTHER-MODEL"'),
         )
     used = {model.partition(":")[0] for model in models.values()}
     for provider, url in config.base_urls.items():
         parts = urlsplit(url)
         host = (parts.hostname or "") + (f":{parts.port}" if _has_port(url) else "")
-        told = f"{parts.scheme}://{host}{parts.path}" + ("" if provider in used else ", not used")
+        address = f"{parts.scheme}://{host}{parts.path}" + ("" if provider in used else ", not used")
         if in_clear_text(url) is not None and provider in used:
             yield Check(
                 section="models",
                 name=provider,
                 state=State.WARNING,
-                text=f"Keys and texts go unencrypted to {told}.",
+                text=f"Keys and texts are sent unencrypted to {address}.",
                 fix=_put(user_file, f'[providers.{provider}]\nbase_url = "https://{host}{parts.path}"'),
             )
         else:
-            yield Check(section="models", name=provider, text=told)
+            yield Check(section="models", name=provider, text=address)
 
 
 def _has_port(url: str) -> bool:
@@ -96,10 +96,10 @@ def _check_model(role: str, model: str | None, config: Config, user_file: Path |
     wanted = _put(user_file, f'{role} = "PROVIDER:MODEL"')
     if model is None:
         names = ", ".join(name for name in MODULES if name != "mock")
-        text = f"No {role} is set; until one is, only runs with --mock work. Providers: {names}."
+        text = f"No {role} is set, so only runs with --mock work. Providers: {names}."
         return Check(section="models", name=role, state=State.PROBLEM, text=text, fix=wanted)
     if "<" in model:
-        text = f"{model} is the example; name a model of yours."
+        text = f"{model} is only the example. Name a real model."
         return Check(section="models", name=role, state=State.PROBLEM, text=text, fix=wanted)
     try:
         check_provider(model, config.worktree, config.environment)
@@ -109,32 +109,32 @@ def _check_model(role: str, model: str | None, config: Config, user_file: Path |
         return Check(section="models", name=role, text=f"{model}, price known")
     price = _put(user_file, f'[prices."{model}"]\ninput = 1.0\noutput = 5.0')
     if config.settings.budget is None and config.settings.item_budget is None:
-        text = f"{model}; its price is not known, so costs are shown as unknown."
+        text = f"{model}; its price is unknown, so costs are shown as unknown."
         return Check(section="models", name=role, state=State.WARNING, text=text, fix=price)
-    text = f"{model}; its price is not known, so no budget can be kept."
+    text = f"{model}; its price is unknown, so a budget cannot be enforced."
     return Check(section="models", name=role, state=State.PROBLEM, text=text, fix=price)
 
 
 def _put(user_file: Path | None, lines: str) -> str:
-    """Say which lines go where; a file that is not there yet is made first."""
+    """Say which lines go into which file; a missing file is created first."""
     if user_file is None or not user_file.is_file():
-        return f"agentos init --user\nthen in {user_file or 'the file it makes'}:\n{lines}"
+        return f"agentos init --user\nthen in {user_file or 'the file it creates'}:\n{lines}"
     return f"in {user_file}:\n{lines}"
 
 
 def check_keys(
     config: Config, home: Home | None, user_file: Path | None
 ) -> tuple[list[Check], list[KeyInUse]]:
-    """Look at every key by its id; give also those that a run could use, for calls."""
+    """Check every key by its id; also return the keys that a run could use, for live calls."""
     used = sorted({model.partition(":")[0] for model in models_of(config).values()} - {"mock"})
-    # How many of the keys are used is a knob for tests, which is told apart.
+    # The limit on keys is for tests; it gets its own check below.
     environment = {k: v for k, v in config.environment.items() if k != "AGENTOS_CREDENTIAL_LIMIT"}
     plain = replace(config, environment=environment)
     health = {} if home is None else HealthFile(home.key_health).read().get("keys", {})
     checks: list[Check] = []
     keys: list[KeyInUse] = []
     rejected: list[str] = []
-    referred: set[str] = set()  # providers that have a key, be it one that cannot be found
+    referred: set[str] = set()  # providers with a configured key, even one that cannot be read
     for reference in config.keys or usual_keys(environment):
         referred.add(reference.provider)
         needed = reference.provider in used
@@ -153,18 +153,18 @@ def check_keys(
         theirs = [key.id for key in keys if key.provider == provider]
         if provider in COMMAND_PROVIDERS and provider not in referred:
             keys.append(KeyInUse(id=provider, provider=provider, secret=Secret(provider, "")))
-            text = "a program with a login of its own; no key is needed"
+            text = "a program with its own login; no key is needed"
             checks.append(Check(section="keys", name=provider, text=text))
         elif provider not in referred:
             checks.append(_missing(provider, config, user_file))
         elif theirs and set(theirs) <= set(rejected):
-            text = f"Every key of {provider} was rejected before, so no run uses one."
+            text = f"Every key of {provider} is disabled because it was rejected, so no run uses one."
             fix = "\n".join(f"agentos keys enable {one}" for one in theirs)
             checks.append(_no_key(provider, text, fix))
     if not used and not checks:
-        checks.append(Check(section="keys", name="keys", text="none, and none is needed yet"))
+        checks.append(Check(section="keys", name="keys", text="none (none is needed yet)"))
     if limit := config.environment.get("AGENTOS_CREDENTIAL_LIMIT"):
-        text = f"AGENTOS_CREDENTIAL_LIMIT is {limit}: no more keys than that are used."
+        text = f"AGENTOS_CREDENTIAL_LIMIT is {limit}: runs use at most that many keys."
         fix = "unset AGENTOS_CREDENTIAL_LIMIT"
         checks.append(Check(section="keys", name="limit", state=State.WARNING, text=text, fix=fix))
     return checks, [key for key in keys if key.provider in used]
@@ -175,12 +175,12 @@ def _no_key(name: str, text: str, fix: str) -> Check:
 
 
 def _find(config: Config, reference: KeyReference) -> KeyInUse | Check:
-    """Get at a key as a run would, or say why that fails."""
+    """Read a key as a run would, or say why that fails."""
     place = reference.env or reference.file
     renew = (
         f'export {place}="..."'
         if reference.env
-        else f"put the key alone into {place}\nchmod 600 {quote(str(place))}"
+        else f"put only the key into {place}\nchmod 600 {quote(str(place))}"
     )
     try:
         secret = read_key(reference, config.environment)
@@ -190,22 +190,22 @@ def _find(config: Config, reference: KeyReference) -> KeyInUse | Check:
 
 
 def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: bool) -> Check:
-    rest = rest_of(entry, time.time())
-    group = f", group {reference.quota_group}" if reference.quota_group else ""
+    pause = rest_of(entry, time.time())
+    group = f", quota group {reference.quota_group}" if reference.quota_group else ""
     about = f"{reference.provider}{group}, from {reference.env or reference.file}"
     state, fix = State.OK, ""
     if entry.get("disabled"):
-        state, about = State.WARNING, f"{about}; it was rejected: {entry['disabled']}"
+        state, about = State.WARNING, f"{about}; disabled: {entry['disabled']}"
         fix = f"agentos keys enable {reference.id}"
-    elif rest.seconds:
+    elif pause.seconds:
         state = State.WARNING
-        about = f"{about}; it rests for {words(rest.seconds)} more ({rest.state})"
+        about = f"{about}; {pause.state.replace('_', ' ')} for {words(pause.seconds)} more"
         fix = "wait, or: agentos keys"
     elif reference.file is not None and _open_to_others(Path(reference.file).expanduser()):
-        state, about = State.WARNING, f"{about}, which others on this machine can read"
+        state, about = State.WARNING, f"{about}, which other users of this machine can read"
         fix = f"chmod 600 {quote(reference.file)}"
     else:
-        about += "; usable" if needed else "; not used by the models chosen"
+        about += "; usable" if needed else "; not used by the chosen models"
     return Check(section="keys", name=reference.id, state=state, text=about, fix=fix)
 
 
@@ -224,19 +224,19 @@ def _same(keys: Sequence[KeyInUse]) -> Iterator[Check]:
                 section="keys",
                 name=key.id,
                 state=State.WARNING,
-                text=f"It is the same key as {first[key.secret]}, so its limits would count twice.",
-                fix=f"take {key.id} out, or give both the same quota_group",
+                text=f"It is the same key as {first[key.secret]}, so its limits count twice.",
+                fix=f"remove {key.id}, or give both the same quota_group",
             )
         else:
             first[key.secret] = key.id
 
 
 def _empty(environment: Mapping[str, str], config: Config) -> Iterator[Check]:
-    """Point at usual variables that are there but hold nothing; a key named by [[keys]] is told already."""
-    told = {reference.env for reference in config.keys}
+    """Warn about usual key variables that are empty; those named in [[keys]] have their own check."""
+    checked = {reference.env for reference in config.keys}
     blank = {name: "set" for name, value in environment.items() if not value.strip()}
     for reference in usual_keys(blank):
-        if reference.env not in told:
+        if reference.env not in checked:
             yield Check(
                 section="keys",
                 name=reference.id,
@@ -249,32 +249,32 @@ def _empty(environment: Mapping[str, str], config: Config) -> Iterator[Check]:
 def _missing(provider: str, config: Config, user_file: Path | None) -> Check:
     variable = f"{provider.upper()}_API_KEY"
     if not config.keys:
-        return _no_key(provider, f"There is no key for {provider}.", f'export {variable}="..."')
+        return _no_key(provider, f"No key for {provider}.", f'export {variable}="..."')
     lines = f'[[keys]]\nid = "{provider}-1"\nprovider = "{provider}"\nenv = "{variable}"'
-    text = f"No [[keys]] is for {provider}; with [[keys]], variables that are not named there are not used."
+    text = f"No [[keys]] entry is for {provider}. With [[keys]], only the variables named there are used."
     return _no_key(provider, text, _put(user_file, lines))
 
 
 def check_github(
     worktree: Path, config: Config, environment: Mapping[str, str]
 ) -> tuple[list[Check], GitHubAccess]:
-    """Look for the repository and the token, without asking GitHub."""
+    """Find the repository and the token, without contacting GitHub."""
     wanted = config.settings.source == "github"
-    grave = State.PROBLEM if wanted else State.WARNING
+    severity = State.PROBLEM if wanted else State.WARNING
     try:
         repository = find_repository(worktree, environment)
         token = find_token(environment, worktree)
     except AgentosError as exc:
-        return [_github("access", grave, str(exc), "unset GITHUB_API_URL\ngh auth login")], GitHubAccess()
+        return [_github("access", severity, str(exc), "unset GITHUB_API_URL\ngh auth login")], GitHubAccess()
     if repository is None:
-        text = "origin is no GitHub repository; issues are read from files."
+        text = "origin is not a GitHub repository; issues are read from files."
         fix = "git remote add origin https://github.com/OWNER/NAME" if wanted else ""
         state = State.PROBLEM if wanted else State.OK
         return [_github("repository", state, text, fix)], GitHubAccess()
     checks = [_github("repository", State.OK, str(repository))]
     if token is None:
-        text = "There is no token, so issues are read from files and filed as files."
-        checks.append(_github("token", grave, text, 'gh auth login\nor: export GH_TOKEN="..."'))
+        text = "No token, so issues are read from files and kept as files."
+        checks.append(_github("token", severity, text, 'gh auth login\nor: export GH_TOKEN="..."'))
     else:
         named = (name for name in ("GH_TOKEN", "GITHUB_TOKEN") if environment.get(name, "").strip())
         checks.append(

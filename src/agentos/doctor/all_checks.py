@@ -1,4 +1,4 @@
-"""Goes through the whole set-up, in the order a person makes it. Only reads; the network only when asked."""
+"""Runs all checks, in the order of setting up. Only reads; uses the network only with `live`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ def run_checks(
     home: Path | None,
     live: bool,
 ) -> tuple[Check, ...]:
-    """Look at everything; `user_file` is where the user's file would be, `named_file` must be there."""
+    """Check everything; `user_file` is where the user's file is or would be, `named_file` must exist."""
     checks: list[Check] = []
     worktree, place = None, None
     try:
@@ -48,7 +48,7 @@ def run_checks(
             owned = worktree / ".agentos" if place is None else place.path
             check_owner(worktree, owned, safe=safe, environment=environment)
         except AgentosError as exc:
-            # Nothing more is done with what another user wrote, calls least of all.
+            # Stop here: nothing that another user wrote is read any further, let alone used for calls.
             fix = f'in {user_file or "your own settings"}:\nsafe_directories = ["{worktree}"]'
             checks.append(Check(section="project", name="owner", state=State.PROBLEM, text=str(exc), fix=fix))
             return tuple(checks)
@@ -56,12 +56,12 @@ def run_checks(
         checks += check_project(worktree, place, config, home_from)
     checks += check_configuration(config, worktree, user_file, environment)
     checks += check_models(config, user_file)
-    told, keys = check_keys(config, place, user_file)
-    checks += told
+    key_checks, keys = check_keys(config, place, user_file)
+    checks += key_checks
     access = None
     if worktree is not None:
-        told, access = check_github(worktree, config, environment)
-        checks += told
+        github_checks, access = check_github(worktree, config, environment)
+        checks += github_checks
     if live:
         from agentos.doctor.network import check_calls, check_github_access  # noqa: PLC0415 - an HTTP client
 

@@ -1,4 +1,4 @@
-"""One result of the doctor's, and the exit code that many come to. Pure."""
+"""One check of `agentos doctor`, and the exit code of all of them. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from agentos.errors import Exit
 
 
 class State(StrEnum):
-    """How well a part of the set-up is."""
+    """The state of one part of the setup."""
 
     OK = "ok"
-    WARNING = "warning"  # a run works, but maybe not as meant
+    WARNING = "warning"  # a run works, but maybe not as intended
     PROBLEM = "problem"  # a run would not work
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One part of the set-up, how it is, and what to type to mend it."""
+    """One part of the setup, its state, and how to fix it."""
 
     section: str
     name: str
     state: State = State.OK
     text: str
-    fix: str = ""  # commands or lines of a file, one a line
-    exit_code: Exit = Exit.USAGE  # what a problem ends in
+    fix: str = ""  # commands or lines for a file, one per line
+    exit_code: Exit = Exit.USAGE  # the exit code if it is a problem
 
 
 def exit_code(checks: Iterable[Check]) -> Exit:
-    """The configuration's problems count before the keys', since nothing runs without it."""
+    """Configuration problems come before key problems, since nothing runs without a configuration."""
     codes = {check.exit_code for check in checks if check.state is State.PROBLEM}
     return Exit.USAGE if Exit.USAGE in codes else Exit.NO_KEY if codes else Exit.OK

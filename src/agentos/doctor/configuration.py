@@ -1,4 +1,4 @@
-"""Which settings hold, who set them, and what is wrong with a file or variable."""
+"""Checks the settings: which values are in use, where they were set, and what is wrong with them."""
 
 import difflib
 import re
@@ -11,11 +11,11 @@ from agentos.config import Config, Origin
 from agentos.doctor.check import Check, State
 from agentos.errors import AgentosError
 
-CLOSE = 0.88  # how alike a variable's name must be to a setting's to be a slip of the finger
+CLOSE = 0.88  # similarity from which a variable's name counts as a typo of a setting's
 
 
 def failed(error: AgentosError, worktree: Path | None, user_file: Path | None) -> Check:
-    """Say where a setting is wrong, and how to get there."""
+    """Say which setting is wrong, and how to get to it."""
     text = str(error)
     places = [] if worktree is None else [worktree / "agentos.toml", worktree / "pyproject.toml"]
     places += [] if user_file is None else [user_file]
@@ -34,14 +34,14 @@ def failed(error: AgentosError, worktree: Path | None, user_file: Path | None) -
 def check_configuration(
     config: Config, worktree: Path | None, user_file: Path | None, environment: Mapping[str, str]
 ) -> Iterator[Check]:
-    """Show the files read, what differs from the defaults, and what was ignored."""
+    """Show the files that were read, the values that are not defaults, and what was ignored."""
     if user_file is not None and user_file.is_file():
         yield Check(section="configuration", name="your file", text=str(user_file))
     else:
         yield Check(
             section="configuration",
             name="your file",
-            text=f"none; it would be {user_file}" if user_file else "none",
+            text=f"none; would be {user_file}" if user_file else "none",
             fix="agentos init --user",
         )
     if worktree is not None:
@@ -61,12 +61,12 @@ def check_configuration(
             name="ignored",
             state=State.WARNING,
             text=warning,
-            fix=f"take it out of that file; what is yours to set stands in {user_file or 'your own file'}",
+            fix=f"remove it from that file; set it in {user_file or 'your own file'} instead",
         )
-    yield from _slips(environment)
+    yield from _typos(environment)
 
 
-def _slips(environment: Mapping[str, str]) -> Iterator[Check]:
+def _typos(environment: Mapping[str, str]) -> Iterator[Check]:
     known = [settings.variable_of(name) for name in settings.NAMES]
     for name in sorted(environment):
         if name.startswith("AGENTOS_") and name not in known:
@@ -75,6 +75,6 @@ def _slips(environment: Mapping[str, str]) -> Iterator[Check]:
                     section="configuration",
                     name=name,
                     state=State.WARNING,
-                    text=f"{name} is no setting and means nothing; {meant} is one.",
+                    text=f"{name} is not a setting and has no effect. Did you mean {meant}?",
                     fix=f'unset {name}; export {meant}="..."',
                 )

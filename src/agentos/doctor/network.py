@@ -1,4 +1,4 @@
-"""One tiny call with each key, and one look at GitHub: all of the doctor that uses the network."""
+"""The live checks: one tiny call with each key, and one query to GitHub. Nothing else uses the network."""
 
 import threading
 import time
@@ -16,23 +16,23 @@ from agentos.llm.providers import real_provider
 from agentos.model import CallError
 
 CALL_SECONDS = 20.0
-GRACE_SECONDS = 2.0  # for a call that was told to stop
+GRACE_SECONDS = 2.0  # for a call to stop after it was cancelled
 MAX_OUTPUT_TOKENS = 16
 PROMPT = "Answer with the word ok."
 
 _ADVICE: Mapping[CallError, str] = {
     CallError.RATE_LIMITED: "wait a minute, then: agentos doctor --live",
-    CallError.QUOTA_EXHAUSTED: "wait for the quota's reset, or pay the provider's bill",
+    CallError.QUOTA_EXHAUSTED: "wait until the quota resets, or pay the provider's bill",
     CallError.CAPACITY: "the provider is overloaded; try later: agentos doctor --live",
-    CallError.KEY_REJECTED: "make a new key at the provider, then:",
-    CallError.BAD_REQUEST: "name a model that this key may use, where 'agentos config' says it is set",
-    CallError.TRANSIENT: "look at the network and base_url, then: agentos doctor --live",
+    CallError.KEY_REJECTED: "create a new key at the provider, then:",
+    CallError.BAD_REQUEST: "name a model that this key may use; 'agentos config' shows where it is set",
+    CallError.TRANSIENT: "check the network and base_url, then: agentos doctor --live",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Called:
-    """What came of one key's call."""
+    """The result of one key's call."""
 
     key: KeyInUse
     model: str
@@ -42,7 +42,7 @@ class Called:
 
 
 def check_calls(config: Config, keys: Sequence[KeyInUse]) -> list[Check]:
-    """Call once with each key, all at the same time; models of one provider take turns."""
+    """Call once with each key, all at the same time; keys of a provider take turns with its models."""
     models: dict[str, list[str]] = {}
     for model in dict.fromkeys(models_of(config).values()):
         models.setdefault(model.partition(":")[0], []).append(model)
@@ -62,7 +62,7 @@ def _call_all(config: Config, calls: Sequence[tuple[KeyInUse, str]]) -> list[Cal
     def call(key: KeyInUse, model: str) -> None:
         done[key.id] = _call(config, key, model, cancel)
 
-    # Threads that end with the process: a name server that does not answer cannot keep it.
+    # Daemon threads: a name server that does not answer must not keep the process alive.
     threads = [threading.Thread(target=call, args=one, daemon=True) for one in calls]
     began = time.monotonic()
     for thread in threads:
@@ -104,14 +104,14 @@ def _call(config: Config, key: KeyInUse, model: str, cancel: Cancel) -> Called:
         error = exc
     except StopRequested:
         error = ProviderError(CallError.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
-    except Exception as exc:  # noqa: BLE001 - in a thread of its own, where nobody would hear of it
-        # Its text may quote a header, and so the key.
+    except Exception as exc:  # noqa: BLE001 - in its own thread, where it would be lost
+        # Without its text, which may quote a header and so the key.
         error = ProviderError(CallError.TRANSIENT, f"the call failed: {type(exc).__name__}")
     return Called(key=key, model=model, seconds=time.monotonic() - began, reply=reply, error=error)
 
 
 def judge(calls: Sequence[Called]) -> list[Check]:
-    """Tell each result; it is a problem where no key of the provider is left that works or may work soon."""
+    """Turn results into checks. A failed key is only a warning while another key of its provider works."""
     checks = [(call, _judged(call)) for call in calls]
     working = {call.key.provider for call, check in checks if check.state is State.OK}
     return [
@@ -135,7 +135,7 @@ def _judged(call: Called) -> Check:
     if not isinstance(error, ProviderError):
         return Check(section="live", name=name, state=State.PROBLEM, text=str(error), fix="agentos config")
     if str(error).startswith(str(incomplete(""))):
-        # So few words were allowed that a model which thinks first has none left; key and model work.
+        # A model that thinks first used up the few tokens it was allowed; key and model work.
         return Check(section="live", name=name, text=f"{call.model} answered in {took}, cut short as asked")
     kind = error.error_class
     passing = kind in {CallError.RATE_LIMITED, CallError.CAPACITY}
@@ -151,7 +151,7 @@ def _judged(call: Called) -> Check:
 
 
 def check_github_access(access: GitHubAccess) -> list[Check]:
-    """Ask GitHub what the token may do in the repository."""
+    """Ask GitHub what the token can do in the repository."""
     if access.repository is None or access.token is None:
         return []
     from agentos.github.client import GitHub  # noqa: PLC0415 - an HTTP client
@@ -160,26 +160,26 @@ def check_github_access(access: GitHubAccess) -> list[Check]:
         return [Check(section="live", name="github", state=state, text=text, fix=fix)]
 
     try:
-        found = GitHub(access.repository, access.token, limit=CALL_SECONDS / 2, sleep=_at_once).check()
+        found = GitHub(access.repository, access.token, limit=CALL_SECONDS / 2, sleep=_no_wait).check()
     except AgentosError as exc:
         return check(State.PROBLEM, str(exc), "gh auth login")
     if not found.readable:
-        return check(State.PROBLEM, found.problem or "GitHub cannot be read.", "gh auth login")
+        return check(State.PROBLEM, found.problem or "Cannot read from GitHub.", "gh auth login")
     if found.has_issues is False:
         return check(
             State.WARNING,
-            f"Issues are turned off in {access.repository}.",
+            f"Issues are disabled in {access.repository}.",
             f"gh repo edit {access.repository.full_name} --enable-issues",
         )
     may = (
-        ", and may push"
+        " and can push"
         if found.push
-        else "; labels are not set, since it may not push"
+        else "; labels are not set, since it cannot push"
         if found.push is False
         else ""
     )
     return check(State.OK, f"the token reads {access.repository}{may}")
 
 
-def _at_once(_seconds: float) -> None:
-    """A person waits: a failed look is repeated at once or given up."""
+def _no_wait(_seconds: float) -> None:
+    """Retry immediately: a person is waiting for the result."""

@@ -1,4 +1,4 @@
-"""Whether there is a project, and whether a run could read and write what it needs there."""
+"""Checks that there is a project, and that a run can read and write what it needs there."""
 
 import os
 import platform
@@ -27,14 +27,14 @@ GIT_SECONDS = 5.0
 
 
 def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Look for git and for a repository; a project can do without, but then nothing is versioned."""
+    """Check for git and a repository; a project works without them, but nothing is versioned."""
     version = _git(["--version"], environment, worktree)
     if version is None:
         yield Check(
             section="git",
             name="installed",
             state=State.WARNING,
-            text="git is not on your PATH; runs work, but GitHub cannot be found.",
+            text="git is not on your PATH. Runs work, but without GitHub.",
             fix="install git: https://git-scm.com/downloads",
         )
         return
@@ -46,7 +46,7 @@ def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator
             section="git",
             name="repository",
             state=State.WARNING,
-            text=f"{worktree} is in no git repository; runs work, but nothing is versioned.",
+            text=f"{worktree} is not in a git repository. Runs work, but nothing is versioned.",
             fix="git init",
         )
     elif (top := _git(["rev-parse", "--show-toplevel"], environment, worktree)) is None:
@@ -54,7 +54,7 @@ def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator
             section="git",
             name="repository",
             state=State.WARNING,
-            text=f"git does not accept the repository of {worktree}.",
+            text=f"git rejects the repository of {worktree}.",
             fix=f"git -C {quote(str(worktree))} status",
         )
     else:
@@ -62,17 +62,17 @@ def check_git(worktree: Path | None, environment: Mapping[str, str]) -> Iterator
 
 
 def _git(arguments: Sequence[str], environment: Mapping[str, str], worktree: Path | None) -> str | None:
-    told = programs.git(arguments, environment, worktree, seconds=GIT_SECONDS)
-    return None if told is None else told.decode("utf-8", errors="replace").strip()
+    output = programs.git(arguments, environment, worktree, seconds=GIT_SECONDS)
+    return None if output is None else output.decode("utf-8", errors="replace").strip()
 
 
 def check_program() -> Check:
-    told = f"agentos {__version__}, Python {platform.python_version()} on {sys.platform}"
-    return Check(section="project", name="program", text=told)
+    text = f"agentos {__version__}, Python {platform.python_version()} on {sys.platform}"
+    return Check(section="project", name="program", text=text)
 
 
 def check_project(worktree: Path, home: Home | None, config: Config, home_from: str) -> Iterator[Check]:
-    """Look at the folders, the items that lie in them, the home and the files named by settings."""
+    """Check the folders and their items, the home, and the files that settings name."""
     yield Check(section="project", name="worktree", text=str(worktree))
     settings = config.settings
     if home is not None:
@@ -93,7 +93,7 @@ def _check_home(home: Home, worktree: Path, home_from: str) -> Check:
             section="project",
             name="home",
             state=State.PROBLEM,
-            text=f"{where} is a file, and runs are kept in a folder.",
+            text=f"{where} is a file, but the home must be a folder.",
             fix=f"mv {quote(str(where))} {quote(str(where))}.old",
         )
     nearest = next(folder for folder in (where, *where.parents) if folder.exists())
@@ -102,13 +102,13 @@ def _check_home(home: Home, worktree: Path, home_from: str) -> Check:
             section="project",
             name="home",
             state=State.PROBLEM,
-            text=f"{nearest} cannot be written, and runs are kept in {where}.",
+            text=f"{nearest} is not writable, but the home is {where}.",
             fix=f"chmod u+rwx {quote(str(nearest))}\nexport AGENTOS_HOME=DIR",
         )
     why = f" ({home_from})" if home_from else ""
-    apart = "" if where.is_relative_to(worktree) else ", outside the project, as you set it"
-    told = "" if where.exists() else ", made by the first run"
-    return Check(section="project", name="home", text=f"{where}{why}{apart}{told}")
+    outside = "" if where.is_relative_to(worktree) else ", outside the project, as you set it"
+    missing = "" if where.exists() else ", created by the first run"
+    return Check(section="project", name="home", text=f"{where}{why}{outside}{missing}")
 
 
 def _check_items(
@@ -125,13 +125,13 @@ def _check_items(
         return
     if not items:
         there = (worktree / folder).is_dir()
-        text = f"{folder} is empty" if there else f"there is no {folder}"
+        text = f"{folder} is empty" if there else f"{folder} does not exist"
         fix = "" if there else "agentos init"
         yield Check(section="project", name=name, text=text, fix=fix)
         return
-    told = f"{counted(len(items), flow.source_name)} in {folder}, {pending} to do"
-    told += f" ({mocked} so far by the mock alone)" if mocked else ""
-    yield Check(section="project", name=name, text=told)
+    text = f"{counted(len(items), flow.source_name)} in {folder}, {pending} to do"
+    text += f" ({mocked} done only by the mock)" if mocked else ""
+    yield Check(section="project", name=name, text=text)
     bad = [item.problem for item in items if item.problem is not None]
     if bad:
         more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
@@ -139,7 +139,7 @@ def _check_items(
             section="project",
             name=name,
             state=State.WARNING,
-            text=f"{bad[0]}{more}; a run over all fails on it.",
+            text=f"{bad[0]}{more}; a run with --all fails on it.",
             fix=f"agentos {flow.name} --all --dry-run",
         )
 
@@ -147,7 +147,7 @@ def _check_items(
 def _pending(
     flow: ReviewedWorkflow, items: Sequence[Item], home: Home | None, worktree: Path, settings: Settings
 ) -> tuple[int, int]:
-    """Count what a real run would take up, and which of it the mock has done, by documents and records."""
+    """Count the items that a real run would run, and how many of those the mock has done."""
     if home is None:
         return sum(item.problem is None for item in items), 0
     with Records(home.records, write=False) as records:
@@ -167,7 +167,7 @@ def _check_template(flow: ReviewedWorkflow, worktree: Path, settings: Settings, 
             name=f"{flow.name} template",
             state=State.PROBLEM,
             text=str(exc),
-            fix=f"mend {template}, or take {flow.name}_template out of the file 'agentos config' names",
+            fix=f"fix {template}, or remove {flow.name}_template; 'agentos config' shows where it is set",
         )
     return Check(section="project", name=f"{flow.name} template", text=template)
 
@@ -181,7 +181,7 @@ def _check_context(worktree: Path, settings: Settings) -> Check:
             name="context",
             state=State.PROBLEM,
             text=str(exc),
-            fix="change context where 'agentos config' says it is set",
+            fix="change context; 'agentos config' shows where it is set",
         )
     size = sum(len(text.encode()) for text in texts.values())
     return Check(section="project", name="context", text=f"{counted(len(texts), 'file')}, {size:,} bytes")

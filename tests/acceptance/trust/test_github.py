@@ -309,7 +309,7 @@ def test_a_key_that_travels_unencrypted_is_told_once(repo: Repo) -> None:
     told = repo.run("lld", "--all", "--source", "local", "--fresh")
     assert told.code == Exit.OK, told.text
     assert told.said.count("unencrypted") == 1
-    assert f"{url}: the key travels unencrypted; use https://" in told.said
+    assert f"{url}: keys are sent unencrypted; use https://" in told.said
     assert "unencrypted" in repo.run("doctor").said
 
 

@@ -16,7 +16,7 @@ PRIVATE = (".git", ".GIT/x", "docs/.git/hooks", ".agentos", ".AgentOS/logs", "a/
 
 def told(result: Result) -> list[str]:
     """The lines that name what the repository sets."""
-    return [line for line in result.err.splitlines() if "of this repository sets" in line]
+    return [line for line in result.err.splitlines() if "in this repository sets" in line]
 
 
 # Models.
@@ -91,7 +91,7 @@ def test_a_repo_cannot_have_more_than_ten_reviews_paid(bench: Bench) -> None:
         ('drafter = "openai:a\\u202eb"', "drafter"),
         ('context = ["a\\u0007"]', "context"),
         (f"context = {json.dumps(['a'] * 5000)}", "context"),
-        (f"{'x' * 100_000} = 1", "Unknown key"),
+        (f"{'x' * 100_000} = 1", "Unknown setting"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -221,7 +221,7 @@ def test_a_run_names_once_what_the_repo_sets(bench: Bench) -> None:
     assert told(bench.run("lld", "1", "--dry-run")) == []
     first = bench.run("lld", "1", "-q")
     assert first.code == 0, first
-    line = "agentos.toml of this repository sets lld_folder, parallel and max_iterations"
+    line = "agentos.toml in this repository sets lld_folder, parallel and max_iterations"
     assert [one for one in told(first) if line in one], first
     assert told(bench.run("lld", "1", "--fresh")) == []
     bench.project.write("agentos.toml", "# a comment changes nothing\n" + content)

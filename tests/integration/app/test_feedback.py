@@ -103,7 +103,9 @@ def test_an_issue_of_a_person_beside_its_lld_is_not_in_doubt(world: World) -> No
 def test_what_may_be_two_items_must_be_named_in_full(world: World) -> None:
     world.write("docs/lld/active/LLD-dark-mode.md", sealed("LLD-dark-mode"))
     world.write(BRIEF, sealed("ISSUE-dark-mode"))
-    with pytest.raises(UsageError, match=r"'dark-mode' may be (ISSUE|LLD)-dark-mode or .*name it in full"):
+    with pytest.raises(
+        UsageError, match=r"'dark-mode' could be (ISSUE|LLD)-dark-mode or .*Use the full label"
+    ):
         world.find("dark-mode")
     assert world.find("LLD-dark-mode").workflow == "lld"
     assert world.find("ISSUE-dark-mode").workflow == "issue"
@@ -200,7 +202,9 @@ def test_what_is_as_agentos_wrote_it_is_not_sent_back_without_a_word(
         world.begin()
     else:
         world.write(LLD, sealed())
-    with pytest.raises(UsageError, match=r'LLD-42 is as agentos wrote it.*agentos revise 42 --note "'):
+    with pytest.raises(
+        UsageError, match=r'LLD-42 is unchanged since agentos wrote it.*agentos revise 42 --note "'
+    ):
         send_back(world.home, world.find("42"), text)
     assert not world.home.records.exists() or world.notes() == {}
 

@@ -65,7 +65,7 @@ def test_an_unexpected_error_is_json_too_and_names_where_its_details_are(
     error = json.loads(told.out)["error"]
     [crash] = (project / ".agentos" / "logs").glob("crash-*.txt")
     assert error["exit_code"] == 1
-    assert error["message"].startswith("unexpected RuntimeError: no such luck.")
+    assert error["message"].startswith("Unexpected RuntimeError: no such luck.")
     assert str(crash) in error["message"]
     assert f"agentos: {error['message']}\n".encode() == told.err
 

@@ -316,7 +316,7 @@ def test_keys_that_are_listed_keep_the_usual_variables_out(place: Place) -> None
     checks = place.examine()
     assert problems(checks) == {("keys", "anthropic")}
     assert 'env = "ANTHROPIC_API_KEY"' in one(checks, "keys", "anthropic").fix
-    assert one(checks, "keys", "key-1").text == "openai, group team, from OPENAI_API_KEY; usable"
+    assert one(checks, "keys", "key-1").text == "openai, quota group team, from OPENAI_API_KEY; usable"
 
 
 def test_a_key_that_cannot_be_found_is_a_problem_where_it_is_needed(place: Place, tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_key_that_cannot_be_found_is_a_problem_where_it_is_needed(place: Place
     assert exit_code(checks) == Exit.NO_KEY
     file.write_text(f"{SECRET}\n{SECRET}\n")
     assert (
-        f"character {len(SECRET) + 1} is a blank, a line break" in one(place.examine(), "keys", "key-2").text
+        f"character {len(SECRET) + 1} is a space, a line break" in one(place.examine(), "keys", "key-2").text
     )
     file.write_text(f"{SECRET}\n")
     file.chmod(0o644)
@@ -358,7 +358,7 @@ def test_health_from_earlier_runs_is_told(place: Place) -> None:
     )
     checks = place.examine()
     assert one(checks, "keys", "openai").fix == "agentos keys enable openai"
-    assert "rests for 90 min more" in one(checks, "keys", "anthropic").text
+    assert "quota exhausted for 90 min more" in one(checks, "keys", "anthropic").text
     assert exit_code(checks) == Exit.OK
     del place.environment["OPENAI_API_KEY_2"]
     checks = place.examine()
@@ -379,7 +379,7 @@ def test_github_is_looked_for_without_asking_it(place: Place) -> None:
     tools.mkdir()
     (tools / "git").symlink_to(git)
     place.environment["PATH"] = str(tools)
-    assert "no GitHub repository" in one(place.examine(), "github", "repository").text
+    assert "not a GitHub repository" in one(place.examine(), "github", "repository").text
     place.environment["AGENTOS_SOURCE"] = "github"
     assert ("github", "repository") in problems(place.examine())
     subprocess.run(["git", "init", "-q", place.root], check=True)

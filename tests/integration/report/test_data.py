@@ -244,7 +244,7 @@ def test_pauses_and_the_end_of_the_run(write: Write) -> None:
         "quota",
         11,
     )
-    assert found["run"]["meaning"] == "stopped early; the same command goes on"
+    assert found["run"]["meaning"] == "stopped early; run the same command to resume"
 
 
 def test_parallelism_counts_items_at_work_and_calls_in_flight(write: Write) -> None:

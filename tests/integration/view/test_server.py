@@ -138,7 +138,7 @@ def test_before_anything_was_run_there_is_nothing_and_nothing_is_made(client: Te
     assert client.get("/api/runs").json() == {"project": "project", "runs": []}
     assert client.get("/api/inbox").json() == {"waiting": [], "answered": []}
     refused = client.post("/api/inbox/LLD-43", json={"answer": "approve"})
-    assert (refused.status_code, "Nothing was run" in refused.json()["error"]) == (409, True)
+    assert (refused.status_code, "No runs here" in refused.json()["error"]) == (409, True)
     assert not home.path.exists()
 
 
@@ -293,7 +293,7 @@ def test_an_item_is_sent_back_with_a_note(client: TestClient, home: Home, worktr
     assert said.status_code == 200, said.text
     assert said.json() == {
         "label": "LLD-43",
-        "told": "LLD-43: your note goes to both models with its next run.",
+        "told": "LLD-43: both models get your note with the next run.",
         "command": "agentos lld 43",
     }
     with Records(home.records, write=False) as records:
@@ -345,7 +345,7 @@ def test_an_answer_can_be_changed_until_the_next_run(client: TestClient, home: H
         begin(records, item_43(), "later")
     late = client.post("/api/inbox/LLD-43", json={"answer": "approve"})
     assert late.status_code == 409
-    assert "does not wait" in late.json()["error"]
+    assert "is not waiting" in late.json()["error"]
     assert client.get("/api/inbox").json() == {"waiting": [], "answered": []}
 
 
@@ -358,7 +358,7 @@ def test_a_second_answer_to_the_same_question_is_refused(
     late = client.post("/api/inbox/LLD-43", json={"answer": "revise", "note": "No.", **asked})
     assert late.status_code == 409
     assert "LLD-43 is already answered: approve, by" in late.json()["error"]
-    assert "not taken" in late.json()["error"]
+    assert "not recorded" in late.json()["error"]
     [kept] = client.get("/api/inbox").json()["answered"]
     assert (kept["decided"]["answer"], kept["decided"]["note"]) == ("approve", "")
     # A page that shows an older answer cannot change a newer one.
@@ -428,7 +428,7 @@ def test_a_label_that_does_not_wait_is_refused_by_name(
     wait_for_a_person(home, worktree)
     answer = client.post("/api/inbox/LLD-99", json={"answer": "approve"})
     assert answer.status_code == 409
-    assert "'LLD-99' does not wait for a decision. Waiting: LLD-43." in answer.json()["error"]
+    assert "'LLD-99' is not waiting for a decision. Waiting: LLD-43." in answer.json()["error"]
     assert client.get("/api/inbox/LLD-43").status_code == 405
 
 

@@ -143,7 +143,7 @@ def test_every_role_needs_a_model_with_a_provider() -> None:
 def test_every_role_needs_a_key() -> None:
     models = {"drafter": "openai:a", "reviewer": "gemini:b"}
     check_keys(models, ring("openai", "gemini"))
-    with pytest.raises(NoUsableKey, match="no key for gemini, which the reviewer gemini:b needs"):
+    with pytest.raises(NoUsableKey, match="No key for gemini, which the reviewer gemini:b needs"):
         check_keys(models, ring("openai"))
 
 

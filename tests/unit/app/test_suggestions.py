@@ -155,7 +155,7 @@ def test_many_discussions_are_answered_in_one_place() -> None:
     rows = [row(n, Status.DISCUSS) for n in range(1, 6)]
     told = next_commands(summary(*rows, code=Exit.ATTENTION), config(all=True))
     assert [one.command for one in told[:3]] == [f"agentos decide LLD-{n} --approve" for n in (1, 2, 3)]
-    assert told[3] == Suggestion("agentos view", "and 2 more; agentos view answers them in one place")
+    assert told[3] == Suggestion("agentos view", "answer 2 more on one page")
     assert "agentos view" not in typed(summary(*rows[:3], code=Exit.ATTENTION), config(all=True))
 
 
