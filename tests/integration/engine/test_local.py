@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentos.engine.child import Child
-from agentos.engine.local import MOST_SPARES, LocalEngine
+from agentos.engine.local import MOST_SPARES, QUIET_SECONDS, LocalEngine
 from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StartFailed
 from agentos.wire import (
@@ -156,6 +156,15 @@ class Bench:
     def turn(self, times: int = 3) -> list[EngineEvent]:
         return [event for _ in range(times) for event in self.engine.events(0.0)]
 
+    def idle(self) -> list[EngineEvent]:
+        """Nothing is said for so long that every spare worker it wants is forked."""
+        found: list[EngineEvent] = []
+        before = -1
+        while before != len(self.puppets.made):
+            before = len(self.puppets.made)
+            found += self.engine.events(time.monotonic() + 3 * QUIET_SECONDS)
+        return found
+
     def start(self, label: str = "LLD-1") -> Puppet:
         before = len(self.puppets.made)
         pid = self.engine.start(label, job(label))
@@ -284,18 +293,18 @@ def test_a_signal_ends_the_wait() -> None:
 @pytest.mark.parametrize("bench", [3], indirect=True)
 def test_workers_are_forked_ahead_once_those_that_run_have_spoken(bench: Bench) -> None:
     first = bench.start("LLD-1")
-    bench.turn()
+    bench.idle()
     assert len(bench.puppets.made) == 1, "its start comes first"
     first.say(HELLO)
     bench.events(lambda found: found)
-    bench.turn()
+    bench.idle()
     assert len(bench.puppets.made) == 2, "one for each that runs"
     second = bench.start("LLD-2")
     assert second is bench.puppets.made[1]
     assert second.read() == job("LLD-2")
     second.say(HELLO)
     bench.events(lambda found: found)
-    bench.turn()
+    bench.idle()
     assert len(bench.puppets.made) == 3, "and no more than there are items to start"
 
 
@@ -305,7 +314,7 @@ def test_a_worker_that_shares_no_memory_is_started_ahead_alone(bench: Bench) -> 
     for number in range(1, 4):
         bench.start(f"LLD-{number}").say(HELLO)
     bench.events(lambda found: len(found) == 3)
-    bench.turn()
+    bench.idle()
     assert len(bench.puppets.made) == 3 + 1
 
 
@@ -313,7 +322,7 @@ def test_a_worker_that_shares_no_memory_is_started_ahead_alone(bench: Bench) -> 
 def test_not_too_many_are_forked_ahead(bench: Bench) -> None:
     for number in range(MOST_SPARES + 2):
         bench.ready(f"LLD-{number}")
-    bench.turn()
+    bench.idle()
     assert sum(one.process.is_alive() for one in bench.puppets.made) == 2 * MOST_SPARES + 2
 
 
@@ -321,11 +330,11 @@ def test_not_too_many_are_forked_ahead(bench: Bench) -> None:
 @pytest.mark.parametrize("noticed", [True, False])
 def test_a_waiting_worker_that_died_is_replaced_and_nobody_hears_of_it(bench: Bench, noticed: bool) -> None:
     bench.ready()
-    bench.turn()
+    bench.idle()
     spare = bench.puppets.made[1]
     spare.die()
     if noticed:
-        assert bench.turn(10) == []
+        assert bench.idle() == []
     second = bench.start("LLD-2")
     assert second is not spare
     second.say(HELLO)
@@ -338,6 +347,6 @@ def test_where_no_worker_can_be_forked_ahead_the_run_goes_on(bench: Bench) -> No
     puppet.say(HELLO)
     bench.puppets.failing = True
     bench.events(lambda found: found)
-    assert bench.turn() == []
+    assert bench.idle() == []
     puppet.say(Beat())
     assert bench.events(lambda found: found) == [Said(item="LLD-1", message=Beat())]
