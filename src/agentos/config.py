@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from agentos import environment as environ
-from agentos import settings, values
+from agentos import parse_value, settings
 from agentos.console.visible import one_line
 from agentos.errors import ConfigError
 from agentos.money import Price
+from agentos.parse_value import NotForRepo, OutsideRepo, Rejected
 from agentos.settings import Settings
-from agentos.store.tree import TooLarge, Tree, read_named, worktree_tree
-from agentos.values import NotForRepo, OutsideRepo, Rejected
+from agentos.store.rooted_tree import TooLarge, Tree, read_named, worktree_tree
 
 MAX_FILE_BYTES = 1_000_000
 MAX_SHOWN = 80  # characters of a wrong value
@@ -330,7 +330,7 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
                 raise ConfigError(f"{name} of {place} is {_shown(raw)}: a {kind} above zero is needed.")
         elif name in {"id", "provider", "env", "file", "quota_group"}:
             try:
-                values.text(raw)
+                parse_value.text(raw)
             except Rejected as exc:
                 raise ConfigError(f"{name} of {place}: {exc}.") from exc
         else:
@@ -375,7 +375,7 @@ def _read_prices(tables: Any, where: str) -> dict[str, Price]:
                     f"{name} of {place} is {_shown(raw)}: a price in USD per million tokens is needed."
                 )
         try:
-            values.model(model)
+            parse_value.model(model)
         except Rejected as exc:
             raise ConfigError(f"{place}: {exc}.") from exc
         prices[model] = Price(input=float(table["input"]), output=float(table["output"]))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from agentos.process import TOKEN_VARIABLE
+from agentos.os_process import TOKEN_VARIABLE
 
 TOOL_SECONDS = 5.0  # for git and gh, which answer one small question each
 LAUNCH_SECONDS = 2.0  # a program that runs longer works

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentos.values import (
+from agentos.parse_value import (
     Parser,
     Rule,
     any_paths,

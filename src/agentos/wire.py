@@ -19,10 +19,10 @@ from pydantic import (
     ValidationError,
 )
 
-from agentos import record as records
+from agentos import audit_record as records
 from agentos import redact
+from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
 from agentos.model import CallError
-from agentos.record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000

@@ -62,7 +62,7 @@ def test_an_unfinished_item_whose_text_changed_starts_anew_and_says_so(project: 
     project.issue(7, "# Seven\n\nAnother text.\n")  # the decision was about the other text
     result = project.lld("7")
     assert result.code == 0, result.text
-    assert "text changed" in result.out
+    assert "text has changed" in result.out
     assert project.calls("7", run=-1) == [("drafter", 1), ("reviewer", 1)]
     trails = {path.name for path in (project.root / "docs/lineage/done").iterdir()}
     assert trails == {"7-lld", "7-lld-2"}  # the trail that was given up is kept

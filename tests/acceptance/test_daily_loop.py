@@ -217,7 +217,7 @@ def test_an_issue_edited_before_it_was_filed_is_not_filed(filing: Bench, github:
     for args in (("--all",), ("dark-mode",)):
         refused = filing.free("issue", *args, "--yes")
         assert refused.code == Exit.ATTENTION, refused
-        assert "edited since its approval" in refused.said
+        assert "was edited after its approval" in refused.said
         assert github.issues == {}
         assert path.read_text() == edited
     # Reviewed as it is, it is filed with the person's words.

@@ -15,19 +15,19 @@ import agentos
 
 SOURCE = Path(agentos.__file__).parent
 OUTSIDE = {
-    "store/tree.py": "it is the door",
+    "store/rooted_tree.py": "it is the door",
     "store/known_homes.py": "the user's state folder, and whose the home is",
     "store/home.py": "makes a home that the user has named",
     "project.py": "looks for markers in the folders above",
-    "process.py": "/proc",
+    "os_process.py": "/proc",
     "programs.py": "the folders of PATH",
     "config.py": "whether the user's own file is there",
     "cli/init.py": "the user's own file",
     "cli/summary_view.py": "the file that GitHub Actions names",
     "cli/user_programs.py": "the folders in which programs for the desktop are listed",
     "llm/command.py": "the work folder of a command model",
-    "view/login_page.py": "a page in a temporary folder of its own",
-    "health/": "says what is there, and gives none of it away",
+    "view/browser_login.py": "a page in a temporary folder of its own",
+    "doctor/": "says what is there, and gives none of it away",
 }
 METHODS = {
     *("read_text", "read_bytes", "write_text", "write_bytes", "open", "iterdir", "glob", "rglob", "unlink"),
@@ -67,7 +67,7 @@ def modules() -> list[str]:
 @pytest.mark.parametrize("name", [name for name in modules() if not name.startswith(tuple(OUTSIDE))])
 def test_no_module_has_a_way_of_its_own_to_files(name: str) -> None:
     found = list(calls_outside((SOURCE / name).read_text("utf-8")))
-    assert not found, f"{name}: go through agentos.store.tree"
+    assert not found, f"{name}: go through agentos.store.rooted_tree"
 
 
 def test_every_exception_is_needed() -> None:

@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentos.settings import (
-    DEFAULT_PARALLEL,
-    DEFAULTS,
-    NAMES,
-    PARALLEL_CAP,
-    Settings,
-    about,
-    flag_of,
-    variable_of,
-)
-from agentos.values import (
+from agentos.parse_value import (
     NotForRepo,
     OutsideRepo,
     Parser,
@@ -36,6 +26,16 @@ from agentos.values import (
     text,
     whole,
     yes_no,
+)
+from agentos.settings import (
+    DEFAULT_PARALLEL,
+    DEFAULTS,
+    NAMES,
+    PARALLEL_CAP,
+    Settings,
+    about,
+    flag_of,
+    variable_of,
 )
 
 STEADY = settings(derandomize=True, database=None, deadline=None)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentos.audit_record import CallRecord, OwnRecord, VerdictRecord, plain_fields
 from agentos.model import CallError
-from agentos.record import CallRecord, OwnRecord, VerdictRecord, plain_fields
 from agentos.secret import Secret
 from agentos.wire import (
     MAX_MESSAGE_BYTES,

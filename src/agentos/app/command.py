@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentos.app.invocation import Invocation
+from agentos.parse_value import Rejected, yes_no
 from agentos.settings import variable_of
-from agentos.values import Rejected, yes_no
 
 
 @dataclass(frozen=True, kw_only=True)

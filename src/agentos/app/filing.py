@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentos.app.dialog import Dialog
 from agentos.app.summary import FilingResult
-from agentos.coordinator.filing import FiledIssue, Filer, NotFiled
+from agentos.coordinator.file_issue import FiledIssue, Filer, NotFiled
 from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
@@ -24,7 +24,7 @@ from agentos.stamp import Stamp
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.lineage import Lineage
 from agentos.store.records import Fence, Filing, FilingState, Records
-from agentos.store.tree import why_unreadable, worktree_tree
+from agentos.store.rooted_tree import why_unreadable, worktree_tree
 
 if TYPE_CHECKING:
     from agentos.app.execution import Ran
@@ -239,7 +239,7 @@ class IssueFiler:
         found = find_document(worktree, Path(output or ""), item.label, self._lineage(item, worktree))
         if found is None or found.author is not Author.OURS or found.by_mock:
             raise ItemFailed(
-                f"{output} was edited since its approval. To have it reviewed: agentos revise {item.id}"
+                f"{output} was edited after its approval. To have it reviewed: agentos revise {item.id}"
             )
         return document
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentos.app.plan import plan_items
+from agentos.app.claim_items import plan_items
 from agentos.app.request import RunRequest, source_change
 from agentos.coordinator.estimate import CostEstimate, estimate
 from agentos.coordinator.plan import PlanAction, PlannedItem

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentos.app.invocation import Invocation
 from agentos.config import Config, check_folders, load_config
-from agentos.process import leave_no_core
+from agentos.os_process import leave_no_core
 from agentos.project import check_owner, find_worktree
 from agentos.secret import know
 from agentos.store.home import Home, check_home, locate_home

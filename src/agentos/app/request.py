@@ -13,9 +13,9 @@ from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, check_distinct
 from agentos.naming import check_name
+from agentos.parse_value import Rejected, duration
 from agentos.settings import Settings
 from agentos.store.records import FilingState
-from agentos.values import Rejected, duration
 from agentos.workflows.registry import ON_GITHUB, ItemSource, Workflow, source_of, workflow
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[st
     source = project.config.sources["context"]
     if source.origin is not Origin.REPO:
         return read_context(project.worktree, settings.context)
-    from agentos.tracked import tracked  # noqa: PLC0415
+    from agentos.git_tracked import tracked  # noqa: PLC0415
 
     known = tracked(project.worktree, settings.context, project.config.environment)
     if known is None:

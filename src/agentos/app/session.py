@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from agentos.app.command import WorkflowCommand
 
 if TYPE_CHECKING:
-    from agentos.engine.server import WorkerServer
+    from agentos.engine.worker_server import WorkerServer
     from agentos.signals import StopSignals
 
 
@@ -27,7 +27,7 @@ class Session:
         with ExitStack() as stack:
             self._held = stack.enter_context(ExitStack())  # closed last: no signal interrupts the cleanup
             if not self._command.says("dry_run"):
-                from agentos.process import hide_memory  # noqa: PLC0415
+                from agentos.os_process import hide_memory  # noqa: PLC0415
 
                 hide_memory()
                 self.server = stack.enter_context(_server(self._command))
@@ -46,7 +46,7 @@ class Session:
 
 
 def _server(command: WorkflowCommand) -> "WorkerServer":
-    from agentos.engine.server import WorkerServer, start_method  # noqa: PLC0415 - multiprocessing
+    from agentos.engine.worker_server import WorkerServer, start_method  # noqa: PLC0415 - multiprocessing
 
     environment = command.invocation.environment
     method = start_method(environment.get("AGENTOS_START_METHOD"))

@@ -15,8 +15,8 @@ from agentos.model import Status
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.summary import ItemRow, Summary
 from agentos.store.documents import MAX_DOCUMENT_BYTES
+from agentos.store.rooted_tree import worktree_tree
 from agentos.store.run_folder import has_summary
-from agentos.store.tree import worktree_tree
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,9 +30,9 @@ def carry_out(command: WorkflowCommand, session: Session, dialog: Dialog) -> "Pr
         from agentos.app.preview import preview  # noqa: PLC0415
 
         return preview(request)
+    from agentos.app.claim_items import claim_items  # noqa: PLC0415
     from agentos.app.execution import run_items  # noqa: PLC0415 - a dry run needs none of these
     from agentos.app.open_run import open_run  # noqa: PLC0415
-    from agentos.app.plan import claim_items  # noqa: PLC0415
     from agentos.app.preparation import prepare  # noqa: PLC0415
     from agentos.app.suggestions import next_commands  # noqa: PLC0415
     from agentos.app.summary import FilingResult, summarise  # noqa: PLC0415

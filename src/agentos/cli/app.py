@@ -17,10 +17,10 @@ from agentos import __version__, environment
 from agentos.console.screen import json_text, open_screens
 from agentos.console.visible import one_line
 from agentos.errors import AgentosError, Exit
+from agentos.parse_value import Rejected, yes_no
 from agentos.redact import redact
 from agentos.secret import know
 from agentos.settings import variable_of
-from agentos.values import Rejected, yes_no
 
 # In the order of the help page. A module is imported only when its command runs or shows its help.
 COMMANDS = {
@@ -162,7 +162,7 @@ def _silence_output() -> None:
 def _unexpected(exc: Exception) -> str:
     """Save the traceback in a file; return the one line for the user."""
     from agentos.store.records import timestamp  # noqa: PLC0415
-    from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
+    from agentos.store.rooted_tree import PRIVATE_FILE  # noqa: PLC0415
 
     text = redact("".join(traceback.format_exception(exc)))
     where = "standard error above"

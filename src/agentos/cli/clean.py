@@ -7,7 +7,7 @@ import click
 
 
 def _age(_ctx: click.Context, _parameter: click.Parameter, text: Any) -> float:
-    from agentos.values import Rejected, duration  # noqa: PLC0415
+    from agentos.parse_value import Rejected, duration  # noqa: PLC0415
 
     try:
         return duration(text)

@@ -104,7 +104,7 @@ def items(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> Co
 @_quiet
 def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
     from agentos.naming import brief_id, issue_id  # noqa: PLC0415
-    from agentos.store.tree import worktree_tree  # noqa: PLC0415
+    from agentos.store.rooted_tree import worktree_tree  # noqa: PLC0415
 
     project = _project(ctx)
     settings = project.config.settings

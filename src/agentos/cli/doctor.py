@@ -27,7 +27,7 @@ def doctor(*, live: bool, as_json: bool) -> int:
     """Check git, project, settings, models, keys and GitHub, and show how to fix what is missing."""
     from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.doctor import exit_code, run_checks  # noqa: PLC0415
-    from agentos.process import hide_memory  # noqa: PLC0415
+    from agentos.os_process import hide_memory  # noqa: PLC0415
 
     given = click.get_current_context().find_root().obj
     hide_memory()
@@ -64,7 +64,7 @@ def _as_dict(check: "Check") -> dict[str, str | None]:
 
 
 def _lines(checks: Sequence["Check"], width: int) -> list[Line]:
-    from agentos.console.prefixer import one_line  # noqa: PLC0415
+    from agentos.console.lines import one_line  # noqa: PLC0415
 
     lines: list[Line] = []
     section = ""

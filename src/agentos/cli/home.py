@@ -19,7 +19,7 @@ def adopt() -> None:
 
     Adopt only a home that you made: its approvals, paid reviews and key states are trusted from then on.
     """
-    from agentos.app.adoption import adopt_home  # noqa: PLC0415
+    from agentos.app.adopt_home import adopt_home  # noqa: PLC0415
     from agentos.cli.project import load_project  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
 

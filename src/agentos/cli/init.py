@@ -153,7 +153,7 @@ def _make_user_file() -> None:
     """Write the user's file where settings are read from. It may name keys later, so it is private."""
     from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.errors import StorageError, UsageError  # noqa: PLC0415
-    from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree  # noqa: PLC0415
+    from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree  # noqa: PLC0415
 
     path = user_file_of(click.get_current_context().find_root().obj["config_file"], environment.read())
     if path is None:
@@ -173,7 +173,7 @@ def _make_user_file() -> None:
 
 def _write(root: Path, contents: Mapping[str, str]) -> None:
     from agentos.errors import StorageError  # noqa: PLC0415
-    from agentos.store.tree import worktree_tree  # noqa: PLC0415
+    from agentos.store.rooted_tree import worktree_tree  # noqa: PLC0415
 
     try:
         root.mkdir(parents=True, exist_ok=True)

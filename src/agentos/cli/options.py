@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from agentos import settings, values
+from agentos import parse_value, settings
 from agentos.cli import completion
 from agentos.settings import DEFAULT_PARALLEL, DEFAULTS, NAMES, About
 
@@ -15,7 +15,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def _help(name: str, about: About) -> str:
     default = DEFAULTS[name]
     if isinstance(default, float):
-        default = f"{default:g} s" if about.parse is values.duration else f"{default:g}"
+        default = f"{default:g} s" if about.parse is parse_value.duration else f"{default:g}"
     default = "yes" if default is True else default
     shown = f"default: {default}; " if default not in {None, False, ()} else ""
     return f"{about.help} [{shown}{settings.variable_of(name)}]"
@@ -25,7 +25,7 @@ def _option(name: str) -> click.Option:
     about = settings.about(name)
     flag = settings.flag_of(name)
     names = ([about.short] if about.short else []) + [flag, name]
-    if about.parse is values.yes_no:
+    if about.parse is parse_value.yes_no:
         declared = f"{flag}/{about.negative}" if about.negative else flag
         names = ([about.short] if about.short else []) + [declared, name]
         return click.Option(names, is_flag=True, default=None, help=_help(name, about))
@@ -38,7 +38,7 @@ def _option(name: str) -> click.Option:
             metavar="[N]",
             help=_help(name, about),
         )
-    if about.parse in {values.paths, values.labels}:
+    if about.parse in {parse_value.paths, parse_value.labels}:
         return click.Option(
             names,
             multiple=True,
@@ -46,7 +46,7 @@ def _option(name: str) -> click.Option:
             metavar=about.metavar,
             help=_help(name, about),
             callback=_or_none,
-            shell_complete=completion.file if about.parse is values.paths else None,
+            shell_complete=completion.file if about.parse is parse_value.paths else None,
         )
     return click.Option(
         names,

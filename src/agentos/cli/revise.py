@@ -11,7 +11,7 @@ import click
 from agentos.cli import completion
 
 if TYPE_CHECKING:
-    from agentos.app.feedback import Subject
+    from agentos.app.notes import Subject
     from agentos.config import Config
 
 MAX_NOTE_BYTES = 100_000
@@ -24,7 +24,7 @@ MAX_NOTE_BYTES = 100_000
 @click.option("--run", "run_now", is_flag=True, help="Run the item now.")
 def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:
     """Send item ID back with a note, in any state. Without a note, have your edits reviewed."""
-    from agentos.app.feedback import find_subject, kept, send_back  # noqa: PLC0415
+    from agentos.app.notes import find_subject, kept, send_back  # noqa: PLC0415
     from agentos.cli.invocation import program  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
@@ -50,7 +50,7 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
 def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> str:
     """Read the note from a file, from a pipe, or from the user's editor."""
     from agentos.errors import UsageError  # noqa: PLC0415
-    from agentos.store.tree import read_named, why_unreadable  # noqa: PLC0415
+    from agentos.store.rooted_tree import read_named, why_unreadable  # noqa: PLC0415
 
     written = False
     if note_file not in {None, "-"}:

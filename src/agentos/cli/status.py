@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def status(*, as_json: bool) -> None:
     """Show the latest run, running or finished, and every unfinished item."""
     from agentos.cli.project import open_project  # noqa: PLC0415
-    from agentos.console.prefixer import one_line  # noqa: PLC0415
+    from agentos.console.lines import one_line  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
     from agentos.store.run_folder import has_summary, is_live, list_runs, read_events, was_mock  # noqa: PLC0415
 
@@ -111,7 +111,7 @@ def _show_open(
     progress: "Sequence[tuple[Progress, bool]]", unfiled: Sequence[Mapping[str, Any]], live: Container[str]
 ) -> None:
     """Print every unfinished item and every unfiled issue, from any run."""
-    from agentos.console.prefixer import one_line  # noqa: PLC0415
+    from agentos.console.lines import one_line  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
 
     if progress:

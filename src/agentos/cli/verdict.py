@@ -22,7 +22,7 @@ def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
     """Read review documents and print verdict, findings and questions. Exit 1 if one is UNREADABLE."""
     from agentos.errors import Exit, UsageError  # noqa: PLC0415
     from agentos.review import ParsedReview, Verdict, read_document  # noqa: PLC0415
-    from agentos.store.tree import read_named  # noqa: PLC0415
+    from agentos.store.rooted_tree import read_named  # noqa: PLC0415
 
     readings: list[ParsedReview] = []
     for path in files:
@@ -44,7 +44,7 @@ def verdict(files: tuple[Path, ...], *, as_json: bool) -> int:
 
 
 def _show(path: Path, reading: "ParsedReview", *, named: bool) -> None:
-    from agentos.console.prefixer import visible  # noqa: PLC0415
+    from agentos.console.lines import visible  # noqa: PLC0415
 
     click.echo((f"{path}: " if named else "") + reading.verdict.value)
     if reading.reason:

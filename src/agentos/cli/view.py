@@ -33,8 +33,8 @@ def view(*, port: int, opened: bool | None) -> None:
     command runs.
     """
     from agentos.cli.project import open_project  # noqa: PLC0415
-    from agentos.process import hide_memory  # noqa: PLC0415
-    from agentos.store.tree import PRIVATE_FILE  # noqa: PLC0415
+    from agentos.os_process import hide_memory  # noqa: PLC0415
+    from agentos.store.rooted_tree import PRIVATE_FILE  # noqa: PLC0415
     from agentos.view.server import listen, make_view, serve  # noqa: PLC0415
 
     project = open_project()
@@ -76,7 +76,7 @@ def _open(address: str, config: "Config", entrance: ExitStack) -> None:
     import threading  # noqa: PLC0415
 
     from agentos.cli.user_programs import open_page  # noqa: PLC0415
-    from agentos.view.login_page import Entrance  # noqa: PLC0415
+    from agentos.view.browser_login import Entrance  # noqa: PLC0415
 
     page, over = Entrance(address), threading.Event()
     entrance.callback(over.set)

@@ -7,7 +7,7 @@ in the pool for a key. Nothing else waits.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agentos import record, wire
+from agentos import audit_record, wire
 from agentos.coordinator.item import RunningItem
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.pool_watch import PoolWatch
@@ -130,7 +130,7 @@ class Calls:
         self._take(self._keys.settle(item.label, item.attempt, settled, now))
         self._ask_again(now)
 
-    def replay(self, item: RunningItem, journal: record.CallRecord) -> None:
+    def replay(self, item: RunningItem, journal: audit_record.CallRecord) -> None:
         """A worker found a call in its item's journal; its message about it may have been lost."""
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
         if self._recorder.trail.record_call(item.entry, call, again=True):

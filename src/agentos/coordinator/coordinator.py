@@ -12,7 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import Protocol
 
-from agentos import record, wire
+from agentos import audit_record, wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.coordinator import scheduler as decisions
 from agentos.coordinator.calls import CallActions, Calls
@@ -333,8 +333,8 @@ class ParallelCoordinator:
             case wire.Ended():
                 item.ended = message
 
-    def _audit(self, item: RunningItem, audited: record.Audited) -> None:
-        if isinstance(audited, record.VerdictRecord):
+    def _audit(self, item: RunningItem, audited: audit_record.Audited) -> None:
+        if isinstance(audited, audit_record.VerdictRecord):
             self._trace.verdict(
                 item.label, review=audited.review, verdict=audited.verdict, findings=len(audited.findings)
             )

@@ -19,7 +19,7 @@ from agentos.model import CallError
 from agentos.secret import Secret, read_secret
 from agentos.spending.call import Call
 from agentos.store.key_health import HealthFile
-from agentos.store.tree import read_named
+from agentos.store.rooted_tree import read_named
 
 _USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.console.console import Console
-from agentos.console.prefixer import one_line
+from agentos.console.lines import one_line
 from agentos.coordinator.audit_trail import AuditTrail
 from agentos.coordinator.disk_guard import DiskGuard
 from agentos.coordinator.plan import PlanAction, PlannedItem

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from agentos.credentials.budget import Cost
 from agentos.credentials.key_state import Key, key_blocker
 from agentos.credentials.pool_state import Ask, Lease, ModelState, PoolState, model_blocker, order
+from agentos.credentials.quota import Cost
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Leased
 

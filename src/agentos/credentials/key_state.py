@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from agentos.credentials.budget import Budget, Cost, Plan
+from agentos.credentials.quota import Cost, Quota, QuotaPlan
 from agentos.model import CallError
 
 SLOTS_FIRST = 10.0  # calls that a key may have in flight before anything is known
@@ -159,16 +159,16 @@ class Group:
 
     provider: str
     name: str
-    plan: Plan
+    plan: QuotaPlan
     keys: list["Key"] = field(default_factory=list)
     cooldown: Cooldown = field(default_factory=Cooldown)
-    budgets: dict[str, Budget] = field(default_factory=dict)  # by model
+    budgets: dict[str, Quota] = field(default_factory=dict)  # by model
     halved_at: float = -math.inf
 
-    def budget(self, model: str, now: float) -> Budget:
+    def budget(self, model: str, now: float) -> Quota:
         found = self.budgets.get(model)
         if found is None:
-            found = self.budgets[model] = Budget(self.plan, now)
+            found = self.budgets[model] = Quota(self.plan, now)
         return found
 
     def renew(self, now: float) -> None:

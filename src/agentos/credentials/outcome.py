@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from agentos.credentials.budget import Cost
 from agentos.credentials.headers import read_headers
 from agentos.credentials.key_state import Backoff, Group, Key, KeyState, Settlement, usable_delay
 from agentos.credentials.pool_state import Lease
+from agentos.credentials.quota import Cost
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Capacity, CapacityRecovered, LimitLearnt, QuotaExhausted, RateLimited

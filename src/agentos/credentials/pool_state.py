@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agentos.credentials.budget import Budget, Cost, Plan
 from agentos.credentials.key_state import (
     CAPACITY,
     SLOTS_MOST,
@@ -19,6 +18,7 @@ from agentos.credentials.key_state import (
     KeySpec,
     TokenEstimate,
 )
+from agentos.credentials.quota import Cost, Quota, QuotaPlan
 from agentos.events.asker import Asker
 from agentos.events.keys import Leased
 
@@ -111,7 +111,7 @@ class Lease:
     key: Key
     model_state: ModelState
     asked: int
-    budget: Budget
+    budget: Quota
     cost: Cost
     grant: int  # its number in the budget
     since: float
@@ -239,19 +239,19 @@ class PoolState:
         # A key without a group must not join a group that happens to have its name.
         named = (spec.provider, spec.quota_group) if spec.quota_group else (spec.provider, f"={spec.id}")
         name = spec.quota_group or spec.id
-        group = self.groups.setdefault(named, Group(spec.provider, name, Plan()))
+        group = self.groups.setdefault(named, Group(spec.provider, name, QuotaPlan()))
         key = self.keys[spec.id] = Key(spec, group)
         group.keys.append(key)
         self.by_provider.setdefault(spec.provider, []).append(key)
 
 
-def _plan(specs: Sequence[KeySpec]) -> Plan:
+def _plan(specs: Sequence[KeySpec]) -> QuotaPlan:
     """Return the limits of a group: the lowest that any key names, because all keys share them."""
 
     def lowest(name: str) -> float | None:
         return min((value for spec in specs if (value := getattr(spec, name)) is not None), default=None)
 
     burst = lowest("burst")
-    return Plan(
+    return QuotaPlan(
         rpm=lowest("rpm"), tpm=lowest("tpm"), rpd=lowest("rpd"), burst=None if burst is None else int(burst)
     )

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentos.credentials.budget import BURST_LEAST, EASE_LEAST, HISTORY, HOLD_LONGEST
+from agentos.audit_record import first_error
 from agentos.credentials.headers import MAX_LIMIT
 from agentos.credentials.key_state import RATIO_LEAST, RATIO_MOST, SLOTS_MOST, SPREAD_MOST, TOKENS_MOST
 from agentos.credentials.outcome import QUOTA_LONGEST
 from agentos.credentials.pool_state import ATTEMPTS_REMEMBERED
+from agentos.credentials.quota import BURST_LEAST, EASE_LEAST, HISTORY, HOLD_LONGEST
 from agentos.errors import StorageError
-from agentos.record import first_error
 
 VERSION = 1
 ROUNDING = 1e-6  # seconds

@@ -12,7 +12,7 @@ from agentos.errors import ListingError, UsageError
 from agentos.model import Item, check_id
 from agentos.naming import IdOf, check_name, ids_named, is_id, is_path, proposal, safe_name
 from agentos.stamp import split
-from agentos.store.tree import PathRefused, TooLarge, why_unreadable, worktree_tree
+from agentos.store.rooted_tree import PathRefused, TooLarge, why_unreadable, worktree_tree
 
 MAX_ITEM_BYTES = 1_000_000
 _HEADING = re.compile(r"#{1,6}\s")

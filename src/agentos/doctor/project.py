@@ -9,8 +9,8 @@ from shlex import quote
 
 from agentos import __version__, programs
 from agentos.config import Config
+from agentos.coordinator.item_facts import survey
 from agentos.coordinator.plan import Choice, make_plan
-from agentos.coordinator.survey import survey
 from agentos.discovery.local import list_files
 from agentos.doctor.check import Check, State
 from agentos.errors import AgentosError
@@ -19,9 +19,9 @@ from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
 from agentos.workflows.context import read_context
+from agentos.workflows.document_workflow import ReviewedWorkflow
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
-from agentos.workflows.reviewed import ReviewedWorkflow
 
 GIT_SECONDS = 5.0
 

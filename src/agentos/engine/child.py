@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
-from agentos.console.prefixer import OutputPrefixer
+from agentos.console.lines import OutputPrefixer
 from agentos.redact import redact
 from agentos.wire import (
     MAX_WORKER_BYTES,

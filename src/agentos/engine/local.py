@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from agentos import wire
 from agentos.engine.child import STACKS_SIGNAL, Child
 from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
-from agentos.engine.server import WorkerServer
+from agentos.engine.worker_server import WorkerServer
 from agentos.errors import StartFailed
 
 LONGEST_SLEEP = 3600.0  # seconds; the kernel does not accept a wait of months

@@ -11,7 +11,7 @@ from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, RefusedReply, Reply
-from agentos.llm.served import same_model
+from agentos.llm.same_model import same_model
 from agentos.model import CallError
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.report.rounds import GateCheck
-from agentos.store.tree import worktree_tree
+from agentos.store.rooted_tree import worktree_tree
 
 MOST_BYTES = 200_000  # of one draft
 MOST_DIFF_LINES = 400

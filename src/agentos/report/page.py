@@ -18,8 +18,8 @@ from typing import Any
 
 from agentos.events.fields import shortened
 from agentos.model import Status
+from agentos.store.rooted_tree import PRIVATE_FILE
 from agentos.store.run_folder import run_tree
-from agentos.store.tree import PRIVATE_FILE
 
 REPORT = "report.html"
 MOST_BYTES = 2_700_000  # of the data in the page

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from agentos import record, wire
+from agentos import audit_record, wire
 from agentos.model import CallError
 
 
@@ -66,7 +66,7 @@ class Call:
         )
 
     @classmethod
-    def from_journal(cls, item: str, attempt: int, journal: record.CallRecord) -> Self:
+    def from_journal(cls, item: str, attempt: int, journal: audit_record.CallRecord) -> Self:
         """A call that an earlier worker of the item made, from its journal."""
         provider, _, model = journal.model.partition(":")
         return cls(

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, Stamped, split, without_stamps
 from agentos.store.lineage import Lineage
-from agentos.store.tree import PathRefused, Tree, unfinished, worktree_tree
+from agentos.store.rooted_tree import PathRefused, Tree, unfinished, worktree_tree
 
 MAX_DOCUMENT_BYTES = 1_000_000
 REVIEW_LOG = "## Review Log"

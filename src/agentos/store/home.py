@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentos.errors import ProjectError, StorageError
 from agentos.store.known_homes import Register, Standing
-from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree
+from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree
 
 FOLDER = ".agentos"
 IGNORE = "# Runs, checkpoints and records of agentos; not for version control.\n*\n"

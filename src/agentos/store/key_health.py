@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.store.home import home_of
-from agentos.store.tree import PRIVATE_FILE
+from agentos.store.rooted_tree import PRIVATE_FILE
 
 _MAX_BYTES = 5_000_000
 

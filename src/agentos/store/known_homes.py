@@ -13,7 +13,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from agentos.errors import ProjectError
-from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
+from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
 
 ID_FILE = Path("id")
 _ID = re.compile(r"[0-9a-f]{32}")

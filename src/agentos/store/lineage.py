@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from agentos.stamp import Stamp, split
-from agentos.store.tree import Tree, worktree_tree
+from agentos.store.rooted_tree import Tree, worktree_tree
 
 _NUMBERED = re.compile(r"(\d{3,})-([a-z]+)\.md")
 _KEPT = ("-edited.md", "-replaced.md")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentos.errors import StorageError
 from agentos.store.home import Home
-from agentos.store.tree import PRIVATE_FILE
+from agentos.store.rooted_tree import PRIVATE_FILE
 
 
 def first_time(home: Home, digests: Iterable[str]) -> bool:

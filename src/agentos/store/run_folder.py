@@ -17,7 +17,7 @@ from agentos.errors import StorageError
 from agentos.redact import redact, redact_bytes
 from agentos.store.home import Home
 from agentos.store.records import Outcome, timestamp
-from agentos.store.tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
+from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
 
 if TYPE_CHECKING:
     from agentos.events.catalogue import Event

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agentos.model import Status
-from agentos.tracing.export import Export, resource_of
+from agentos.tracing.otel_settings import Export, resource_of
 from agentos.tracing.span import (
     ERROR_CLASS,
     OTHER,

@@ -21,8 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentos.app.feedback import find_subject, kept, pending_notes, send_back
 from agentos.app.inbox import Answer, ShownDiscussion, answer_discussion
+from agentos.app.notes import find_subject, kept, pending_notes, send_back
 from agentos.errors import AgentosError, UsageError
 from agentos.report.data import run_data
 from agentos.store.home import Home

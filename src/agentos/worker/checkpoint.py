@@ -16,9 +16,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from agentos import redact
+from agentos.audit_record import TOKENS_MOST
 from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
-from agentos.record import TOKENS_MOST
 from agentos.store.home import home_of
 
 LOCK_SECONDS = 10.0  # how long to wait for a worker that should be dead

@@ -11,7 +11,7 @@ from agentos.llm.provider import Cancel
 from agentos.secret import know
 from agentos.worker.link import Link
 from agentos.worker.parent_death import end_programs
-from agentos.worker.runner import run_job
+from agentos.worker.run_workflow import run_job
 
 STACKS_SIGNAL = signal.SIGUSR1  # prints the stack trace of every thread, for the watchdog
 

@@ -12,7 +12,7 @@ import threading
 from multiprocessing import forkserver
 from typing import NoReturn
 
-from agentos import environment, process
+from agentos import environment, os_process
 
 FAMILY_ROUNDS = 3  # for programs that start programs while they are being ended
 
@@ -20,13 +20,13 @@ FAMILY_ROUNDS = 3  # for programs that start programs while they are being ended
 def bind(control: socket.socket, *, token: str, forked: bool) -> None:
     """Start an own session, and end it together with the coordinator."""
     os.setsid()
-    environment.extend({process.TOKEN_VARIABLE: token})
-    process.hide_memory()
+    environment.extend({os_process.TOKEN_VARIABLE: token})
+    os_process.hide_memory()
     _let_server_go()
-    process.adopt_orphans()  # so that programs that leave their parents stay below this process
+    os_process.adopt_orphans()  # so that programs that leave their parents stay below this process
     # If forked, the parent is the server, which ends last. If spawned, it is the coordinator itself; its end
     # must only wake a stopped worker, so that the worker sees the end of its socket.
-    process.when_parent_ends(signal.SIGKILL if forked else signal.SIGCONT)
+    os_process.when_parent_ends(signal.SIGKILL if forked else signal.SIGCONT)
     for number in (signal.SIGINT, signal.SIGTERM):
         # Ignoring discards a Ctrl+C that came while this process still belonged to the terminal.
         signal.signal(number, signal.SIG_IGN)
@@ -55,7 +55,7 @@ def _wait_for_end(control: int) -> None:
 def end_programs() -> None:
     """End every program that this worker started, and the programs that those started."""
     for _ in range(FAMILY_ROUNDS):
-        if not process.signal_descendants(signal.SIGKILL):
+        if not os_process.signal_descendants(signal.SIGKILL):
             break
 
 

@@ -11,19 +11,19 @@ import os
 import signal
 import time
 
-from agentos import environment, process
+from agentos import environment, os_process
 
 LINGER_SECONDS = 1.0
 
 
 def _linger() -> None:
-    process.signal_descendants(signal.SIGCONT)  # a stopped worker cannot see the end of its socket
+    os_process.signal_descendants(signal.SIGCONT)  # a stopped worker cannot see the end of its socket
     time.sleep(LINGER_SECONDS)
 
 
 gc.disable()  # saves an eighth of the import time; worker/server_warmup.py turns it on again
 os.setsid()
-process.when_parent_ends(signal.SIGKILL)
-if environment.read().get(process.PARENT_VARIABLE) != str(os.getppid()):
+os_process.when_parent_ends(signal.SIGKILL)
+if environment.read().get(os_process.PARENT_VARIABLE) != str(os.getppid()):
     os._exit(1)  # the coordinator ended before the kernel was asked
 atexit.register(_linger)

@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agentos import redact
-from agentos.console.prefixer import one_line
+from agentos.console.lines import one_line
 from agentos.errors import UsageError
-from agentos.store.tree import CLOSED, Tree, why_unreadable, worktree_tree
+from agentos.store.rooted_tree import CLOSED, Tree, why_unreadable, worktree_tree
 
 MAX_FILE_BYTES = 100_000
 MAX_TOTAL_BYTES = 400_000

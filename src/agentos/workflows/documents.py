@@ -7,7 +7,7 @@ from typing import Any
 from agentos.errors import ConfigError
 from agentos.stamp import author, seal, without_stamps
 from agentos.store.documents import REVIEW_LOG
-from agentos.store.tree import why_unreadable, worktree_tree
+from agentos.store.rooted_tree import why_unreadable, worktree_tree
 from agentos.workflows.gates import check_template
 from agentos.workflows.prompts import Kind, shipped_template
 from agentos.workflows.registry import ItemContext

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agentos.naming import issue_id
-from agentos.workflows.reviewed import ReviewedWorkflow
+from agentos.workflows.document_workflow import ReviewedWorkflow
 
 WORKFLOW = ReviewedWorkflow(
     name="lld",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentos.app.feedback import Subject, find_subject, send_back
+from agentos.app.notes import Subject, find_subject, send_back
 from agentos.errors import UsageError
 from agentos.model import Item, Status
 from agentos.settings import Settings

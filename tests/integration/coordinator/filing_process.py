@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agentos.coordinator.filing import FiledIssue, Filer
+from agentos.coordinator.file_issue import FiledIssue, Filer
 from agentos.events.catalogue import Event
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository

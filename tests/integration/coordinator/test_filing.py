@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentos.coordinator.filing import FiledIssue, Filer, NotFiled
+from agentos.coordinator.file_issue import FiledIssue, Filer, NotFiled
 from agentos.events import filing as events
 from agentos.events.catalogue import Event
 from agentos.github.client import GitHub
@@ -410,7 +410,7 @@ def test_a_long_rate_limit_is_not_waited_for_and_holds_for_every_item(desk: Desk
     for result, item in ((first, ITEM), (second, OTHER)):
         assert isinstance(result, NotFiled)
         assert not result.unknown
-        assert "wait" in result.reason
+        assert "rate limit" in result.reason
         assert desk.row(item).state is FilingState.WANTED
     assert desk.fake.count("POST") == 1
     assert desk.time.slept == []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentos import settings, values
+from agentos import parse_value, settings
 from agentos.cli.completion import CHOICES
 from agentos.cli.init import EXAMPLES, repo_text, user_text
 from agentos.config import Origin, load_config
@@ -524,7 +524,7 @@ def test_the_words_offered_are_the_words_taken() -> None:
     for name in settings.NAMES:
         try:
             settings.about(name).parse("no such word")
-        except values.Rejected as exc:
+        except parse_value.Rejected as exc:
             told = str(exc)
         else:
             continue

@@ -18,7 +18,7 @@ from agentos.store.documents import (
     without_review_log,
 )
 from agentos.store.lineage import Lineage
-from agentos.store.tree import Tree as Files
+from agentos.store.rooted_tree import Tree as Files
 
 NAME = Path("docs/lld/active/LLD-42.md")
 HASH = hashlib.sha256(b"the issue").hexdigest()

@@ -13,7 +13,7 @@ import pytest
 from agentos.errors import ProjectError, StorageError
 from agentos.store.home import Home
 from agentos.store.known_homes import Register, Standing, register_of
-from agentos.store.tree import Tree
+from agentos.store.rooted_tree import Tree
 from harness.places import make_socket, mode, snapshot, without_privileges
 
 if TYPE_CHECKING:

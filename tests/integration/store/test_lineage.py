@@ -9,7 +9,7 @@ import pytest
 from agentos.errors import StorageError
 from agentos.stamp import Stamp
 from agentos.store.lineage import Lineage, receipts
-from agentos.store.tree import PathRefused
+from agentos.store.rooted_tree import PathRefused
 
 
 def trail(worktree: Path, name: str = "42-lld") -> Lineage:

@@ -8,12 +8,12 @@ import pytest
 from agentos.errors import ConfigError
 from agentos.model import Item
 from agentos.settings import Settings
+from agentos.workflows.document_workflow import ReviewedWorkflow
 from agentos.workflows.documents import MAX_TEMPLATE_BYTES, load_template
 from agentos.workflows.gates import Kind
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
 from agentos.workflows.prompts import shipped_template
-from agentos.workflows.reviewed import ReviewedWorkflow
 
 
 @pytest.mark.parametrize("kind", ["issue", "lld"])

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from agentos.app.claim_items import keep_claimed
 from agentos.app.command import WorkflowCommand
 from agentos.app.execution import output_mode, unencrypted
 from agentos.app.invocation import Invocation
-from agentos.app.plan import keep_claimed
 from agentos.app.preparation import check_keys, check_prices, checked_models, refuse_every
 from agentos.app.project import Project
 from agentos.app.request import RunRequest, source_change

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentos.console.prefixer import KEPT_BACK_BYTES, MAX_LINE_BYTES, OutputPrefixer, visible
+from agentos.console.lines import KEPT_BACK_BYTES, MAX_LINE_BYTES, OutputPrefixer, visible
 
 STEADY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
 BYTES = st.lists(

@@ -127,8 +127,8 @@ def test_json_is_ascii_that_a_screen_leaves_alone(data: dict[str, object]) -> No
 # Nothing else prints.
 
 SOURCES = Path(agentos.__file__).parent
-PRINTS = {"worker/runner.py"}  # to a pipe that the coordinator reads
-WRITES = {"console/safe_stream.py", "store/tree.py", "llm/mock.py"}
+PRINTS = {"worker/run_workflow.py"}  # to a pipe that the coordinator reads
+WRITES = {"console/safe_stream.py", "store/rooted_tree.py", "llm/mock.py"}
 
 
 def offences(path: Path) -> list[str]:

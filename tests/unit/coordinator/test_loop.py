@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentos import record, wire
+from agentos import audit_record, wire
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import Die, Freeze, Lie, Print, Receive, Say, Script, WaitFor
@@ -101,7 +101,7 @@ def test_a_start_that_fails_counts_as_a_crash() -> None:
 
 
 def test_a_call_from_before_a_crash_is_counted_once_however_often_it_is_told() -> None:
-    journal = record.CallRecord(
+    journal = audit_record.CallRecord(
         kind="call", role="drafter", number=1, model="open:m", tokens_in=7, tokens_out=0, journal_id="life"
     )
     replay = step(Say(PaidBefore(record=journal)))

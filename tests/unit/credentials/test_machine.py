@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from agentos.credentials.budget import ARRIVAL_JITTER
 from agentos.credentials.outcome import InFlightChanged
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, Settlement
+from agentos.credentials.quota import ARRIVAL_JITTER
 from agentos.events.asker import Asker
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import (

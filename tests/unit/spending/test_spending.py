@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentos import record
+from agentos import audit_record
 from agentos.model import CallError
 from agentos.spending.call import Call
 from agentos.spending.spending import FIRST_GUESS, BudgetAnswer, Spending
@@ -215,7 +215,7 @@ def test_another_items_lease_settles_nothing() -> None:
 
 def test_a_call_of_an_earlier_process_counts_when_nobody_has_counted_it() -> None:
     spending = Spending(prices=Prices())
-    journal = record.CallRecord(
+    journal = audit_record.CallRecord(
         kind="call",
         role="drafter",
         number=3,

@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from agentos.model import CallError
-from agentos.tracing.export import otlp_endpoint
+from agentos.tracing.otel_settings import otlp_endpoint
 from agentos.tracing.span import error_class, parse_traceparent
 from harness.traces import KEYS, THEIRS, Kept, approved, begin, call, finish, judged, node
 

@@ -9,7 +9,7 @@ from agentos import __version__
 from agentos.tracing.span import Span, fitting
 
 if TYPE_CHECKING:
-    from agentos.tracing.otlp import Sender
+    from agentos.tracing.otlp_exporter import Sender
 
 SERVICE = "agentos"
 PROTOCOL = "http/protobuf"
@@ -60,7 +60,7 @@ class Export:
             return None
         try:
             # Only when needed: it takes longer to import than the coordinator.
-            from agentos.tracing.otlp import Sender  # noqa: PLC0415
+            from agentos.tracing.otlp_exporter import Sender  # noqa: PLC0415
 
             return Sender(endpoint, resource, environment)
         except Exception as exc:  # noqa: BLE001 - a trace problem must not fail a run

@@ -12,11 +12,11 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from agentos.credentials.bucket import Bucket
-from agentos.credentials.budget import Budget, Cost, Sent
 from agentos.credentials.headers import Limit
 from agentos.credentials.key_state import Cooldown, Group, Key, KeySpec, KeyState, TokenEstimate
 from agentos.credentials.pool import CredentialCoordinator
 from agentos.credentials.pool_state import Ask, KeySet, Lease, ModelState, PoolState
+from agentos.credentials.quota import Cost, Quota, Sent
 from agentos.credentials.saved_state import (
     VERSION,
     PoolStateError,
@@ -123,7 +123,7 @@ class _Export:
             "opened": cooldown.opened,
         }
 
-    def _budget(self, model: str, budget: Budget) -> dict[str, Any]:
+    def _budget(self, model: str, budget: Quota) -> dict[str, Any]:
         return {
             "model": model,
             "learnt": {which.value: value for which, value in budget.learnt.items()},
@@ -261,7 +261,7 @@ class _Restore:
             opened=saved.opened,
         )
 
-    def _fill_budget(self, budget: Budget, saved: SavedBudget) -> None:
+    def _fill_budget(self, budget: Quota, saved: SavedBudget) -> None:
         budget.learnt = {Limit(which): value for which, value in saved.learnt.items()}
         budget.long_rate = saved.long_rate
         budget.ease, budget.refused_ease = saved.ease, saved.refused_ease

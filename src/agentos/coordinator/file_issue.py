@@ -202,7 +202,7 @@ class Filer:
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
-                return self._refused(item, f"GitHub asks to wait {wait:.0f} s more. Run it again after that.")
+                return self._refused(item, f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s.")
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")

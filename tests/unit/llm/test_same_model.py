@@ -8,7 +8,7 @@ import pytest
 from agentos.errors import ItemFailed
 from agentos.llm.caller import Caller, LeaseRequest, Made
 from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
-from agentos.llm.served import same_model
+from agentos.llm.same_model import same_model
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 

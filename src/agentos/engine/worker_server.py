@@ -16,11 +16,11 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Self
 
-from agentos import process
+from agentos import os_process
 from agentos.environment import replaced_by
 from agentos.errors import ConfigError, StartFailed
 from agentos.signals import STOP_SIGNALS
-from agentos.worker.entry import Passed, enter
+from agentos.worker.bootstrap import Passed, enter
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -75,7 +75,7 @@ class WorkerServer:
     def __init__(self, method: str, environment: Mapping[str, str], *, preload: Sequence[str] = ()) -> None:
         self._preload = [FIRST_MODULE, *preload, LAST_MODULE]
         self._method = method
-        self._environment = worker_environment(environment) | {process.PARENT_VARIABLE: str(os.getpid())}
+        self._environment = worker_environment(environment) | {os_process.PARENT_VARIABLE: str(os.getpid())}
         self._context: BaseContext = multiprocessing.get_context(method)
         self._number = 0
         self._alive: set[int] = set()
@@ -87,7 +87,7 @@ class WorkerServer:
 
     def warm_up(self) -> None:
         """Start the server process that workers are forked from. It imports in parallel."""
-        process.adopt_orphans()
+        os_process.adopt_orphans()
         if self.forks:
             self._context.set_forkserver_preload(self._preload)
             with _for_children(self._environment):
@@ -158,7 +158,7 @@ class WorkerServer:
     def kill(self, child: "Child") -> None:
         """Kill a worker: its process group, and programs that left the group."""
         child.signal_group(signal.SIGKILL)
-        process.end_orphans(child.token, known=self._known())
+        os_process.end_orphans(child.token, known=self._known())
 
     def _known(self) -> set[int]:
         """The children that are not orphans: the server, the resource tracker, workers started here."""
@@ -168,7 +168,7 @@ class WorkerServer:
 
     def close(self) -> None:
         """End the server process and whatever else is left."""
-        process.end_orphans(None, known=self._known())
+        os_process.end_orphans(None, known=self._known())
         if self.forks:
             server = forkserver._forkserver  # noqa: SLF001 - there is no public way to end it
             if server._forkserver_pid is not None:  # type: ignore[attr-defined]  # noqa: SLF001

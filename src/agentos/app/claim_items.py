@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentos.app.request import RunRequest
+from agentos.coordinator.item_facts import survey
 from agentos.coordinator.plan import Choice, PlanAction, PlannedItem, make_plan
-from agentos.coordinator.survey import survey
 from agentos.errors import UsageError
 from agentos.store.records import Claim, Records
 

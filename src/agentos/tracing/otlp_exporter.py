@@ -24,7 +24,7 @@ from opentelemetry.util.re import parse_env_headers
 
 from agentos import __version__
 from agentos.loopback import on_this_machine
-from agentos.tracing.export import exporter_option
+from agentos.tracing.otel_settings import exporter_option
 from agentos.tracing.span import Span, SpanContext
 
 BATCH_SPANS = 512

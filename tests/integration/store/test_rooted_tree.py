@@ -16,7 +16,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import StorageError
-from agentos.store.tree import PathRefused, TooLarge, Tree, read_named, unfinished, worktree_tree, write_all
+from agentos.store.rooted_tree import (
+    PathRefused,
+    TooLarge,
+    Tree,
+    read_named,
+    unfinished,
+    worktree_tree,
+    write_all,
+)
 from harness.places import ODD, make_socket, mode, room_for, snapshot, umask, without_privileges
 
 STEADY = settings(
@@ -434,7 +442,7 @@ def test_a_folder_that_may_not_be_written_is_a_storage_error(tree: Tree, root: P
 
 KILLED = """
 import os, pathlib, sys
-from agentos.store import tree
+from agentos.store import rooted_tree as tree
 tree.os.fsync = lambda _: os.kill(os.getpid(), 9)
 getattr(tree.Tree(pathlib.Path(sys.argv[1])), sys.argv[2])(pathlib.Path("a"), "half")
 """
@@ -527,7 +535,7 @@ def test_where_there_are_no_hard_links_a_new_file_takes_the_place_of_nothing_too
 
 CREATOR = """
 import pathlib, sys
-from agentos.store.tree import Tree
+from agentos.store.rooted_tree import Tree
 tree = Tree(pathlib.Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()

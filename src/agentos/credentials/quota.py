@@ -45,7 +45,7 @@ _FIELD = {Limit.RPM: 0, Limit.RPD: 0, Limit.TPM: 1, Limit.ITPM: 2, Limit.OTPM: 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class QuotaPlan:
     """The configured limits of a quota group."""
 
     rpm: float | None = None
@@ -72,14 +72,14 @@ class Room(NamedTuple):
     limit: Limit | None
 
 
-class Budget:
+class Quota:
     """The limits of one quota group for one model.
 
     If a limit is both configured and learnt, the lower one counts. The configured one may be only a share of
     what the provider allows, and the provider never allows more than its own limit.
     """
 
-    def __init__(self, plan: Plan, now: float) -> None:
+    def __init__(self, plan: QuotaPlan, now: float) -> None:
         self.learnt: dict[Limit, float] = {}
         self.buckets: dict[Limit, Bucket] = {}
         self.grants = 0

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.credentials.bucket import Bucket
-from agentos.credentials.budget import Budget, Cost, Plan
 from agentos.credentials.headers import Limit, LimitHeaders, read_headers, seconds
 from agentos.credentials.pool import KeyState, Settlement
+from agentos.credentials.quota import Cost, Quota, QuotaPlan
 from agentos.events.keys import Leased, LimitLearnt
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
@@ -172,14 +172,14 @@ def test_the_calls_of_a_worker_gone_stay_charged() -> None:
 CALL = Cost(1.0, 0.0, 0.0, 0.0)
 
 
-def pace(budget: Budget) -> float:
+def pace(budget: Quota) -> float:
     rate = budget.calls_per_second(CALL)
     assert rate is not None
     return rate
 
 
 def test_a_refusal_within_known_limits_slows_the_pace_and_success_regains_it() -> None:
-    budget = Budget(Plan(rpm=600), 0.0)
+    budget = Quota(QuotaPlan(rpm=600), 0.0)
     full = pace(budget)
     assert full == pytest.approx(9.95)
     budget.refused(budget.charge(CALL, 0.0), 0.0)
@@ -193,7 +193,7 @@ def test_a_refusal_within_known_limits_slows_the_pace_and_success_regains_it() -
 
 
 def test_the_pace_never_falls_to_nothing() -> None:
-    budget = Budget(Plan(rpm=600), 0.0)
+    budget = Quota(QuotaPlan(rpm=600), 0.0)
     for n in range(1_000):
         budget.refused(budget.charge(CALL, float(n)), float(n))
     assert pace(budget) >= 0.9

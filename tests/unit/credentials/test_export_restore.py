@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentos.credentials.export_restore import export_state, restore_pool
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, KeyState, Settlement
 from agentos.credentials.saved_state import PoolStateError
 from agentos.credentials.ticks import TICKS, tick, tick_span
-from agentos.credentials.transfer import export_state, restore_pool
 from agentos.events.asker import Asker
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import AskRefused, Leased, LeaseExpired, SettleRefused

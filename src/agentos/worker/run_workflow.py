@@ -12,13 +12,13 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from pydantic import ValidationError
 
+from agentos.audit_record import MOST, CallRecord, audited, first_error
 from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageError
 from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
-from agentos.record import MOST, CallRecord, audited, first_error
-from agentos.store.tree import PathRefused
+from agentos.store.rooted_tree import PathRefused
 from agentos.wire import Audit, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
 from agentos.worker.checkpoint import INVALID_CALL, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
