@@ -265,7 +265,7 @@ def test_a_pause_is_told_with_its_reason_and_what_is_left(report: Report, page_a
     expect(page.locator(".ar-items")).to_contain_text(
         "waiting for a key: key-1 is rate limited, about 1 min 35 s left"
     )
-    expect(page.locator(".ar-stats")).to_contain_text("simulated by the mock")
+    expect(page.locator(".ar-stats")).to_contain_text("simulated (mock)")
     expect(page.get_by_text("Overlaps are listed when the run is finished.")).to_be_visible()
     shown.shoot("paused")
     calm_and_whole(shown)

@@ -407,7 +407,7 @@ class Page {
       stat("Waited for keys", seconds(run.waited_seconds), "all items"),
       stat("Overhead", percent(run.coordination_overhead_percent), null, spark(trend.map((one) => one.overhead), "Overhead of the last runs")),
       stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokens(run.tokens_in) + " in, " + tokens(run.tokens_out) + " out"),
-      stat("Cost", cost, [run.pretended ? "simulated by the mock" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
+      stat("Cost", cost, [run.pretended ? "simulated (mock)" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
   }
 
   drawChips() {
