@@ -99,7 +99,7 @@ def test_the_dry_run_estimates_from_assumptions_then_from_history(project: Proje
     assumed = project.lld("--dry-run", "--json").json
     assert assumed["cost_usd"]["low"] < assumed["cost_usd"]["high"]
     assert (assumed["cost_basis"], assumed["cost_based_on"]) == ("assumed", 0)
-    assert "assumed, no finished item with these models yet" in project.lld("--dry-run").said
+    assert "because no item has finished with these models)" in project.lld("--dry-run").said
     assert project.lld("1", "2", "3").code == Exit.OK
     measured = project.lld("--dry-run", "--json").json
     assert (measured["cost_basis"], measured["cost_based_on"]) == ("measured", 3)

@@ -202,7 +202,9 @@ class Filer:
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
-                return self._refused(item, f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s.")
+                return self._refused(
+                    item, f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s."
+                )
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")
