@@ -117,6 +117,16 @@ def test_items_of_the_mock_tell_nothing_about_other_models(project: Project) -> 
     assert (none_set["cost_usd"], none_set["cost_basis"]) == (None, "assumed")
 
 
+def test_the_dry_run_says_why_the_cost_is_unknown(project: Project) -> None:
+    project.issue(1)
+    unset = "cost unknown: no {} set ('agentos doctor' shows how)."
+    assert unset.format("models are") in project.run("lld", "--dry-run").said
+    drafter = ("--drafter", "openai:gpt-4o")
+    assert unset.format("reviewer is") in project.run("lld", "--dry-run", *drafter).said
+    unknown = project.run("lld", "--dry-run", *drafter, "--reviewer", "openai:no-such-model")
+    assert "cost unknown: no price for openai:no-such-model." in unknown.said
+
+
 def test_the_dry_run_counts_the_files_of_context(project: Project) -> None:
     project.issue(1)
     project.write("docs/notes.md", "A note about the code. " * 2_000)
