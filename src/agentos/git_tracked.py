@@ -1,4 +1,4 @@
-"""The files that git tracks: a repo's own `context` may give only these to a model. Coordinator."""
+"""The files that git tracks: a repo's own `context` may give only these to a model. Coordinator process."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The product's basic terms as frozen values. Every process."""
+"""The product's basic terms as frozen values. Pure."""
 
 import hashlib
 import re
@@ -82,7 +82,7 @@ class Item:
     title: str
     text: str
     source: str  # where it came from, as shown to a person
-    problem: str | None = None  # why it cannot be processed, if it cannot
+    problem: str | None = None  # why it cannot run, if it cannot
     remote: bool = False  # from GitHub, where anyone may have written it
     by_mock: bool = False  # written by the mock and not changed since
     old_hash: str = ""  # of the text including its stamp, as version 1 computed it

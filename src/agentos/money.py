@@ -1,6 +1,6 @@
 """What calls cost: prices from a library's table, or the user's own. Unknown is None, never 0.
 
-Coordinator process: workers know tokens, not prices.
+Coordinator process. Workers know tokens, not prices.
 """
 
 from collections.abc import Mapping

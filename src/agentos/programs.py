@@ -1,4 +1,4 @@
-"""Starts programs: where they are searched, and which variables they get. Every process.
+"""Starts programs: where they are searched, and which variables they get.
 
 A repository can influence neither. A program is searched only on absolute entries of PATH outside the
 project, and never gets a key: git, gh and command models get what they need; the user's own programs get

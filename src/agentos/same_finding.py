@@ -1,4 +1,4 @@
-"""Whether two findings are the same: no progress in the workflow, still open in the report. Pure."""
+"""Compares findings of two reviews, to see what is still open and whether a revision helped. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -17,6 +17,17 @@ _USUAL = re.compile(
 )
 
 
+class BadCharacterError(ConfigError):
+    """A secret has a character that cannot be part of one."""
+
+    def __init__(self, where: str, position: int) -> None:
+        super().__init__(
+            f"{where} cannot be used: character {position} is a space, a line break, a typographic quotation"
+            " mark or something else that is not printable ASCII. Copy it again."
+        )
+        self.position = position  # from 1
+
+
 class Secret:
     """Cannot be printed, formatted, copied, pickled or turned into JSON; shows only its name."""
 
@@ -58,10 +69,7 @@ def read_secret(name: str, text: str, *, where: str) -> Secret:
     if good.end() < len(value):
         redact.learn(name, value)
         position = len(text) - len(text.lstrip()) + good.end() + 1
-        raise ConfigError(
-            f"{where} cannot be used: character {position} is a space, a line break, a typographic quotation"
-            " mark or something else that is not printable ASCII. Copy it again."
-        )
+        raise BadCharacterError(where, position)
     if not value:
         raise ConfigError(f"{where} is empty.")
     return Secret(name, value)

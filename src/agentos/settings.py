@@ -54,17 +54,15 @@ def setting(default: Any, parse: Parser, help: str, group: str, **about: Any) ->
 class Settings:
     """All settings with their values; Config also holds where each came from."""
 
-    all: bool = setting(False, yes_no, "Process all pending items.", "Which items")
+    all: bool = setting(False, yes_no, "Run all pending items.", "Which items")
     label: tuple[str, ...] = setting(
         (),
         labels,
-        "Process only items with this label; repeatable, then an item needs all of them.",
+        "Run only items with this label; repeat it to require several labels.",
         "Which items",
         metavar="NAME",
     )
-    limit: int | None = setting(
-        None, whole(1), "Process at most this many items.", "Which items", metavar="N"
-    )
+    limit: int | None = setting(None, whole(1), "Run at most this many items.", "Which items", metavar="N")
     source: str = setting(
         "auto",
         one_of("auto", "github", "local"),
@@ -75,7 +73,7 @@ class Settings:
     retry_failed: bool = setting(
         False,
         yes_no,
-        "Retry the items that failed, timed out or need revision; reviews count from zero again.",
+        "Retry the items that failed, timed out or need revision; the review limit starts again.",
         "Which items",
     )
     fresh: bool = setting(
@@ -88,7 +86,7 @@ class Settings:
     parallel: int = setting(
         1,
         whole(1),
-        "Run this many items at a time; without a number: 3.",
+        "Run this many items at a time; 3 if no number is given.",
         "How to run",
         metavar="[N]",
         repo=as_given,

@@ -1,4 +1,7 @@
-"""Makes SIGINT and SIGTERM readable for the loop, from before a run's first file until after its last."""
+"""Catches SIGINT and SIGTERM during a run, so that the loop can read them. Coordinator process.
+
+They are caught from before the run writes its first file until after it writes its last.
+"""
 
 import contextlib
 import signal

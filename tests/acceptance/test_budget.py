@@ -99,7 +99,7 @@ def test_the_dry_run_estimates_from_assumptions_then_from_history(project: Proje
     assumed = project.lld("--dry-run", "--json").json
     assert assumed["cost_usd"]["low"] < assumed["cost_usd"]["high"]
     assert (assumed["cost_basis"], assumed["cost_based_on"]) == ("assumed", 0)
-    assert "assumed, no finished item with these models yet" in project.lld("--dry-run").said
+    assert "because no item has finished with these models)" in project.lld("--dry-run").said
     assert project.lld("1", "2", "3").code == Exit.OK
     measured = project.lld("--dry-run", "--json").json
     assert (measured["cost_basis"], measured["cost_based_on"]) == ("measured", 3)
@@ -115,6 +115,16 @@ def test_items_of_the_mock_tell_nothing_about_other_models(project: Project) -> 
     assert (other["cost_basis"], other["cost_based_on"]) == ("assumed", 0)
     none_set = project.run("lld", "--dry-run", "--json").json
     assert (none_set["cost_usd"], none_set["cost_basis"]) == (None, "assumed")
+
+
+def test_the_dry_run_says_why_the_cost_is_unknown(project: Project) -> None:
+    project.issue(1)
+    unset = "cost unknown: no {} set ('agentos doctor' shows how)."
+    assert unset.format("models are") in project.run("lld", "--dry-run").said
+    drafter = ("--drafter", "openai:gpt-4o")
+    assert unset.format("reviewer is") in project.run("lld", "--dry-run", *drafter).said
+    unknown = project.run("lld", "--dry-run", *drafter, "--reviewer", "openai:no-such-model")
+    assert "cost unknown: no price for openai:no-such-model." in unknown.said
 
 
 def test_the_dry_run_counts_the_files_of_context(project: Project) -> None:

@@ -303,14 +303,14 @@ def test_nothing_of_the_mock_counts_for_a_real_run(bench: Bench) -> None:
     for item in (1, 2):
         assert is_stamped_by(bench.document(item), "mock")
     mocked = {item: bench.document(item).read_text() for item in (1, 2)}
-    assert to_do(bench) == "2 issues in issues/active, 2 to do (2 done only by the mock)"
+    assert to_do(bench) == "2 issues in issues/active, 2 pending (2 done with the mock only)"
     assert {row["action"] for row in bench.plan().values()} == {"start"}
     paid, done = bench.paid("lld", "--all", "-j2")
     assert (paid, done.code) == (4, Exit.OK), done
     for item in (1, 2):
         assert is_stamped_by(bench.document(item), REAL)
         assert bench.kept(mocked[item]) == []  # nobody's work
-    assert "2 to do" not in to_do(bench)
+    assert "2 pending" not in to_do(bench)
     assert not any("mock" in one.prompt for one in bench.provider.asked)
 
 

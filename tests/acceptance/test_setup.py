@@ -79,6 +79,8 @@ def test_a_newcomer_gets_from_nothing_to_a_dry_run(make_project: Callable[[str],
     assert "-> agentos init" in lost.out
     made = project.run("init")
     assert made.code == 0
+    for name in ("ideas/active/", "issues/active/", "docs/lld/active/", "agentos.toml"):
+        assert f"created  {name}\n" in made.out
     assert "not in a git repository" in made.out
     assert "agentos doctor" in made.out
     subprocess.run(["git", "init", "-q", project.root], check=True)

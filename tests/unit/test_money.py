@@ -54,8 +54,13 @@ def test_without_history_the_estimate_states_its_assumptions() -> None:
     assert found.low == 2 * (4_500 + 6_000)
     assert found.high == 3 * (4_500 + 2 * 8_500 + 3 * 6_000)
     assert (found.basis, found.based_on) == ("assumed", 0)
-    assert found.why.startswith("assumed, no finished item with these models yet")
+    assert found.why.endswith("because no item has finished with these models")
     assert "1 to 3 rounds" in found.why
+    one = estimate(fresh=1, resumed=0, history=[{}], rounds=1, cost=a_dollar_a_token)
+    assert one.why == (
+        "estimated from 2,500 tokens per draft, 1,000 per review and 1 round, "
+        "because only 1 item has finished with these models"
+    )
 
 
 def test_with_history_the_estimate_is_what_most_items_took() -> None:
@@ -67,7 +72,7 @@ def test_with_history_the_estimate_is_what_most_items_took() -> None:
     assert found.why == "measured on 5 finished items with these models"
     few = estimate(fresh=1, resumed=0, history=history[: ENOUGH - 1], rounds=5, cost=a_dollar_a_token)
     assert (few.basis, few.based_on) == ("assumed", 0)
-    assert few.why.startswith("assumed, only 2 finished items with these models yet")
+    assert few.why.endswith("because only 2 items have finished with these models")
 
 
 def test_an_assumed_estimate_counts_the_files_of_context_in_each_draft() -> None:

@@ -39,7 +39,7 @@ def find_old(home: Home, records: Records, *, limit: float) -> Old:
 
 
 def remove_old(home: Home, records: Records, old: Old) -> dict[Path, str]:
-    """Remove it; an item without a checkpoint starts over. Returns what other runs hold now, by path."""
+    """Remove it; items whose checkpoints are removed start over. Returns what other runs hold, by path."""
     for path in old.runs:
         home.tree.remove_tree(path)
     kept: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""Messages and questions for the person at the terminal."""
+"""The interface for messages and questions to the person at the terminal; `cli/dialog.py` implements it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol

@@ -1,4 +1,7 @@
-"""Where a command was called from. Imports little: a run starts its worker server before anything else."""
+"""How a command was called: folder, environment, global flags, arguments. Pure.
+
+Imports little, because a run must start its worker server before it imports anything heavy.
+"""
 
 import shlex
 from collections.abc import Mapping

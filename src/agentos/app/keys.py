@@ -10,6 +10,7 @@ from agentos.config import KeyReference
 from agentos.coordinator.keys import login_keys, read_key, usual_keys
 from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
+from agentos.secret import BadCharacterError
 from agentos.store.key_health import HealthFile
 
 MAX_WALL = 1e11  # seconds since 1970; later than any key can wait
@@ -100,8 +101,11 @@ def _problem(reference: KeyReference, environment: Mapping[str, str]) -> str | N
         return None
     try:
         read_key(reference, environment)
+    except BadCharacterError as exc:
+        where = f"character {exc.position} of {reference.env or reference.file}"
+        return f"{where} is a space or is not printable ASCII. Copy the key again."
     except ConfigError as exc:
-        return str(exc)
+        return str(exc).removeprefix(f"Key {reference.id!r}: ")
     return None
 
 

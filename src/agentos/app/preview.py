@@ -24,6 +24,7 @@ class Preview:
     calls_low: int
     calls_high: int
     cost: CostEstimate
+    unpriced: tuple[str, ...]  # the models that are set and have no known price
     moved: str | None  # what to say if the last run took items from elsewhere
     live: tuple[str, ...]  # runs that are running now
 
@@ -42,9 +43,16 @@ def preview(request: RunRequest) -> Preview:
         calls_low=sum(CALLS_AT_LEAST for entry in running if entry.step is not PlanAction.RESUME),
         calls_high=len(running) * settings.max_iterations * 2,
         cost=estimate_cost(request, running, history),
+        unpriced=_unpriced(request),
         moved=moved,
         live=tuple(run.name for run in live_runs(home)),
     )
+
+
+def _unpriced(request: RunRequest) -> tuple[str, ...]:
+    prices = PriceTable(own=request.project.config.prices)
+    models = dict.fromkeys(model for model in request.models.values() if model)
+    return tuple(model for model in models if not prices.knows(model))
 
 
 def estimate_cost(

@@ -1,4 +1,10 @@
-"""The sequence of a workflow command: request -> plan -> run -> file -> summarise."""
+"""The order of a workflow command, after `cli/workflow.py` has parsed it and opened a `session`.
+
+    request -> preview                                                      with --dry-run
+    request -> preparation -> open_run -> claim_items -> execution -> filing -> summary -> suggestions
+
+Each name is a module of `app`. Filing happens only for issues.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -43,7 +43,11 @@ COMMANDS = {
     "init": ("agentos.cli.init", "init", "Set up a project, or make a demo backlog."),
     "doctor": ("agentos.cli.doctor", "doctor", "Check the setup and show what to type next."),
     "config": ("agentos.cli.config", "config", "Show every setting with its value and origin."),
-    "home": ("agentos.cli.home", "home", "Show where runs are kept; adopt a home from elsewhere."),
+    "home": (
+        "agentos.cli.home",
+        "home",
+        "Show where runs are kept; adopt one from a backup or another machine.",
+    ),
     "clean": ("agentos.cli.clean", "clean", "Remove old runs and kept checkpoints."),
     "completion": ("agentos.cli.completion", "completion", "Print the completion script for a shell."),
 }
@@ -95,7 +99,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="agentos")
 @click.pass_context
 def agentos(ctx: click.Context, home: Path | None, config_file: Path | None) -> None:
-    """Turn a backlog into reviewed specifications, many items in parallel, without losing anything."""
+    """Turn a backlog into reviewed specifications, many items in parallel, and never lose finished work."""
     ctx.obj = {"home": home, "config_file": config_file}
 
 

@@ -25,7 +25,7 @@ def _age(_ctx: click.Context, _parameter: click.Parameter, text: Any) -> float:
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def clean(*, older_than: float, dry_run: bool) -> None:
-    """Remove runs and kept checkpoints older than AGE. An item without a checkpoint starts over."""
+    """Remove runs and kept checkpoints older than AGE. An item whose checkpoint is removed starts over."""
     from agentos.app.cleaning import find_old, remove_old  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415

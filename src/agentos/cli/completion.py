@@ -45,9 +45,9 @@ Completer = Callable[[click.Context, click.Parameter, str], Completions]
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(tuple(_ASKS)))
+@click.argument("shell", metavar="SHELL", type=click.Choice(tuple(_ASKS)))
 def completion(shell: str) -> None:
-    """Print the script that lets SHELL complete commands, flags and items."""
+    """Print the script that lets SHELL (bash, zsh or fish) complete commands, flags and items."""
     from agentos.cli.app import agentos  # noqa: PLC0415 - it imports this module
 
     found = get_completion_class(shell)

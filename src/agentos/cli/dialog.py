@@ -1,4 +1,4 @@
-"""The person at the terminal, through click: lines on standard error, and one question."""
+"""Prints messages to standard error and asks yes-or-no questions: `app/dialog.py`, with click."""
 
 import sys
 from collections.abc import Mapping

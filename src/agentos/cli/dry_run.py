@@ -14,7 +14,6 @@ from agentos.money import amount, shown
 
 if TYPE_CHECKING:
     from agentos.app.preview import Preview
-    from agentos.coordinator.estimate import CostEstimate
 
 WORDS = {
     PlanAction.START: "would start",
@@ -24,7 +23,7 @@ WORDS = {
     PlanAction.SKIP: "skipped",
     PlanAction.FILE: "would be filed",
     PlanAction.WAIT: "waiting for a decision",
-    PlanAction.REFUSE: "cannot be processed",
+    PlanAction.REFUSE: "cannot run",
 }
 
 
@@ -47,9 +46,9 @@ def show_preview(preview: "Preview") -> int:
     counts = Counter(entry.step for entry in entries)
     steps = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
     click.echo(f"\n{counted(len(entries), 'item')}: {steps}; {settings.parallel} at a time.")
-    cost = _cost(preview.cost, mock=settings.mock)
+    cost = _cost(preview, mock=settings.mock)
     click.echo(f"{preview.calls_low} to {preview.calls_high} calls, {cost}.")
-    click.echo("Dry run: no model was called, nothing was written.")
+    click.echo("Dry run: no model was called and nothing was written.")
     if preview.live:
         click.echo(f"Running now: {', '.join(preview.live)}.")
     return Exit.OK
@@ -62,9 +61,15 @@ def _where(entry: PlannedItem) -> str:
     return f" ({entry.reason})" if entry.reason else ""
 
 
-def _cost(cost: "CostEstimate", *, mock: bool) -> str:
+def _cost(preview: "Preview", *, mock: bool) -> str:
+    cost = preview.cost
     if cost.low is None or cost.high is None:
-        return "cost unknown: the models have no known price"
+        models = preview.request.models
+        unset = [role for role, model in models.items() if not model]
+        if unset:
+            missing = "no models are" if len(unset) == len(models) else f"no {unset[0]} is"
+            return f"cost unknown: {missing} set ('agentos doctor' shows how)"
+        return f"cost unknown: no price for {one_line(' and '.join(preview.unpriced))}"
     simulated = " at the mock's simulated prices" if mock else ""
     return f"{amount(cost.low)} to {shown(cost.high)}{simulated} ({cost.why})"
 

@@ -179,7 +179,9 @@ def _write(root: Path, contents: Mapping[str, str]) -> None:
         root.mkdir(parents=True, exist_ok=True)
         tree = worktree_tree(root.resolve())
         for folder in FOLDERS:
+            word = "kept   " if tree.exists(Path(folder)) else "created"
             tree.make_folder(Path(folder))
+            click.echo(f"{word}  {folder}/")
     except OSError as exc:
         raise StorageError(f"Cannot create {exc.filename}: {exc.strerror}.") from exc
     for name, text in contents.items():

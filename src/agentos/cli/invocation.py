@@ -1,4 +1,4 @@
-"""Where the current click command was called from."""
+"""Reads from click how the current command was called."""
 
 import sys
 from pathlib import Path

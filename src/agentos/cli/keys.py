@@ -51,6 +51,9 @@ def _show(*, as_json: bool) -> None:
         limits = ", ".join(f"{name} {value:g}" for name, value in key.limits.items()) or "limits unknown"
         group = f", quota group {key.group}" if key.group != key.id else ""
         state = key.state.replace("_", " ") + (f" for {words(key.seconds_left)}" if key.seconds_left else "")
-        reason = f" ({key.reason})" if key.reason else ""
         named = f"{key.id:<{width}}  {key.provider:<10}"
+        if key.state == "unusable":
+            click.echo(one_line(f"{named} {state}: {key.reason}"))
+            continue
+        reason = f" ({key.reason})" if key.reason else ""
         click.echo(one_line(f"{named} {state}{reason}; {limits}{group}; from {key.source}"))

@@ -10,12 +10,21 @@ if TYPE_CHECKING:
     from agentos.config import Config
 
 HINT_SECONDS = 10.0  # for the browser to open the page by itself
+MAX_PORT = 65535
+
+
+def _port(_ctx: click.Context, _parameter: click.Parameter, number: int) -> int:
+    # Not click.IntRange, which adds `0<=x<=65535` to the help.
+    if not 0 <= number <= MAX_PORT:
+        raise click.BadParameter(f"{number} is not a port. Use a number from 0 to {MAX_PORT}.")
+    return number
 
 
 @click.command("view")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=int,
+    callback=_port,
     default=0,
     metavar="N",
     help="Listen on this port of 127.0.0.1. [default: any free port]",

@@ -1,4 +1,4 @@
-"""The only writer to the terminal: prefixed lines, and a live footer below them. Coordinator process."""
+"""What a run prints while it runs: prefixed lines, and a live footer below them. Coordinator process."""
 
 import os
 import shutil

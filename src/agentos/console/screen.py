@@ -1,4 +1,4 @@
-"""The only way to print: standard output and standard error, with control characters made visible.
+"""The standard output and standard error of every command, with control characters made visible.
 
 `open_screens` replaces both streams by screens. A screen makes everything that is written to it visible; only
 our own colours, which are passed separately from the text, take effect.

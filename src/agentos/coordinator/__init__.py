@@ -1,1 +1,1 @@
-"""The parent process: schedules, supervises, owns the key pool and the records of the run."""
+"""The coordinator process: schedules, supervises, owns the key pool and the records of the run."""

@@ -1,4 +1,4 @@
-"""The audit trail of each item, and the record of every paid call. Coordinator process."""
+"""Writes each item's audit trail, and records every paid call once. Coordinator process."""
 
 from typing import TYPE_CHECKING, Any
 

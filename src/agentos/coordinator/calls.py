@@ -1,4 +1,4 @@
-"""The calls of a run: deferred, requested from the key pool, granted, settled, recorded. Coordinator process.
+"""Takes each call of a run from request to record: budget, key, retries, settlement. Coordinator process.
 
 A call is one value (`spending/call.py`) from start to end. It waits here for money or for its next try, and
 in the pool for a key. Nothing else waits.

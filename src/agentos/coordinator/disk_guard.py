@@ -1,4 +1,4 @@
-"""Writes to the disk until a write fails. Coordinator process.
+"""Makes the coordinator's writes to disk; after the first failure it makes no more. Coordinator process.
 
 A full disk must not crash the coordinator while workers are running. The first failure is kept; the loop sees
 it and stops the run in order.

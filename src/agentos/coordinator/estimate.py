@@ -14,7 +14,6 @@ LOW, HIGH = 0.1, 0.9  # share of items that were cheaper
 DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
 REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
-ASSUMED = "2,500 tokens per draft, 1,000 per review, 1 to {rounds} rounds"
 CONTEXT_ROLE = "drafter"  # the role that reads the --context files, in each call
 
 Basis = Literal["measured", "assumed"]
@@ -55,9 +54,7 @@ def estimate(
         high = _share([_total(item, cost, context) for item in items], HIGH, math.ceil)
     else:
         basis = "assumed"
-        few = f"only {counted(len(history), 'finished item')}" if history else "no finished item"
-        why = f"assumed, {few} with these models yet: {ASSUMED.format(rounds=rounds)}"
-        why += f", {context:,} of --context" if context else ""
+        why = _assumption(rounds, context, finished=len(history))
         low = _total({"drafter": [DRAFT], "reviewer": [REVIEW]}, cost, context)
         drafts = [DRAFT, *[REVISION] * (rounds - 1)]
         high = _total({"drafter": drafts, "reviewer": [REVIEW] * rounds}, cost, context)
@@ -67,6 +64,15 @@ def estimate(
         low, high = round(low * fresh, 4), round(high * (fresh + resumed), 4)
     based_on = len(history) if basis == "measured" else 0
     return CostEstimate(low=low, high=high, basis=basis, based_on=based_on, why=why)
+
+
+def _assumption(rounds: int, context: int, *, finished: int) -> str:
+    per_round = f"{DRAFT.tokens_out:,} tokens per draft, {REVIEW.tokens_out:,} per review"
+    per_round += f", {context:,} of --context" if context else ""
+    total = f"1 to {rounds} rounds" if rounds > 1 else "1 round"
+    few = f"only {counted(finished, 'item')}" if finished else "no item"
+    verb = "have" if finished > 1 else "has"
+    return f"estimated from {per_round} and {total}, because {few} {verb} finished with these models"
 
 
 def _share(costs: Sequence[float | None], share: float, rounded: Callable[[float], int]) -> float | None:

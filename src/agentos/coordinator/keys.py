@@ -1,4 +1,7 @@
-"""The keys of a run: the key pool that decides, and the secrets that it never sees. Coordinator process."""
+"""Reads the keys of a run, and answers lease requests: the pool picks a key, this adds its secret.
+
+Coordinator process. The key pool never sees a secret.
+"""
 
 import re
 import time

@@ -22,7 +22,7 @@ class PlanAction(StrEnum):
     SKIP = "skip"  # nothing to do
     FILE = "file"  # approved before; only file it
     WAIT = "wait"  # a person must decide first
-    REFUSE = "refuse"  # it cannot be processed
+    REFUSE = "refuse"  # it cannot run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Watches the key pool: announces what happens to keys, pauses, and the end of waiting."""
+"""Reports what happens to keys, and pauses or slows the run when keys run short. Coordinator process."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Records a run: its events, log lines, records, rows and summary. Coordinator process."""
+"""Writes down all that happens in a run: events, log lines, records, summary. Coordinator process."""
 
 import json
 import time

@@ -1,4 +1,7 @@
-"""Decides what starts, what stops and how each item ended. Pure: events and time in, actions out."""
+"""Decides what starts, what stops and how each item ended. Pure.
+
+Events and time in, actions out.
+"""
 
 from collections import deque
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A token bucket that is read at a given time. Pure, used in the coordinator."""
+"""A token bucket that is read at a given time. Pure."""
 
 from agentos.credentials.ticks import tick_span
 

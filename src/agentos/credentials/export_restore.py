@@ -1,4 +1,4 @@
-"""Exports the whole state of the key pool as data, and restores a pool that continues from there. Pure.
+"""Exports the key pool's whole live state in the form of `saved_state`, and restores a pool from it. Pure.
 
 A pool uses the clock of its machine; in the data, times are wall-clock times. Everyone who shares a state
 should pass the wall clock of one machine, that of the database. If the wall clock is set back, no time is

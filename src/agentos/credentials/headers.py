@@ -1,4 +1,4 @@
-"""What rate limit headers say: limits, what remains, when it resets. Pure, used in the coordinator.
+"""What rate limit headers say: limits, what remains, when it resets. Pure.
 
 Reset times that are dates (Anthropic) are ignored: they need a wall clock, and the limit alone gives the
 pace. An invalid value counts as a missing header.

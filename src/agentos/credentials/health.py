@@ -1,4 +1,4 @@
-"""The state of keys that outlives a run: cooldowns, disabled keys, learnt limits, daily counts. Pure.
+"""What survives a run about each key: cooldowns, disabled keys, learned limits, daily counts. Pure.
 
 Times are wall-clock seconds here and nowhere else. Invalid entries are skipped, key by key.
 """

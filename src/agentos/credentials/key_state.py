@@ -1,4 +1,4 @@
-"""What the key pool knows about keys, quota groups and calls, and what blocks a call. Pure."""
+"""The live state of each key and quota group, and what blocks a call. Part of `pool_state`. Pure."""
 
 import math
 import zlib

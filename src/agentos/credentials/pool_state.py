@@ -1,4 +1,4 @@
-"""The whole state of the key pool: keys, waiting requests, leases, and whose turn it is. Pure."""
+"""The live state of the key pool: keys, waiting requests, leases, and the order of requests. Pure."""
 
 import heapq
 import math

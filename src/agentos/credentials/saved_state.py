@@ -1,4 +1,4 @@
-"""The whole state of the key pool as data: its schema, and the checks before it is trusted. Pure.
+"""The schema of the key pool's saved state, and the checks before a saved state is trusted. Pure.
 
 The data may come from a database that others write to. Times are wall-clock seconds. It contains no secret.
 Lists are used wherever the order matters, because a database may sort the fields of an object.

@@ -1,4 +1,4 @@
-"""The state of the key pool at one moment, for people, scheduler and report. Pure, changes nothing."""
+"""A read-only view of the key pool at one moment, for the scheduler, the footer and the report. Pure."""
 
 import math
 from collections.abc import Iterable

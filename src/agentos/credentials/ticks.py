@@ -1,4 +1,4 @@
-"""Times in whole ticks. Pure.
+"""Rounds the key pool's times to whole ticks of about a microsecond. Pure.
 
 A float holds a wall-clock time in ticks exactly, so moving the state of a pool from one clock to another and
 back changes nothing. Each move would round finer times.

@@ -1,4 +1,4 @@
-"""Reads items from Markdown files in the worktree. An unusable file becomes an item that says why."""
+"""Reads items from Markdown files in the worktree. An unusable file becomes an item with a problem."""
 
 import hashlib
 import os

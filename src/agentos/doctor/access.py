@@ -93,7 +93,7 @@ def _has_port(url: str) -> bool:
 
 
 def _check_model(role: str, model: str | None, config: Config, user_file: Path | None) -> Check:
-    wanted = _put(user_file, f'{role} = "PROVIDER:MODEL"')
+    wanted = _put(user_file, f'{role} = "provider:model"')
     if model is None:
         names = ", ".join(name for name in MODULES if name != "mock")
         text = f"No {role} is set, so only runs with --mock work. Providers: {names}."

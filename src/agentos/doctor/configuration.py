@@ -38,12 +38,8 @@ def check_configuration(
     if user_file is not None and user_file.is_file():
         yield Check(section="configuration", name="your file", text=str(user_file))
     else:
-        yield Check(
-            section="configuration",
-            name="your file",
-            text=f"none; would be {user_file}" if user_file else "none",
-            fix="agentos init --user",
-        )
+        creates = f"; 'agentos init --user' creates {user_file}" if user_file else ""
+        yield Check(section="configuration", name="your file", text=f"none (optional){creates}")
     if worktree is not None:
         own = worktree / "agentos.toml"
         by_repo = [source.name for source in config.sources.values() if source.origin is Origin.REPO]

@@ -129,8 +129,8 @@ def _check_items(
         fix = "" if there else "agentos init"
         yield Check(section="project", name=name, text=text, fix=fix)
         return
-    text = f"{counted(len(items), flow.source_name)} in {folder}, {pending} to do"
-    text += f" ({mocked} done only by the mock)" if mocked else ""
+    text = f"{counted(len(items), flow.source_name)} in {folder}, {pending} pending"
+    text += f" ({mocked} done with the mock only)" if mocked else ""
     yield Check(section="project", name=name, text=text)
     bad = [item.problem for item in items if item.problem is not None]
     if bad:

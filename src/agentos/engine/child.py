@@ -1,4 +1,4 @@
-"""One worker process as the coordinator sees it: its process, its socket, its two output streams."""
+"""The coordinator's end of one worker: its process, socket and two output streams. Coordinator process."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Runs items in local processes, one per item. Coordinator process, one thread.
+"""The engine that runs each item in a local process, from `worker_server`. Coordinator process.
 
 Spare workers are forked ahead while nothing else happens, so that a later item does not wait for a process.
 """

@@ -1,4 +1,4 @@
-"""Starts worker processes and cleans up after them. Coordinator process.
+"""Starts worker processes, each as a `child`, and cleans up after them. Coordinator process.
 
 A worker is a fresh process in its own session, forked from a warm server that has the heavy imports done
 (`forkserver`), or started from scratch (`spawn`) if there is no fork. See docs/design/process-model.md.

@@ -1,4 +1,4 @@
-"""Issues on GitHub: which repository, which token, reading, writing, and text made harmless. Coordinator."""
+"""Issues on GitHub: repository, token, reading, writing, and making text harmless. Coordinator process."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Reads the title and the labels of a document. Pure."""
+"""Reads the title and the labels for a GitHub issue from its document. Pure."""
 
 import re
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""Reads a refusal from GitHub: how long to wait, and the message for a person. Pure, but reads the clock."""
+"""Reads a refusal from GitHub: how long to wait, and the message for a person. Coordinator process."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""One LLM call from start to end: lease, call, classify, settle, and retry within bounds. Worker process."""
+"""Makes one call to a model: gets a lease, calls, settles, and retries within bounds. Worker process."""
 
 import threading
 import time

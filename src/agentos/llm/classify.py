@@ -1,4 +1,4 @@
-"""Reads a provider's refusal: what it means and how long to wait. Pure, used in the worker.
+"""Reads a provider's refusal: what it means and how long to wait. Pure.
 
 Status, headers and the fields of a parsed body decide; free text does not. The exceptions are two sentences
 that are a provider's only sign of a final limit: they must match as whole, anchored lines.

@@ -1,4 +1,4 @@
-"""Removes what a model wraps around its answer: its thinking, a greeting, a fence. Pure, used in the worker.
+"""Removes what a model wraps around its answer: its thinking, a greeting, a fence. Pure.
 
 Models that think aloud, and models behind a chat template, send more than the document. What is inside the
 document is never touched: a reply that starts with its title comes back byte for byte.

@@ -1,4 +1,4 @@
-"""Reads what `claude` and `gemini` print as a reply or a classified error. Pure, used in the worker.
+"""Reads what `claude` and `gemini` print as a reply or a classified error. Pure.
 
 Exit codes and the fields of the printed JSON decide; free text does not.
 """

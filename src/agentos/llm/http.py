@@ -1,4 +1,7 @@
-"""One HTTP call to a provider: bounded in time and size, no redirect, no retry, keys in headers. Worker."""
+"""One HTTP call to a provider: limited in time and size, no redirect, no retry. Worker process.
+
+Keys are sent only in headers.
+"""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Reads all data of a run's page from its folder: finished, live or cut off. Any process.
+"""Reads all data of a run's page from its folder: finished, live or cut off.
 
 Any file may be missing, torn or a link. Links are never followed. An unreadable file counts as missing.
 """

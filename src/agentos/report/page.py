@@ -1,4 +1,4 @@
-"""The report of a run as one self-contained HTML page: no network, works from disk. Any process.
+"""The report of a run as one self-contained HTML page: no network, works from disk.
 
 The page's Content-Security-Policy allows only its own style and script. All other text is data, shown as
 plain text. The data is packed, so that a page of hundreds of items stays small. What does not fit is left out

@@ -1,4 +1,4 @@
-"""The structured review that a model is asked for, and how it is read. Pure; model output comes in here."""
+"""The structured review that a model is asked for, and how its untrusted reply is read. Pure."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Decides by rules which call gets which fault. Pure; randomness is seeded."""
+"""Decides by rules, and numbers from a seed, which call gets which fault. Pure."""
 
 import random
 from collections.abc import Iterable, Mapping

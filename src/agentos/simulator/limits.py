@@ -1,4 +1,4 @@
-"""The limits that the simulator enforces: token buckets per quota group. Pure; the time is an argument."""
+"""The limits that the simulator enforces: token buckets per quota group. Pure."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One call to a model as one value: requested, granted, settled, recorded. Pure."""
+"""The data of one call to a model, filled in from request to record. Pure."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Self

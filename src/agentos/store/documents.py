@@ -1,4 +1,4 @@
-"""Documents in the worktree: who wrote the existing one, and how it is replaced without losing a word."""
+"""Documents in the worktree: finds who wrote one, and replaces it without losing a person's words."""
 
 import contextlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The keys' health between runs: a small file that the runs of one home share. Never contains a key."""
+"""The file `keys.json`: the health of keys, shared by the runs of one home. Never contains a key."""
 
 import fcntl
 import json

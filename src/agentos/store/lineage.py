@@ -1,4 +1,4 @@
-"""The lineage of an item: numbered files in the worktree, one folder per run of the item. Worker process.
+"""The lineage of an item: numbered files in one folder, from its source to its final text. Worker process.
 
 Every operation can be repeated after a crash with the same result. A finished trail has a unique name in
 `done/`, so that trails from two branches of a repository never end up in one folder.

@@ -1,4 +1,4 @@
-"""Remembers which notice was shown, so that it is not shown again: a small file in the home. Coordinator."""
+"""Remembers in a small file in the home which notices were shown. Coordinator process."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""The inbox as the page shows it: each discussion with its findings, its draft and its verdict. Server."""
+"""The inbox as the page shows it: each question with its findings, draft and verdict. Server process."""
 
 import contextlib
 import re

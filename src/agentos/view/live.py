@@ -1,4 +1,4 @@
-"""Sends every change to all open pages as server-sent events, from one look at the files.
+"""Watches the files of a home and sends each change to all open pages as server-sent events. Server process.
 
 Without an open page, nothing looks at the files.
 """

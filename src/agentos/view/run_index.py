@@ -1,7 +1,7 @@
-"""Reads the runs of a home for the page: rows, data, logs. Server process, in its threads.
+"""Reads the runs of a home for the page: rows, data, logs. Server process.
 
-No file is opened by a name from a request: runs and logs are looked up among the existing ones, and links are
-never followed.
+Called from the server's threads. No file is opened by a name from a request: runs and logs are looked up
+among the existing ones, and links are never followed.
 """
 
 import contextlib

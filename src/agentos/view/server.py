@@ -1,4 +1,7 @@
-"""The server of the live page: its routes, and serving until a signal. One process, loopback only."""
+"""The server of the live page: its routes, and serving until a signal. Server process.
+
+It listens only on the loopback interface.
+"""
 
 import asyncio
 import contextlib

@@ -1,1 +1,1 @@
-"""The child process: one job in, messages out. Imports nothing from the coordinator."""
+"""The worker process: one job in, messages out. Imports nothing from the coordinator."""

@@ -1,4 +1,4 @@
-"""Where a worker process begins: it is bound to the coordinator, then does the heavy imports. Worker."""
+"""The entry point of a worker: ties it to the coordinator's life, then calls `main`. Worker process."""
 
 import socket
 from multiprocessing.reduction import DupFd

@@ -1,4 +1,4 @@
-"""What a worker does: set up its streams, receive its job, do it, exit. Worker process."""
+"""A worker's life: sets up its streams, receives its job, calls `run_workflow`, exits. Worker process."""
 
 import faulthandler
 import os

@@ -1,4 +1,4 @@
-"""Runs one workflow on one item, from its checkpoint if there is one, and reports how it ended. Worker."""
+"""Runs the graph of one item, from its checkpoint if there is one; returns its status. Worker process."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Preloaded first by the server process that workers are forked from: detaches it from the terminal.
+"""Imported first by the server that workers are forked from: detaches it from the terminal. Server process.
 
 In its own session, no signal to the coordinator's group reaches it or a worker that is just starting. While
 it imports, it has no workers yet and dies with the coordinator immediately. Later it lingers, because its end

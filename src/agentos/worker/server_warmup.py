@@ -1,4 +1,4 @@
-"""Preloaded last by the server process that workers are forked from: does once what each would repeat."""
+"""Imported last by the server that workers are forked from: does once what all need. Server process."""
 
 import gc
 import sys

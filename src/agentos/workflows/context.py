@@ -1,4 +1,4 @@
-"""Reads the files of the repo that the drafter gets: inside the repo, text, few, no secrets. Coordinator.
+"""Reads the files of the repo for the drafter: inside the repo, text, few. Coordinator process.
 
 A file that is named must exist and be usable. In a folder that is named, files that are not text are skipped.
 A file that looks like a secret is always refused: if it were skipped in silence, nobody would know.

@@ -1,4 +1,4 @@
-"""Checks that a draft has its required parts before a review is paid for. Pure; worker process."""
+"""Checks that a draft has its required parts before a review is paid for. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence

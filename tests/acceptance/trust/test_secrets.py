@@ -398,6 +398,8 @@ def test_a_bad_key_does_not_stop_the_others_but_is_told(lab: Lab) -> None:
     assert "character 12 is" in result.said
     shown = lab.run("keys", "--json").json
     assert {row["id"]: row["state"] for row in shown} == {"good": "available", "bad": "unusable"}
+    reason = f"character 12 of {bad} is a space or is not printable ASCII. Copy the key again."
+    assert f"unusable: {reason}\n" in lab.run("keys").out
     bad.unlink()
     lab.assert_nothing_written(result)
 

@@ -110,6 +110,9 @@ def test_with_nothing_set_it_says_what_to_type(place: Place) -> None:
     fix = one(checks, "models", "drafter").fix
     assert "agentos init --user" in fix
     assert f"{place.user_file}" in fix
+    file = one(checks, "configuration", "your file")
+    assert file.text == f"none (optional); 'agentos init --user' creates {place.user_file}"
+    assert not file.fix
     assert exit_code(checks) == Exit.USAGE
 
 
@@ -158,7 +161,7 @@ def test_items_are_counted(place: Place) -> None:
     place.put("issues/active/2.md", "# Two\n\nText.\n")
     place.put("ideas/active/empty.md", "")
     checks = place.examine()
-    assert one(checks, "project", "issues").text == "2 issues in issues/active, 2 to do"
+    assert one(checks, "project", "issues").text == "2 issues in issues/active, 2 pending"
     warned = one(checks, "project", "briefs", State.WARNING)
     assert "empty.md is empty" in warned.text
     place.put("issues/active/1-again.md", "# One\n")

@@ -1,4 +1,6 @@
-"""Our own records of what is done, in progress, decided, spent, filed and claimed; LangGraph is never asked.
+"""What agentos remembers about items: done, in progress, decided, spent, filed, claimed.
+
+These are our own records: none of this is read from LangGraph's checkpoints.
 
 `Records` keeps them in one small SQLite database per home, `MemoryRecords` in memory, for tests. Both have
 the methods that `protocols` lists.

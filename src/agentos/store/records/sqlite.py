@@ -1,4 +1,7 @@
-"""The records in a SQLite database: one transaction per method. Coordinator, and commands that only read."""
+"""The records in a SQLite database: one transaction per method. Coordinator process.
+
+Commands that only look open it read-only.
+"""
 
 import os
 from collections.abc import Callable, Iterable
