@@ -114,7 +114,7 @@ class Filer:
                 else:
                     self._settled(row, label, found, absent(row))
                     continue
-            problem = f"{label}: not known whether an earlier version was filed: {problem}"
+            problem = f"{label}: an earlier version may already be filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
             self._record(events.FilingUnknown(item=row.item, reason=problem))
@@ -202,7 +202,9 @@ class Filer:
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
-                return self._refused(item, f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s.")
+                return self._refused(
+                    item, f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s."
+                )
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")
@@ -290,7 +292,7 @@ class Filer:
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
-        reason = f"Not known whether it was filed: {reason}"
+        reason = f"may already be filed: {reason}"
         self._note(item, reason, unknown=True)
         self._record(events.FilingUnknown(item=item.id, reason=reason))
         self._say(f"{item.label}: {reason}")
