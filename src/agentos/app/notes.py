@@ -114,7 +114,8 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
     if not note.strip() and subject.needs_note:
         raise UsageError(
             f"{subject.label} is unchanged since agentos wrote it, so there is nothing new to review."
-            f" Edit its document first, or say what to change: run 'agentos revise {subject.item} --note \"...\"'."
+            " Edit its document first, or say what to change:"
+            f" run 'agentos revise {subject.item} --note \"...\"'."
         )
     with Records(home.create().records) as records:
         records.of(mock=subject.mock).add_note(subject.workflow, subject.item, text=note.strip(), by=person())

@@ -29,6 +29,9 @@ class Suggestion:
     why: str
 
 
+Left = Literal["decide", "resume", "retry", "file"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpenItem:
     """An item that no run is working on, and what is left to do."""
@@ -36,7 +39,7 @@ class OpenItem:
     workflow: str
     id: str
     label: str
-    left: Literal["decide", "resume", "retry", "file"]
+    left: Left
     mock: bool = False
 
 

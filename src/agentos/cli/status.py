@@ -3,14 +3,14 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentos.console.screen import json_text
 
 if TYPE_CHECKING:
-    from agentos.app.suggestions import OpenItem
+    from agentos.app.suggestions import Left, OpenItem
     from agentos.events.catalogue import RunStarted
     from agentos.events.state import ItemState, RunState
     from agentos.store.records import Progress, Records
@@ -158,7 +158,8 @@ def _show_unfiled(unfiled: Sequence[Mapping[str, Any]]) -> "list[OpenItem]":
     for one in unfiled:
         label, state, error = label_for(one["workflow"], one["id"]), _UNFILED[one["state"]], one["error"]
         if error:
-            state = one_line(error if error.startswith(state) else f"{state}; {error}")
+            error = one_line(error).removeprefix(f"{label}: ")
+            state = error if state in error else f"{state}; {error}"
         click.echo(f"  {label:<{_LABEL}} {state}")
         found.append(OpenItem(workflow=one["workflow"], id=one["id"], label=label, left="file"))
     return found
@@ -176,7 +177,7 @@ def _show_next(items: "Sequence[OpenItem]") -> None:
 
 
 _LABEL = 16  # columns
-_LEFT: "Mapping[str, Literal['decide', 'retry']]" = {
+_LEFT: "Mapping[str, Left]" = {
     "discuss": "decide",
     "failed": "retry",
     "timed_out": "retry",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from agentos.duration import words
 from agentos.errors import ListingError
 from agentos.events import filing as events
 from agentos.events.catalogue import Event
@@ -203,7 +204,7 @@ class Filer:
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
                 return self._refused(
-                    item, f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s."
+                    item, f"GitHub's rate limit is reached. Run the same command again in {words(wait)}."
                 )
             if wait > 0:
                 self._sleep(wait)

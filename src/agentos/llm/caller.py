@@ -128,8 +128,8 @@ class Caller:
                 if not as_asked:
                     accepted = json.dumps(f"{self._name}:{reply.model[:100]}", ensure_ascii=False)
                     raise ItemFailed(
-                        f"reviewer: {self._name}:{request.model} was requested but {reply.model[:100]!r} replied,"
-                        f" so the review was rejected. Set reviewer = {accepted} to accept it"
+                        f"reviewer: {self._name}:{request.model} was requested but {reply.model[:100]!r}"
+                        f" replied, so the review was rejected. Set reviewer = {accepted} to accept it"
                     )
                 return made
 
