@@ -47,7 +47,7 @@ def check_id(text: str) -> str:
     """Return the item id, or refuse it by name before any work."""
     if len(text) > MAX_ID_LENGTH:
         raise UsageError(
-            f"Item id {text[:20]!r}... has {len(text)} characters; at most {MAX_ID_LENGTH} are allowed."
+            f"Item id {text[:20]!r}... is too long ({len(text)} characters; the limit is {MAX_ID_LENGTH})."
         )
     if not _ID.fullmatch(text):
         raise UsageError(

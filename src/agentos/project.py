@@ -20,7 +20,7 @@ def find_worktree(start: Path) -> Path:
             return folder
     raise ProjectError(
         f"No project here: neither {start} nor a folder above it has a .git folder or an agentos.toml. "
-        "Go to your repository, or type 'agentos init' to start one here."
+        "Go to your repository, or run 'agentos init' to start one here."
     )
 
 

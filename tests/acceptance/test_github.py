@@ -303,13 +303,13 @@ def test_an_unknown_filing_is_not_forgotten_when_its_brief_changes(repo: Repo) -
     repo.project.brief("dark-mode", "Another text altogether.")
     held = repo.run("issue", "--all", "--yes")
     assert held.code == Exit.ATTENTION
-    assert "ISSUE-dark-mode: not known whether an earlier version was filed" in held.said
+    assert "ISSUE-dark-mode: an earlier version may already be filed" in held.said
     assert len(repo.github.issues) == 1
     repo.github.fail_lists(None)
     done = repo.run("issue", "--all", "--yes")
     assert done.code == Exit.OK, done.text
     assert "ISSUE-dark-mode: an earlier version was filed as #1" in done.said
-    assert "an earlier text of it was filed as #1" in done.said
+    assert "an earlier version was filed as #1" in done.said
     assert len(repo.github.issues) == 2
 
 

@@ -133,7 +133,7 @@ def test_a_fault_that_stays_fails_its_item_by_name_and_no_other(service: Make, p
     told = "\n".join(row["error"] or "" for row in rows)
     for words in (
         "transient: the reply is incomplete",
-        "transient: the answer is not JSON",
+        "transient: the reply is not JSON",
         "transient: the connection failed",
         "transient: HTTP 500",
         "refused the request: HTTP 400",
@@ -309,7 +309,7 @@ def test_a_program_that_serves_another_model_is_no_reviewer(programs: Programs, 
     programs.behave("other")
     assert programs.lld("1").code == 1
     assert (
-        "asked for claude-cli:claude-fake-4-5, but 'claude-fake-4-5-mini' answered"
+        "claude-cli:claude-fake-4-5 was requested but 'claude-fake-4-5-mini' replied"
         in project.row("1")["error"]
     )
 

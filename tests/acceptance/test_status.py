@@ -119,14 +119,35 @@ def test_status_tells_what_was_cut_off_and_what_is_not_filed(project: Project) -
     result = project.run("status")
     assert "10-00-00.000Z: cut off" in result.out
     assert "LLD-1 cut off at review, round 1" in result.said
-    assert "issue a approved, not filed" in result.said
-    assert "issue c unknown whether it was filed; no answer" in result.said
+    assert "ISSUE-a approved, not filed" in result.said
+    assert "ISSUE-c may already be filed; no answer" in result.said
+    assert result.out.endswith("Next:\n  agentos issue a c --yes    # file the approved issues\n")
     data = project.run("status", "--json").json
     assert data["items"][0]["status"] == "cut_off"
     assert data["unfiled"] == [
         {"workflow": "issue", "id": "a", "state": "wanted", "error": None},
         {"workflow": "issue", "id": "c", "state": "intended", "error": "no answer"},
     ]
+
+
+def test_status_ends_with_what_a_person_can_type_next(project: Project) -> None:
+    project.issue(43, mock="verdicts=DISCUSS")
+    project.issue(45, mock='fail="no schema"')
+    project.lld("43", "45")
+    asked = project.run("status")
+    assert "LLD-43 discuss at hold, 1 review; " in asked.said
+    assert asked.out.endswith(
+        "Next:\n"
+        '  agentos decide LLD-43 --approve    # or --revise, or --note "..."\n'
+        "  agentos lld --retry-failed --mock    # retry what was not approved\n"
+    )
+    project.run("decide", "43", "--approve")
+    decided = project.run("status")
+    assert (
+        "LLD-43 discuss at hold, 1 review; decided: approve; resumes in the next run (mock)" in decided.said
+    )
+    assert "  agentos lld 43 --mock    # resume where it stopped\n" in decided.out
+    assert "agentos decide" not in decided.out
 
 
 def test_a_run_says_at_its_start_what_it_was_told_and_status_shows_it(project: Project) -> None:

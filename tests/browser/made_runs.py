@@ -223,7 +223,7 @@ def _life(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Step
     yield 0.05
     if ending == "crashing":
         yield from _crash(world, item)
-        ending, error = "failed", "its worker crashed 3 times; the last time: killed by SIGKILL"
+        ending, error = "failed", "its worker crashed 3 times (last: killed by SIGKILL)"
     elif ending == "timed_out":
         world.node(item, "draft")
         yield from _lost_call(world, item, world.keys[-1], world.speed * 3)
@@ -237,7 +237,7 @@ def _life(world: World, item: str, ending: str, verdicts: Sequence[str]) -> Step
     else:
         yield from _rounds(world, item, ending, verdicts)
         error = {
-            "needs_revision": "no progress: the same findings came back 2 times",
+            "needs_revision": "no progress: the same findings came back twice",
             "discuss": world.text("Is a wait of up to one hour acceptable to users?"),
             "paused": "every key is rate limited",
         }.get(ending, "")

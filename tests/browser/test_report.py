@@ -410,7 +410,7 @@ def test_an_item_tells_its_rounds_findings_and_changes(report: Report, page_at: 
     page = shown.open(report())
     page.get_by_role("button", name="LLD-45", exact=True).first.click()
     panel = detail(page)
-    expect(panel).to_contain_text("no progress: the same findings came back 2 times")
+    expect(panel).to_contain_text("no progress: the same findings came back twice")
     assert panel.locator("h4").all_inner_texts()[1].startswith("Review 1")
     expect(panel.locator(".ar-part-round")).to_have_count(3)
     expect(panel.locator(".ar-part-round").first).to_contain_text("came back")

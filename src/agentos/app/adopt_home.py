@@ -22,14 +22,14 @@ def adopt_home(project: Project) -> Adopted | None:
     """Note that the home is the user's own; None if that is already known."""
     home = project.home
     if home.register is None:
-        raise UsageError(f"{home.path} was named by you, so it needs no adoption.")
+        raise UsageError(f"You named {home.path} yourself, so there is no need to adopt it.")
     standing = home.register.standing(home.tree)
     if standing is Standing.MISSING:
         raise UsageError(f"{home.path} does not exist; the first run creates it.")
     if is_tracked(home.path, project.worktree, project.config.environment):
         raise ProjectError(
             f"git tracks files in {home.path}, so anyone who can change the repository can change it. "
-            "Type 'git rm -r --cached .agentos' and commit, then adopt it."
+            "Run 'git rm -r --cached .agentos' and commit, then adopt it."
         )
     if standing is Standing.KNOWN:
         return None

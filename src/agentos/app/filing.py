@@ -149,7 +149,7 @@ class IssueFiler:
             if refused := self._records.claim([row], self._recorder.run_id):
                 run = refused[row.item].run_id
                 self._recorder.say(
-                    f"{row.workflow} {row.item}: run {run} looks up whether an earlier text was filed"
+                    f"{row.workflow} {row.item}: run {run} looks up whether an earlier version was filed"
                 )
             (others if refused else mine).append(row)
         return mine, others
@@ -178,7 +178,7 @@ class IssueFiler:
         for row in unknown:
             if row.item in labels:
                 shown = self._recorder.rows[labels[row.item]]
-                error = shown.error or "unknown whether an earlier text of it was filed on GitHub"
+                error = shown.error or "an earlier version may already be filed on GitHub"
                 self._recorder.rows[shown.label] = replace(shown, filing="unknown", error=error)
         here = self._github.repository.address
         return {row.item for row in unknown if row.repository == here}
@@ -206,7 +206,7 @@ class IssueFiler:
                 done = NotFiled(reason=str(stale))
                 self._recorder.say(f"{item.label}: not filed: {done.reason}")
             elif held and not known:
-                done = NotFiled(reason="unknown whether an earlier text of it was filed", unknown=True)
+                done = NotFiled(reason="an earlier version may already be filed", unknown=True)
                 self._recorder.say(f"{item.label}: not filed: {done.reason}")
             else:
                 document = "" if known else self._approved_text(worktree, row.output, item)
@@ -225,9 +225,8 @@ class IssueFiler:
                 self._recorder.say(f"{item.label}: {stale}; the address of its issue was not recorded")
             row = replace(row, output=done.url, filing="filed", reason=None)
         else:
-            row = replace(
-                row, filing="unknown" if done.unknown else "wanted", error=f"not filed: {done.reason}"
-            )
+            error = done.reason if done.unknown else f"not filed: {done.reason}"
+            row = replace(row, filing="unknown" if done.unknown else "wanted", error=error)
         self._recorder.rows[row.label] = row
 
     def _lineage(self, item: Item, worktree: Path) -> Lineage:
@@ -239,7 +238,7 @@ class IssueFiler:
         found = find_document(worktree, Path(output or ""), item.label, self._lineage(item, worktree))
         if found is None or found.author is not Author.OURS or found.by_mock:
             raise ItemFailed(
-                f"{output} was edited after its approval. To have it reviewed: agentos revise {item.id}"
+                f"{output} was edited after its approval; run 'agentos revise {item.id}' to have it reviewed"
             )
         return document
 
@@ -275,7 +274,7 @@ class IssueFiler:
         if before:
             numbers = ", ".join(f"#{number}" for number in sorted(before))
             self._recorder.say(
-                f"{item.label}: an earlier text of it was filed as {numbers}; close what you no longer need"
+                f"{item.label}: an earlier version was filed as {numbers}; close what you no longer need"
             )
 
 
@@ -286,11 +285,11 @@ def read_document(worktree: Path, output: str | None, item: Item) -> str:
         document = worktree_tree(worktree).text(Path(output), MAX_DOCUMENT_BYTES)
     except (OSError, UnicodeDecodeError) as exc:
         raise ItemFailed(
-            f"{output} {why_unreadable(exc)}. Put the document back, or run it again with --fresh."
+            f"{output} {why_unreadable(exc)}. Restore the document, or run the item again with --fresh."
         ) from exc
     if not any(line.startswith(f"<!-- agentos: item={item.label} ") for line in document.splitlines()):
         raise ItemFailed(
             f"{output} is not the document that was approved: its line '<!-- agentos: item={item.label} ...'"
-            " is missing. Put the document back, or run it again with --fresh."
+            " is missing. Restore the document, or run the item again with --fresh."
         )
     return document

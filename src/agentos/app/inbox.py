@@ -87,7 +87,7 @@ def find_waiting(records: Records, wanted: str) -> Discussion:
     waiting = ", ".join(one.label for one in waits) or "none"
     raise UsageError(
         f"{wanted!r} is not waiting for a decision. Waiting: {waiting}."
-        f' To send it back: agentos revise {wanted} --note "..."'
+        f" To send it back, run 'agentos revise {wanted} --note \"...\"'."
     )
 
 
@@ -131,7 +131,7 @@ def answer_discussion(
             there = world.decision(_item(found), found.reviews)
             answered = "" if there is None else f": {there.answer}, by {there.decided_by}"
             raise UsageError(
-                f"{label} is already answered{answered}. Your answer was not recorded; read that one first."
+                f"{label} is already answered{answered}, so yours was not recorded. Read that answer first."
             )
     command = next_command(discussion, program=program)
     return Answered(label=label, answer=answer, note=note.strip(), command=command)
@@ -139,7 +139,11 @@ def answer_discussion(
 
 def label_of(progress: Progress) -> str:
     """The label of an item, even if its workflow is no longer installed."""
-    return f"{_prefix(progress.workflow)}-{progress.item}"
+    return label_for(progress.workflow, progress.item)
+
+
+def label_for(workflow: str, item: str) -> str:
+    return f"{_prefix(workflow)}-{item}"
 
 
 def _prefix(workflow: str) -> str:

@@ -114,7 +114,8 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
     if not note.strip() and subject.needs_note:
         raise UsageError(
             f"{subject.label} is unchanged since agentos wrote it, so there is nothing new to review."
-            f' Edit its document first, or say what to change: agentos revise {subject.item} --note "..."'
+            " Edit its document first, or say what to change:"
+            f" run 'agentos revise {subject.item} --note \"...\"'."
         )
     with Records(home.create().records) as records:
         records.of(mock=subject.mock).add_note(subject.workflow, subject.item, text=note.strip(), by=person())
@@ -123,5 +124,7 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
 def kept(note: str) -> str:
     """What happens next with a note."""
     return (
-        "both models get your note with the next run" if note.strip() else "the next run reviews your edits"
+        "note saved; both models get it in the next run"
+        if note.strip()
+        else "the next run reviews your edits"
     )

@@ -96,7 +96,7 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     if untokened is not None and request.filing is FilingState.WANTED:
         dialog.warn(
             f"approved issues are not filed on {untokened}: no token found. "
-            "Set GH_TOKEN or type 'gh auth login', then run again with --yes; or use --no-file."
+            "Set GH_TOKEN or run 'gh auth login', then run again with --yes; or use --no-file."
         )
     return request
 
@@ -159,7 +159,7 @@ def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) ->
             f"Did you mean item {number}? Put it before --parallel."
         )
     if not ids and not settings.all and not settings.retry_failed and not settings.dry_run:
-        hint = f" Did you mean item {number}? Type '{number} --parallel'." if typed else ""
+        hint = f" Did you mean item {number}? Put it before --parallel." if typed else ""
         raise UsageError(f"Name the items to process, or use --all for all pending items.{hint}")
 
 
@@ -198,7 +198,7 @@ def _github(
         why = why if wanted or asked_to_file else "--yes"
         instead = "" if wanted else ", or use --no-file"
         raise ConfigError(
-            f"{why} needs a token for {repository}. Set GH_TOKEN, or type 'gh auth login'{instead}."
+            f"{why} needs a token for {repository}. Set GH_TOKEN, or run 'gh auth login'{instead}."
         )
     return None, str(repository)
 

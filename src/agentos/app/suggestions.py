@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from typing import Literal
 
 from agentos.config import Config, Origin
 from agentos.errors import Exit
@@ -28,6 +29,40 @@ class Suggestion:
     why: str
 
 
+Left = Literal["decide", "resume", "retry", "file"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenItem:
+    """An item that no run is working on, and what is left to do."""
+
+    workflow: str
+    id: str
+    label: str
+    left: Left
+    mock: bool = False
+
+
+def commands_for(items: Sequence[OpenItem], *, start: str = "agentos") -> tuple[Suggestion, ...]:
+    """The exact commands for items of any run; `start` as in `next_commands`."""
+    commands = _about_discussions([one.label for one in items if one.left == "decide"], start)
+    groups: dict[tuple[str, str, bool], list[str]] = {}
+    for one in items:
+        groups.setdefault((one.left, one.workflow, one.mock), []).append(one.id)
+    for left, why in (
+        ("resume", "resume where it stopped"),
+        ("retry", "retry what was not approved"),
+        ("file", "file the approved issues"),
+    ):
+        for (of, workflow, mock), ids in groups.items():
+            if of == left:
+                named = shlex.join(ids) if len(ids) <= _MOST_NAMED else "--all"
+                choice = {"retry": "--retry-failed", "file": f"{named} --yes"}.get(left, named)
+                words = [start, command_of(workflow), choice, *(["--mock"] if mock else [])]
+                commands.append(Suggestion(" ".join(words), why))
+    return tuple(commands)
+
+
 def next_commands(
     summary: Summary, config: Config, *, ids: tuple[str, ...] = (), start: str = "agentos"
 ) -> tuple[Suggestion, ...]:
@@ -46,7 +81,9 @@ def next_commands(
     def command(choice: str) -> str:
         return " ".join([start, command_of(summary.workflow), choice, *flags])
 
-    commands = _about_keys(summary, start) + _about_discussions(by_status.get(Status.DISCUSS, []), start)
+    commands = _about_keys(summary, start) + _about_discussions(
+        [row.label for row in by_status.get(Status.DISCUSS, [])], start
+    )
     stopped = [
         row for row in summary.items if row.status in {Status.INTERRUPTED, Status.PAUSED, Status.PENDING}
     ]
@@ -84,12 +121,12 @@ def _about_keys(summary: Summary, start: str) -> list[Suggestion]:
     ]
 
 
-def _about_discussions(asked: Sequence[ItemRow], start: str) -> list[Suggestion]:
+def _about_discussions(labels: Sequence[str], start: str) -> list[Suggestion]:
     commands = [
-        Suggestion(f"{start} decide {shlex.quote(row.label)} --approve", 'or --revise, or --note "..."')
-        for row in asked[:_SHOWN_DISCUSSIONS]
+        Suggestion(f"{start} decide {shlex.quote(label)} --approve", 'or --revise, or --note "..."')
+        for label in labels[:_SHOWN_DISCUSSIONS]
     ]
-    if (more := len(asked) - _SHOWN_DISCUSSIONS) > 0:
+    if (more := len(labels) - _SHOWN_DISCUSSIONS) > 0:
         commands.append(Suggestion(f"{start} view", f"answer {more} more on one page"))
     return commands
 

@@ -76,4 +76,4 @@ def _write_report(run: OpenRun, ran: Ran) -> None:
         )
         write_report(path, data)
     except Exception as exc:  # noqa: BLE001
-        ran.console.complain(f"could not write the report: {exc}; to try again: agentos report")
+        ran.console.complain(f"could not write the report: {exc}; run 'agentos report' to try again")

@@ -26,7 +26,7 @@ def adopt() -> None:
     project = load_project()
     path, adopted = project.home.path, adopt_home(project)
     if adopted is None:
-        click.echo(f"{path} is already known as yours.")
+        click.echo(f"{path} is already adopted.")
         return
     runs, unfinished = counted(adopted.runs, "run"), counted(adopted.unfinished, "unfinished item")
     click.echo(f"Adopted {path}: {runs}, {unfinished}.")

@@ -19,7 +19,7 @@ MAX_NOTE_BYTES = 100_000
 
 @click.command("revise")
 @click.argument("item", metavar="ID", shell_complete=completion.items)
-@click.option("--note", help="Say what to change; both models get the note with the next run.")
+@click.option("--note", help="Say what to change; both models get the note in the next run.")
 @click.option("--note-file", type=click.Path(), help="Read the note from a file; - reads standard input.")
 @click.option("--run", "run_now", is_flag=True, help="Run the item now.")
 def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:

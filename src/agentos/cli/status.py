@@ -10,6 +10,7 @@ import click
 from agentos.console.screen import json_text
 
 if TYPE_CHECKING:
+    from agentos.app.suggestions import Left, OpenItem
     from agentos.events.catalogue import RunStarted
     from agentos.events.state import ItemState, RunState
     from agentos.store.records import Progress, Records
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(*, as_json: bool) -> None:
     """Show the latest run, running or finished, and every unfinished item."""
+    from agentos.app.inbox import discussions, label_for  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.lines import one_line  # noqa: PLC0415
     from agentos.store.records import Records  # noqa: PLC0415
@@ -39,6 +41,11 @@ def status(*, as_json: bool) -> None:
             for one in said
         ]
         unfiled = _unfiled(records)
+        decided = {
+            (one.mock, one.progress.workflow, one.progress.item): one.decided.answer
+            for one in discussions(records)
+            if one.decided is not None
+        }
     latest = _latest(runs)
     mock = None if latest is None else was_mock(latest)
     live = [path for path in runs if is_live(path)]
@@ -81,19 +88,21 @@ def status(*, as_json: bool) -> None:
         click.echo(f"Run {latest.name}{' with the mock' if mock else ''}: {how}")
         if begun is not None and (options := _options(begun)):
             click.echo(one_line(f"  {options}"))
-    width = max([16, *(len(one["label"]) for one in items.values())])
+    width = max([_LABEL, *(len(one["label"]) for one in items.values())])
     for one in items.values():
         line = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
         click.echo(one_line(line.rstrip()))
     for path in live:
         if path != latest:
             click.echo(f"Also running: {path.name}")
-    _show_open(progress, unfiled, {path.name for path in live})
+    open_items = _show_unfinished(progress, decided, {path.name for path in live}) + _show_unfiled(unfiled)
     if notes:
         click.echo("Notes for the next run:")
     for note in notes:
         text = one_line(note["note"]) or "review the document as it is"
-        click.echo(f"  {note['workflow']} {note['id']:<12} {'(mock) ' if note['mock'] else ''}{text}")
+        label = label_for(note["workflow"], note["id"])
+        click.echo(f"  {label:<{_LABEL}} {'(mock) ' if note['mock'] else ''}{text}")
+    _show_next(open_items)
 
 
 def _options(begun: "RunStarted") -> str:
@@ -107,29 +116,74 @@ def _options(begun: "RunStarted") -> str:
     return ", ".join(options)
 
 
-def _show_open(
-    progress: "Sequence[tuple[Progress, bool]]", unfiled: Sequence[Mapping[str, Any]], live: Container[str]
-) -> None:
-    """Print every unfinished item and every unfiled issue, from any run."""
+def _show_unfinished(
+    progress: "Sequence[tuple[Progress, bool]]",
+    decided: Mapping[tuple[bool, str, str], str],
+    live: Container[str],
+) -> "list[OpenItem]":
+    """Print every unfinished item, from any run; return those that no run is working on."""
+    from agentos.app.inbox import label_of  # noqa: PLC0415
+    from agentos.app.suggestions import OpenItem  # noqa: PLC0415
     from agentos.console.lines import one_line  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
 
     if progress:
         click.echo("Unfinished:")
+    found: list[OpenItem] = []
     for row, mock in progress:
+        label, answer = label_of(row), decided.get((mock, row.workflow, row.item))
         shown = "cut off" if row.status == "running" and row.run_id not in live else row.status
         detail = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
-        detail += f"; {one_line(row.error)}" if row.error else ""
+        if answer is not None:
+            detail += f"; decided: {answer}; resumes in the next run"
+        elif row.error:
+            detail += f"; {one_line(row.error)}"
         detail += " (mock)" if mock else ""
-        click.echo(one_line(f"  {row.workflow} {row.item:<12} {shown.replace('_', ' '):<14} {detail}"))
+        click.echo(one_line(f"  {label:<{_LABEL}} {shown.replace('_', ' '):<14} {detail}"))
+        if shown != "running":
+            left = _LEFT.get(shown, "resume") if answer is None else "resume"
+            found.append(OpenItem(workflow=row.workflow, id=row.item, label=label, left=left, mock=mock))
+    return found
+
+
+def _show_unfiled(unfiled: Sequence[Mapping[str, Any]]) -> "list[OpenItem]":
+    """Print every approved issue that is not filed, from any run."""
+    from agentos.app.inbox import label_for  # noqa: PLC0415
+    from agentos.app.suggestions import OpenItem  # noqa: PLC0415
+    from agentos.console.lines import one_line  # noqa: PLC0415
+
     if unfiled:
         click.echo("Not filed:")
+    found: list[OpenItem] = []
     for one in unfiled:
-        state = _UNFILED[one["state"]] + (f"; {one_line(one['error'])}" if one["error"] else "")
-        click.echo(f"  {one['workflow']} {one['id']:<12} {state}")
+        label, state, error = label_for(one["workflow"], one["id"]), _UNFILED[one["state"]], one["error"]
+        if error:
+            error = one_line(error).removeprefix(f"{label}: ")
+            state = error if state in error else f"{state}; {error}"
+        click.echo(f"  {label:<{_LABEL}} {state}")
+        found.append(OpenItem(workflow=one["workflow"], id=one["id"], label=label, left="file"))
+    return found
 
 
-_UNFILED = {"wanted": "approved, not filed", "intended": "unknown whether it was filed"}
+def _show_next(items: "Sequence[OpenItem]") -> None:
+    """Print the commands to type next, as the summary of a run does."""
+    from agentos.app.suggestions import commands_for  # noqa: PLC0415
+    from agentos.cli.invocation import program  # noqa: PLC0415
+
+    if items:
+        click.echo("Next:")
+    for one in commands_for(items, start=program()):
+        click.echo(f"  {one.command}    # {one.why}")
+
+
+_LABEL = 16  # columns
+_LEFT: "Mapping[str, Left]" = {
+    "discuss": "decide",
+    "failed": "retry",
+    "timed_out": "retry",
+    "needs_revision": "retry",
+}
+_UNFILED = {"wanted": "approved, not filed", "intended": "may already be filed"}
 
 
 def _unfiled(records: "Records") -> list[dict[str, Any]]:

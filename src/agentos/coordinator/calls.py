@@ -15,6 +15,7 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Scheduler, Stop
 from agentos.credentials.key_state import usable_delay
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
+from agentos.duration import words
 from agentos.events import catalogue as events
 from agentos.events.keys import Leased, LeaseExpired, Refused
 from agentos.model import CallError
@@ -107,7 +108,7 @@ class Calls:
         seconds = retry.at - now
         item.waits(f"retrying: {retry.reason}", retry.at)
         self._record_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
-        self._recorder.say(f"{item.label}: retrying in {seconds:.0f} s: {retry.reason}")
+        self._recorder.say(f"{item.label}: retrying in {words(seconds)}: {retry.reason}")
         self._deferred.append(_DeferredCall(item=item, call=call, until=retry.at))
 
     def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
@@ -168,7 +169,6 @@ class Calls:
             case BudgetAnswer.RUN_OVER if self._scheduler.stopping is None:
                 spending = self.spending
                 self._recorder.record(events.BudgetReached(spent=spending.spent, carried=spending.carried))
-                self._recorder.say(f"Budget reached: {spending.describe()}")
                 self._actions.stop(Stop.BUDGET)
 
     def _wait_for_money(self, item: RunningItem, call: Call) -> None:

@@ -33,10 +33,10 @@ from agentos.tracing.run import RunTrace
 STOP_MESSAGES = {
     Stop.INTERRUPTED: "Stopping; progress is saved. Press Ctrl+C again to quit now.",
     Stop.TERMINATED: "Terminated. Stopping; progress is saved.",
-    Stop.RUN_TIMEOUT: "--run-timeout is over. Stopping; run the same command to resume.",
+    Stop.RUN_TIMEOUT: "--run-timeout reached. Stopping; run the same command to resume.",
     Stop.FAIL_FAST: "An item failed and --fail-fast is set. Stopping.",
-    Stop.QUOTA: "No key is free within --max-wait. Stopping; run the same command to resume.",
-    Stop.BUDGET: "The budget is reached. Stopping; run the same command with a larger budget to resume.",
+    Stop.QUOTA: "No key became free within --max-wait. Stopping; run the same command to resume.",
+    Stop.BUDGET: "Stopping; to resume, run the same command with a larger budget.",
     Stop.NO_KEY: "No usable key is left. Stopping.",
     Stop.STORAGE: "Records cannot be written. Stopping.",
 }
@@ -180,7 +180,10 @@ class ParallelCoordinator:
         if self._scheduler.stopping is not None and not self._stop_announced:
             self._stop_announced = True
             self._recorder.record(events.Stopping(reason=self._scheduler.stopping.value))
-            self._recorder.say(STOP_MESSAGES[self._scheduler.stopping])
+            text = STOP_MESSAGES[self._scheduler.stopping]
+            if self._scheduler.stopping is Stop.BUDGET:
+                text = f"Budget reached: {self._spending.describe()}. {text}"
+            self._recorder.say(text)
 
     # Actions of the scheduler.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from agentos.duration import words
 from agentos.errors import ListingError
 from agentos.events import filing as events
 from agentos.events.catalogue import Event
@@ -114,7 +115,7 @@ class Filer:
                 else:
                     self._settled(row, label, found, absent(row))
                     continue
-            problem = f"{label}: not known whether an earlier version was filed: {problem}"
+            problem = f"{label}: an earlier version may already be filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
             self._record(events.FilingUnknown(item=row.item, reason=problem))
@@ -202,8 +203,9 @@ class Filer:
         for left in reversed(range(MAX_CREATES)):
             wait = self._not_before - self._clock()
             if wait > self._max_wait:
-                told = f"GitHub's rate limit is reached. Run the same command again in {wait:.0f} s."
-                return self._refused(item, told)
+                return self._refused(
+                    item, f"GitHub's rate limit is reached. Run the same command again in {words(wait)}."
+                )
             if wait > 0:
                 self._sleep(wait)
             self._at("before_intent")
@@ -291,7 +293,7 @@ class Filer:
         return NotFiled(reason=reason)
 
     def _unknown(self, item: Item, reason: str) -> NotFiled:
-        reason = f"Not known whether it was filed: {reason}"
+        reason = f"may already be filed: {reason}"
         self._note(item, reason, unknown=True)
         self._record(events.FilingUnknown(item=item.id, reason=reason))
         self._say(f"{item.label}: {reason}")

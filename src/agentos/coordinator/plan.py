@@ -240,7 +240,7 @@ def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choic
         # If the outcome does not know it, the run was killed before it removed the local file.
         reason, left = f"filed as {filing.url}, unchanged since", outcome.output != filing.url
     elif filing.state is FilingState.INTENDED and not choice.filing:
-        reason, left = f"approved in run {outcome.run_id}, not known whether it was filed", False
+        reason, left = f"approved in run {outcome.run_id}, may already be filed", False
         unfinished = "unknown"
     else:
         reason = f"approved in run {outcome.run_id}, not filed"

@@ -42,7 +42,7 @@ class PoolWatch:
             self._recorder.record(event)
         match event:
             case keys.RateLimited(keys=limited, seconds=seconds):
-                self._recorder.say(f"{', '.join(limited)}: rate limited; retrying in {seconds:.1f} s")
+                self._recorder.say(f"{', '.join(limited)}: rate limited; retrying in {words(seconds)}")
             case keys.QuotaExhausted(keys=limited, seconds=seconds):
                 self._recorder.say(f"{', '.join(limited)}: quota exhausted; retrying in {words(seconds)}")
             case keys.KeyDisabled(key=key, reason=reason):
@@ -50,7 +50,7 @@ class PoolWatch:
                     f"{key}: disabled ({reason}); fix it, then run 'agentos keys enable {key}'"
                 )
             case keys.Capacity(provider=provider, model=model, seconds=seconds):
-                self._recorder.say(f"{provider}:{model}: overloaded; slowing down for {seconds:.1f} s")
+                self._recorder.say(f"{provider}:{model}: overloaded; slowing down for {words(seconds)}")
             case _:
                 pass
 
@@ -81,7 +81,7 @@ class PoolWatch:
             self._recorder.record(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
                 items = counted(allowed, "item")
-                self._recorder.say(f"{_shortage(snapshot)}: running {items} at a time for now.")
+                self._recorder.say(f"{_shortage(snapshot)}; running {items} at a time for now")
             self._allowed = allowed
         return allowed
 
@@ -97,10 +97,10 @@ class PoolWatch:
 def _shortage(snapshot: PoolSnapshot) -> str:
     usable = snapshot.usable_keys
     if usable == 0:
-        return "No key is free"
+        return "no key is free"
     if usable < len(snapshot.keys):
-        return f"Only {usable} of {len(snapshot.keys)} keys {'is' if usable == 1 else 'are'} free"
-    return f"Rate limits are tight ({counted(usable, 'key')} usable)"
+        return f"only {usable} of {len(snapshot.keys)} keys {'is' if usable == 1 else 'are'} free"
+    return f"rate limits are tight ({counted(usable, 'key')} usable)"
 
 
 def view(

@@ -132,7 +132,7 @@ class RunRecorder:
         how = {
             PlanAction.START_OVER: "starting over",
             PlanAction.REVISE: f"revising {entry.document}",
-            PlanAction.RESUME: f"resuming at {entry.node or 'the start'}",
+            PlanAction.RESUME: f"resuming from {entry.node or 'the start'}",
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")

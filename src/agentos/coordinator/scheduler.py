@@ -188,7 +188,7 @@ class Scheduler:
     def _died(self, item: str, error: str) -> list[Action]:
         attempt = self.attempts[item]
         if attempt >= MAX_ATTEMPTS:
-            reason = f"its worker crashed {attempt} times; the last time: {error}"
+            reason = f"its worker crashed {attempt} times (last: {error})"
             return [Finish(item=item, status=Status.FAILED, error=reason)]
         self._pending.appendleft(item)
         return [StartAgain(item=item, attempt=attempt, error=error)]

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentos import __version__
+from agentos.duration import words
 from agentos.errors import ListingError, UsageError
 from agentos.github import FilingUncertain, IssueRefused, RemoteIssue
 from agentos.github.exchange import ANSWER_SECONDS, SILENT_SECONDS, Exchange, NoAnswer, ServerAnswer
@@ -260,7 +261,7 @@ class GitHub:
             if delay is not None:
                 self._tell(
                     f"GitHub: rate limited while reading {self.repository} ({answer.status});"
-                    f" retrying in {delay:.0f} s"
+                    f" retrying in {words(delay)}"
                 )
             self._sleep(wait if delay is None else delay)
         raise AssertionError

@@ -48,7 +48,7 @@ def refusal_text(  # noqa: PLR0911 - a table
     detail = quoted(answer)
     match status:
         case 401:
-            return "GitHub refused the token (401). Check GH_TOKEN or run `gh auth login`."
+            return "GitHub refused the token (401). Check GH_TOKEN or run 'gh auth login'."
         case 403:
             return f"The token is not allowed to do this in {repository} (403){detail}."
         case 404:

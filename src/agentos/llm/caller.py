@@ -1,5 +1,6 @@
 """Makes one call to a model: gets a lease, calls, settles, and retries within bounds. Worker process."""
 
+import json
 import threading
 import time
 import traceback
@@ -125,10 +126,10 @@ class Caller:
                     )
                 )
                 if not as_asked:
+                    accepted = json.dumps(f"{self._name}:{reply.model[:100]}", ensure_ascii=False)
                     raise ItemFailed(
-                        f"reviewer: asked for {self._name}:{request.model}, but {reply.model[:100]!r}"
-                        " answered; another model's review is not accepted. Set reviewer to the name that"
-                        " answered."
+                        f"reviewer: {self._name}:{request.model} was requested but {reply.model[:100]!r}"
+                        f" replied, so the review was rejected. Set reviewer = {accepted} to accept it"
                     )
                 return made
 

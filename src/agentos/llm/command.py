@@ -41,7 +41,7 @@ _AS_JSON = "Reply with one JSON object that follows this JSON schema, and with n
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """How one program is called, and how its answer is read."""
+    """How one program is called, and how its reply is read."""
 
     program: str
     install: str  # what to do if it is missing
@@ -161,8 +161,8 @@ class CommandProvider:
         program = programs.find_program(self._command.program, environ.read(), self._worktree)
         if program is None or not _MODEL.fullmatch(request.model):
             raise ItemFailed(
-                f"The program {self._command.program!r} cannot be used for {request.model!r}. "
-                f"{self._command.install}."
+                f"the program {self._command.program!r} cannot be used for {request.model!r}. "
+                f"{self._command.install}"
             )
         with contextlib.ExitStack() as stack:
             folder = programs.work_folder(environ.read(), self._worktree)
@@ -213,7 +213,7 @@ class _RunningProgram:
             self._process = programs.start(arguments, environment, folder=folder, stdin=prompt)
         except OSError as exc:
             raise ItemFailed(
-                f"{arguments[0]} cannot be started: {exc.strerror or exc}. Try to start it by hand."
+                f"{arguments[0]} cannot be started: {exc.strerror or exc}. Try to start it by hand"
             ) from exc
 
     def stop(self) -> None:
@@ -231,7 +231,7 @@ class _RunningProgram:
         if self._stopped:
             raise StopRequested
         if len(out) > MAX_REPLY_BYTES:
-            raise ProviderError(CallError.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes")
+            raise ProviderError(CallError.TRANSIENT, f"the reply is larger than {MAX_REPLY_BYTES:,} bytes")
         if late:
             raise ProviderError(CallError.TRANSIENT, f"no reply within {seconds:.0f} s")
         return ProgramOutput(code=self._process.returncode, out=bytes(out), err=bytes(err[-MAX_ERROR_BYTES:]))

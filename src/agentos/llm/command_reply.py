@@ -171,7 +171,7 @@ def _no_answer(
 ) -> ProviderError:
     """Make the error for a program that left no JSON: only its exit code and last line are known."""
     if finished.code == 0:
-        return ProviderError(CallError.TRANSIENT, f"{program} printed no readable answer")
+        return ProviderError(CallError.TRANSIENT, f"{program} printed no readable reply")
     said = finished.err.decode("utf-8", errors="replace") or finished.out.decode("utf-8", errors="replace")
     ended = f"exit code {finished.code}" if finished.code > 0 else f"killed by signal {-finished.code}"
     return _error(program, _by_code(meanings or {}, finished.code), ended, said)

@@ -67,7 +67,7 @@ class Endpoint:
             with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
                 content = self._read(response, deadline)
         except httpx2.TimeoutException:
-            raise ProviderError(CallError.TRANSIENT, "timed out waiting for an answer") from None
+            raise ProviderError(CallError.TRANSIENT, "timed out waiting for a reply") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             raise ProviderError(CallError.TRANSIENT, f"the connection failed: {type(exc).__name__}") from None
         limits = {
@@ -83,7 +83,7 @@ class Endpoint:
             )
             # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
             rejected = found.error_class is CallError.KEY_REJECTED
-            refused = f"HTTP {response.status_code}: the server's answer contains the key {echoed}; not shown"
+            refused = f"HTTP {response.status_code}: the server's reply contains the key {echoed}; not shown"
             raise ProviderError(
                 found.error_class,
                 found.message if echoed is None or rejected else refused,
@@ -103,11 +103,11 @@ class Endpoint:
             content += part
             if len(content) > MAX_REPLY_BYTES:
                 raise ProviderError(
-                    CallError.TRANSIENT, f"the answer is larger than {MAX_REPLY_BYTES:,} bytes"
+                    CallError.TRANSIENT, f"the reply is larger than {MAX_REPLY_BYTES:,} bytes"
                 )
             if time.monotonic() > deadline:
                 raise ProviderError(
-                    CallError.TRANSIENT, f"no complete answer within {self._call_timeout:.0f} s"
+                    CallError.TRANSIENT, f"no complete reply within {self._call_timeout:.0f} s"
                 )
         return bytes(content)
 
@@ -122,9 +122,9 @@ def _object(content: bytes) -> dict[str, Any]:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):
-        raise ProviderError(CallError.TRANSIENT, "the answer is not JSON") from None
+        raise ProviderError(CallError.TRANSIENT, "the reply is not JSON") from None
     if not isinstance(data, dict):
-        raise ProviderError(CallError.TRANSIENT, "the answer is not a JSON object")
+        raise ProviderError(CallError.TRANSIENT, "the reply is not a JSON object")
     return data
 
 
@@ -145,6 +145,6 @@ def count(value: Any) -> int:
     if value > TOKENS_MOST:
         raise ItemFailed(
             f"the server reports about 2**{value.bit_length()} tokens for the call, which is impossible;"
-            " its cost is unknown. Check the base_url, then run it again with --retry-failed."
+            " its cost is unknown. Check the base_url, then run the item again with --retry-failed"
         )
     return value

@@ -85,7 +85,7 @@ class MockProvider:
 
     def _run(self, command: str) -> None:
         if not self._shell_allowed:
-            raise ItemFailed("The mock runs sh=... only for a local item and with AGENTOS_MOCK_SHELL=1.")
+            raise ItemFailed("the mock runs sh=... only for a local item and with AGENTOS_MOCK_SHELL=1")
         sys.stdout.flush()
         programs.shell(command, environment.read(), self._worktree)
 

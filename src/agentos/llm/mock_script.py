@@ -60,14 +60,14 @@ def parse_script(text: str) -> Script:
         return Script()
     end = text.find("-->", start.end())
     if end < 0:
-        raise ItemFailed("The mock comment has no closing '-->'.")
+        raise ItemFailed("the mock comment has no closing '-->'")
     given: dict[str, Any] = {}
     for name, value in _words(text[start.end() : end]):
         field, read = _READERS.get(name, (name, None))
         if read is None:
-            raise ItemFailed(f"The mock does not know {_shown(name)}; it knows {', '.join(_READERS)}.")
+            raise ItemFailed(f"the mock does not know {_shown(name)}; it knows {', '.join(_READERS)}")
         if field in given:
-            raise ItemFailed(f"The mock comment has {name} twice.")
+            raise ItemFailed(f"the mock comment has {name} twice")
         given[field] = read(name, value)
     return Script(**given)
 
@@ -78,7 +78,7 @@ def _words(body: str) -> Iterator[tuple[str, str | None]]:
     while at < len(body):
         word = _WORD.match(body, at)
         if word is None:
-            raise ItemFailed(f"The mock comment cannot be read at {_shown(body[at:].strip())}.")
+            raise ItemFailed(f"the mock comment cannot be read at {_shown(body[at:].strip())}")
         quoted, plain = word["quoted"], word["plain"]
         yield word["name"], (quoted if quoted is not None else plain) if word["given"] else None
         at = word.end()
@@ -86,7 +86,7 @@ def _words(body: str) -> Iterator[tuple[str, str | None]]:
 
 def _value(name: str, value: str | None) -> str:
     if not value:
-        raise ItemFailed(f"The mock's {name} needs a value: {name}=...")
+        raise ItemFailed(f"the mock's {name} needs a value: {name}=...")
     return value
 
 
@@ -104,7 +104,7 @@ def _bytes(name: str, value: str | None) -> bytes:
         elif match["letter"] in _LETTERS:
             parts.append(_LETTERS[match["letter"]])
         else:
-            raise ItemFailed(f"The mock's {name} has an unknown escape {_shown(match.group())}.")
+            raise ItemFailed(f"the mock's {name} has an unknown escape {_shown(match.group())}")
     return b"".join(parts)
 
 
@@ -115,7 +115,7 @@ def _seconds(name: str, value: str | None) -> float:
         or float(number) > LONGEST_SECONDS
     ):
         raise ItemFailed(
-            f"The mock's {name}={_shown(number)} is not a number of seconds up to {LONGEST_SECONDS:.0f}."
+            f"the mock's {name}={_shown(number)} is not a number of seconds up to {LONGEST_SECONDS:.0f}"
         )
     return float(number)
 
@@ -123,7 +123,7 @@ def _seconds(name: str, value: str | None) -> float:
 def _count(name: str, value: str | None) -> int:
     number = _value(name, value)
     if not re.fullmatch(r"[0-9]{1,9}", number):
-        raise ItemFailed(f"The mock's {name}={_shown(number)} is not a whole number.")
+        raise ItemFailed(f"the mock's {name}={_shown(number)} is not a whole number")
     return int(number)
 
 
@@ -148,13 +148,13 @@ def _signal(name: str, value: str | None) -> signal.Signals:
 
 def _flag(name: str, value: str | None) -> bool:
     if value is not None:
-        raise ItemFailed(f"The mock's {name} takes no value.")
+        raise ItemFailed(f"the mock's {name} takes no value")
     return True
 
 
 def _one_of(name: str, word: str, known: tuple[str, ...]) -> str:
     if word not in known:
-        raise ItemFailed(f"The mock's {name} does not know {_shown(word)}; it knows {', '.join(known)}.")
+        raise ItemFailed(f"the mock's {name} does not know {_shown(word)}; it knows {', '.join(known)}")
     return word
 
 

@@ -64,7 +64,7 @@ class RefusedReply(ProviderError):  # noqa: N818 - the name says what happened
         # As with other unusable answers, no key is blamed.
         super().__init__(
             CallError.TRANSIENT,
-            f"the server's answer contains the key {secret}; it was refused",
+            f"the server's reply contains the key {secret}; it was refused",
             tokens=tokens,
         )
 

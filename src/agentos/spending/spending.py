@@ -137,14 +137,14 @@ class Spending:
     def describe(self) -> str:
         """How much of the run's budget is spent, in words."""
         before = f" ({self.carried:.4f} before this run)" if self.carried else ""
-        return f"{self.carried + self.spent:.4f} of {self.budget:g} USD spent{before}, {self._next()}"
+        return f"{self.carried + self.spent:.4f} of {self.budget:g} USD spent{before}; {self._next()}"
 
     def describe_item(self, item: str) -> str:
         spent = self.items.get(item, 0.0)
-        return f"item budget reached: {spent:.4f} of {self.item_budget:g} USD spent, {self._next()}"
+        return f"item budget reached: {spent:.4f} of {self.item_budget:g} USD spent; {self._next()}"
 
     def _next(self) -> str:
-        return f"the next call may cost {self.too_much:.4f}"
+        return f"the next call may cost {self.too_much:.4f} USD"
 
     @property
     def _limited(self) -> bool:

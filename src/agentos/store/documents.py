@@ -107,12 +107,12 @@ def put_in_place(worktree: Path, path: Path, text: str, *, label: str, lineage: 
         except FileExistsError:
             continue
         return kept
-    raise ItemFailed(f"{path} keeps being changed by somebody else; run the item again later.")
+    raise ItemFailed(f"{path} keeps changing while agentos writes it; run the item again later")
 
 
 def _move_away(tree: Tree, path: Path, label: str, lineage: Lineage) -> list[str]:
     if tree.is_folder(path):
-        raise ItemFailed(f"{path} is a folder; move it away, then run the item again.")
+        raise ItemFailed(f"{path} is a folder. Move it, then run the item again")
     found = find_document(tree.root, path, label, lineage)
     if found is None:
         return []

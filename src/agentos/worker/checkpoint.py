@@ -38,7 +38,7 @@ class _Serializer(JsonPlusSerializer):
             return kind, data
         kind, data = super().dumps_typed(redact.clean(repr(obj) if isinstance(obj, BaseException) else obj))
         if (found := redact.find(data.decode("utf-8", errors="replace"))) is not None:
-            raise ItemFailed(f"The graph's state contains the key {found}; it was not saved.")
+            raise ItemFailed(f"the graph's state contains the key {found}; it was not saved")
         return kind, data
 
 
@@ -130,12 +130,10 @@ def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
         finally:
             connection.close()
     except sqlite3.OperationalError as exc:
-        raise StorageError(
-            f"The checkpoint {database} cannot be written: {exc}. Run the item again."
-        ) from exc
+        raise StorageError(f"the checkpoint {database} cannot be written: {exc}. Run the item again") from exc
     except sqlite3.DatabaseError as exc:
         raise StorageError(
-            f"The checkpoint {database} cannot be used: {exc}. Run the item with --fresh."
+            f"the checkpoint {database} cannot be used: {exc}. Run the item with --fresh"
         ) from exc
     finally:
         os.close(lock)
@@ -147,7 +145,7 @@ def _connect(database: Path) -> sqlite3.Connection:
     try:
         home.tree.check_database(database)
     except OSError as exc:
-        raise StorageError(f"The checkpoint {exc.filename} cannot be used: {exc.strerror}.") from exc
+        raise StorageError(f"the checkpoint {exc.filename} cannot be used: {exc.strerror}") from exc
     connection = sqlite3.connect(database, check_same_thread=False, timeout=30)
     connection.execute("PRAGMA trusted_schema=OFF")
     odd = connection.execute(
@@ -156,7 +154,7 @@ def _connect(database: Path) -> sqlite3.Connection:
     ).fetchone()
     if odd is not None:
         connection.close()
-        raise StorageError(f"The checkpoint {database} has {odd[0]!r}, which agentos does not create.")
+        raise StorageError(f"the checkpoint {database} has {odd[0]!r}, which agentos does not create")
     return connection
 
 
@@ -170,7 +168,7 @@ def _lock(path: Path) -> int:
             os.close(descriptor)
             if time.monotonic() > deadline:
                 raise ItemFailed(
-                    f"Another worker still holds the lock {path.name}; see 'agentos status'."
+                    f"another worker still holds the lock {path.name}; see 'agentos status'"
                 ) from None
             time.sleep(0.05)
             continue

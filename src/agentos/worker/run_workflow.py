@@ -155,7 +155,7 @@ class _Runner:
         try:
             record = audited(str(kind), fields)
         except ValueError as exc:
-            raise ItemFailed(f"tools.audit: {exc}. Give the record another name, or other fields.") from exc
+            raise ItemFailed(f"tools.audit: {exc}. Give the record another name, or other fields") from exc
         self._link.send(Audit(record=record.model_copy(update={"node": self._node})))
 
     def say(self, text: str) -> None:

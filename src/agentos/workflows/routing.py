@@ -107,11 +107,15 @@ def _after_revise(
     now = {identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
     update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
     if update["repeats"] >= NO_PROGRESS_REPEATS:
-        reason = f"no progress: the same findings came back {NO_PROGRESS_REPEATS} times"
+        reason = f"no progress: the same findings came back {_times(NO_PROGRESS_REPEATS)}"
         return _hold(context, update, "needs_revision", reason, stuck=True)
     if _used_up(state, context):
         return _hold(context, update, "needs_revision", _limit_text(state))
     return NextNode(goto="draft", update=update)
+
+
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count} times"
 
 
 def _used_up(state: LoopState, context: "ItemContext") -> bool:

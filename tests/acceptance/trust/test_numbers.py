@@ -134,7 +134,7 @@ def test_an_answer_that_is_too_long_is_told_in_words(bench: OddBench) -> None:
     result = bench.run("lld", "--all", "-j", "2", "--max-retries", "0")
     assert_others_done(bench, result, odd)
     for item in odd:
-        assert "the answer is larger than" in bench.project.row(item)["error"]
+        assert "the reply is larger than" in bench.project.row(item)["error"]
 
 
 # GitHub.

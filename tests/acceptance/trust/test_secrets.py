@@ -189,7 +189,7 @@ def test_an_answer_with_the_key_in_it_is_refused_and_nothing_of_it_kept(lab: Lab
     told = {row["id"]: row["error"] or "" for row in lab.project.summary()["items"]}
     for number, (place, form) in enumerate(pairs(shift), start=1):
         error = told[str(number)]
-        assert "the server's answer contains the key openai" in error, (place, form, error)
+        assert "the server's reply contains the key openai" in error, (place, form, error)
         assert ("refused the request: HTTP 400" in error) == (place == "error body")
     # Asked once for each, and the money is counted.
     assert set(lab.echo.calls.values()) == {1}

@@ -195,7 +195,7 @@ def test_what_another_living_run_has_is_left_to_it(office: Office, monkeypatch: 
     filer, _rows = office.run()
 
     assert office.state() is FilingState.INTENDED
-    assert office.said == ["issue dark-mode: run run-1 looks up whether an earlier text was filed"]
+    assert office.said == ["issue dark-mode: run run-1 looks up whether an earlier version was filed"]
     assert filer.unfinished
 
 

@@ -360,7 +360,7 @@ def test_an_earlier_text_that_cannot_be_looked_up_stays_unknown(desk: Desk, else
 
     assert left.marker == before.marker
     assert desk.row().state is FilingState.INTENDED
-    assert "ISSUE-dark-mode: not known whether an earlier version was filed" in desk.said[-1]
+    assert "ISSUE-dark-mode: an earlier version may already be filed" in desk.said[-1]
 
 
 @pytest.mark.parametrize(("age", "wait"), [(0.0, 1.0), (0.25, 0.75), (5.0, 0.0), (-60.0, 1.0)])

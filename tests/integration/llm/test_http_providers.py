@@ -110,7 +110,7 @@ def test_a_wrong_key_is_rejected(provider: Make) -> None:
 def test_a_call_has_a_deadline_also_where_bytes_keep_coming(provider: Make, fault: str) -> None:
     error = fails(provider(fault, call_timeout=0.5))
     assert error.error_class is CallError.TRANSIENT
-    assert str(error) in {"no complete answer within 0 s", "timed out waiting for an answer"}
+    assert str(error) in {"no complete reply within 0 s", "timed out waiting for a reply"}
 
 
 def test_a_reply_that_was_cut_short_is_paid_for(provider: Make) -> None:

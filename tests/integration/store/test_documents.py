@@ -305,7 +305,7 @@ def test_a_dangling_link_makes_no_file_elsewhere(tree: Tree, tmp_path: Path) -> 
 def test_a_folder_in_its_place_fails_the_item_and_stays(tree: Tree) -> None:
     tree.target.mkdir()
     (tree.target / "mine.md").write_text("mine")
-    with pytest.raises(ItemFailed, match=r"LLD-42\.md is a folder; move it away"):
+    with pytest.raises(ItemFailed, match=r"LLD-42\.md is a folder. Move it"):
         tree.put()
     assert (tree.target / "mine.md").read_text() == "mine"
     assert tree.trail() == {}
@@ -399,7 +399,7 @@ def test_one_who_never_stops_writing_fails_the_item_and_loses_nothing(
 
     real = Files.create
     monkeypatch.setattr(Files, "create", create)
-    with pytest.raises(ItemFailed, match="keeps being changed"):
+    with pytest.raises(ItemFailed, match="keeps changing while agentos writes it"):
         tree.put()
     left = [*(text.decode() for _, text in sorted(tree.trail().items())), tree.target.read_text()]
     assert left == written

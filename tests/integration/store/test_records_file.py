@@ -427,5 +427,5 @@ def test_an_attempt_that_makes_no_sense_is_an_error(records: Records, tmp_path: 
     hold(records, item())
     with closing(sqlite3.connect(tmp_path / "records.db")) as db, db:
         db.execute("UPDATE claim SET attempt = ?", (attempt,))
-    with pytest.raises(StorageError, match=f"have an impossible value: attempt is {attempt}"):
+    with pytest.raises(StorageError, match=f"contain an invalid value: attempt is {attempt}"):
         records.begin(item(), Fence(run_id="run-1", attempt=1))

@@ -293,7 +293,7 @@ def test_an_item_is_sent_back_with_a_note(client: TestClient, home: Home, worktr
     assert said.status_code == 200, said.text
     assert said.json() == {
         "label": "LLD-43",
-        "told": "LLD-43: both models get your note with the next run.",
+        "told": "LLD-43: note saved; both models get it in the next run.",
         "command": "agentos lld 43",
     }
     with Records(home.records, write=False) as records:

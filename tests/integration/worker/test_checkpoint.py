@@ -227,7 +227,7 @@ def test_a_checkpoint_that_another_worker_holds_cannot_be_opened(
     monkeypatch.setattr(checkpoint, "LOCK_SECONDS", 0.0)
     with another_worker(database) as worker:
         assert line(worker) == "held"
-        with pytest.raises(ItemFailed, match="Another worker"), open_checkpoint(database):
+        with pytest.raises(ItemFailed, match="another worker"), open_checkpoint(database):
             pytest.fail("two workers have one checkpoint")
         assert worker.stdin is not None
         worker.stdin.write("\n")

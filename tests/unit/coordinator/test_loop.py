@@ -73,7 +73,7 @@ def test_a_worker_that_dies_is_started_again_and_the_third_time_fails_the_item()
     dies = worker(CALL, step(Die()))
     run = LoopRun({"1": [dies, dies, dies], "2": [worker(CALL)]}).go()
     assert run.statuses() == {"1": "failed", "2": "approved"}
-    assert run.row("1").error == "its worker crashed 3 times; the last time: killed by SIGKILL"
+    assert run.row("1").error == "its worker crashed 3 times (last: killed by SIGKILL)"
     assert [event["attempt"] for event in run.recorded("crashed")] == [1, 2]
     assert [job.attempt for _, item, job in run.engine.jobs if item == "LLD-1"] == [1, 2, 3]
 

@@ -178,7 +178,7 @@ def filing(state: FilingState) -> Known:
 
 OFF = Choice(no_file=True)
 FILES = Choice(filing=True)
-NOT_KNOWN = "approved in run run-7, not known whether it was filed"
+NOT_KNOWN = "approved in run run-7, may already be filed"
 NOT_FILED = "approved in run run-7, not filed"
 
 

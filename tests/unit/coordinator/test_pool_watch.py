@@ -64,6 +64,6 @@ def test_a_used_up_quota_is_not_called_a_rate_limit() -> None:
             None,
         )
     assert recorder.said == [
-        "k1, k2: rate limited; retrying in 3600.0 s",
+        "k1, k2: rate limited; retrying in 60 min",
         "k1, k2: quota exhausted; retrying in 60 min",
     ]

@@ -303,7 +303,7 @@ ECHOES = {
 @pytest.mark.parametrize("where", ECHOES)
 def test_a_reply_with_the_key_in_it_is_refused_paid_for_and_not_asked_for_again(where: str) -> None:
     desk = Desk([ECHOES[where], REPLY])
-    with pytest.raises(ItemFailed, match="answer contains the key key-1; it was refused") as raised:
+    with pytest.raises(ItemFailed, match="reply contains the key key-1; it was refused") as raised:
         call(desk)
     assert desk.seen == ["lease", "call", "settle"]
     (settled,) = desk.settled
@@ -320,7 +320,7 @@ def test_an_error_is_told_without_the_key() -> None:
 
 def test_a_reply_with_the_key_of_another_worker_is_refused_by_the_coordinators_word() -> None:
     desk = Desk([REPLY], others={"hello": "key-9"})
-    with pytest.raises(ItemFailed, match="answer contains the key key-9; it was refused"):
+    with pytest.raises(ItemFailed, match="reply contains the key key-9; it was refused"):
         call(desk)
     desk = Desk([error(CallError.BAD_REQUEST, "hello"), REPLY], others={"hello": "key-9"})
     with pytest.raises(ItemFailed, match="whose text contains the key key-9"):

@@ -103,7 +103,7 @@ class Desk:
 
 def test_a_review_by_another_model_is_paid_not_kept_and_not_asked_for_again() -> None:
     desk = Desk("gpt-5-mini")
-    with pytest.raises(ItemFailed, match="reviewer: asked for openai:gpt-5, but 'gpt-5-mini' answered"):
+    with pytest.raises(ItemFailed, match="reviewer: openai:gpt-5 was requested but 'gpt-5-mini' replied"):
         desk.ask("reviewer")
     (settled,) = desk.settled
     assert (settled.error, settled.tokens_in, settled.tokens_out) == ("other_model", 10, 20)

@@ -73,7 +73,7 @@ def test_with_nothing_under_way_the_budget_is_reached() -> None:
     assert not spending.needed
     assert spending.ask(call(number=2, usd=3)) is BudgetAnswer.RUN_OVER
     assert (
-        "8.0000 of 10 USD spent (5.0000 before this run), the next call may cost 3.0000"
+        "8.0000 of 10 USD spent (5.0000 before this run); the next call may cost 3.0000 USD"
         in spending.describe()
     )
     assert spending.needed == 11.0

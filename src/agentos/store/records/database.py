@@ -43,7 +43,7 @@ class Database:
                 self._db = _open_for_reading(path, self.home)
         except (sqlite3.Error, OSError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else exc
-            raise StorageError(f"The records {path} cannot be used: {reason}.") from exc
+            raise StorageError(f"Cannot use the records in {path}: {reason}.") from exc
 
     def close(self) -> None:
         self._db.close()
@@ -66,7 +66,7 @@ class Database:
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as exc:
-            raise StorageError(f"The records {self._path} cannot be written: {exc}.") from exc
+            raise StorageError(f"Cannot write the records in {self._path}: {exc}.") from exc
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
@@ -81,13 +81,13 @@ class Database:
             names = [column[0] for column in cursor.description]
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except (sqlite3.Error, OverflowError) as exc:
-            raise StorageError(f"The records {self._path} cannot be read: {exc}.") from exc
+            raise StorageError(f"Cannot read the records in {self._path}: {exc}.") from exc
         for row in rows:
             for name, value in row.items():
                 # No count here is ever negative: a budget would grow by it.
                 if isinstance(value, int | float) and not 0 <= value < MOST:
                     raise StorageError(
-                        f"The records {self._path} have an impossible value: {name} is {value}."
+                        f"The records in {self._path} contain an invalid value: {name} is {value}."
                     )
         return rows
 
