@@ -23,6 +23,7 @@ from agentos.money import Price
 from agentos.parse_value import NotForRepo, OutsideRepo, Rejected
 from agentos.settings import Settings
 from agentos.store.rooted_tree import TooLarge, Tree, read_named, worktree_tree
+from agentos.toml_value import toml_value
 
 MAX_FILE_BYTES = 1_000_000
 MAX_SHOWN = 80  # characters of a wrong value
@@ -95,6 +96,12 @@ class Config:
     prices: Mapping[str, Price] = field(default_factory=dict)  # the user's own, by provider:model
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     worktree: Path | None = None
+    user_file: Path | None = None  # where the user's file is or would be
+
+    @property
+    def named_user_file(self) -> str:
+        """The user's file as messages name it."""
+        return named_user_file(self.user_file)
 
     @property
     def key_variables(self) -> frozenset[str]:
@@ -111,10 +118,11 @@ def load_config(
 ) -> Config:
     """Merge all layers; a wrong value raises a ConfigError that says where it is set."""
     env = environ.read() if environment is None else dict(environment)
-    merged = _Merged()
+    usual_file = user_file_of(user_file, env)
+    merged = _Merged(named_user_file(usual_file))
     of_repo: list[RepoFile] = []
     for repo_path, table in [] if worktree is None else _repo_tables(worktree):
-        allowed = _allowed_of_repo(table, repo_path, merged.warnings)
+        allowed = _allowed_of_repo(table, repo_path, merged)
         merged.take(allowed, Origin.REPO, partial(_place, repo_path))
         if allowed:
             of_repo.append(_repo_file(repo_path, allowed))
@@ -141,13 +149,15 @@ def load_config(
         prices=_read_prices(tables.get("prices", {}), str(user_path)),
         environment=env,
         worktree=worktree,
+        user_file=usual_file,
     )
 
 
 class _Merged:
     """The values so far, each with its source."""
 
-    def __init__(self) -> None:
+    def __init__(self, user_file: str) -> None:
+        self.user_file = user_file
         self.values: dict[str, Any] = dict(settings.DEFAULTS)
         self.sources = {name: SettingSource(origin=Origin.DEFAULT, name="") for name in self.values}
         self.warnings: list[str] = []
@@ -161,14 +171,12 @@ class _Merged:
                 if origin is Origin.REPO:
                     value = self._of_repo(name, raw, value, where)
             except NotForRepo as exc:
-                self.warnings.append(
-                    f"{where} is {_shown(raw)}, {exc}. A repo may not set that; it is ignored."
-                )
+                self.warnings.append(f"Ignoring {_line(name, raw, where)}: a repo may not choose {exc}.")
                 continue
             except Rejected as exc:
                 if origin is not Origin.REPO or not isinstance(exc, OutsideRepo):
-                    raise ConfigError(f"{where} is {_shown(raw)}: {exc}.") from exc
-                self.warnings.append(f"{where} is {_shown(raw)}: {exc}. It is ignored.")
+                    raise ConfigError(exc.about(where, _shown(raw))) from exc
+                self.warnings.append(f"Ignoring {_line(name, raw, where)}: {exc.about_part}.")
                 continue
             self.values[name] = value
             self.sources[name] = SettingSource(origin=origin, name=where)
@@ -177,12 +185,13 @@ class _Merged:
         """Limit a value that a repo sets to what it may set."""
         for one in raw if isinstance(raw, list) else [raw]:
             if isinstance(one, str) and one_line(one) != one:
-                raise Rejected("a text without invisible characters is needed")
+                raise Rejected("a text without invisible characters")
         rule = settings.about(name).repo
         taken = value if rule is None else rule(value)
         if taken != value:
             self.warnings.append(
-                f"{where} is {_shown(raw)}, but a repo may set at most {taken}. Set more in your own file."
+                f"Using {taken} instead of {_line(name, raw, where)}: a repo may set at most {taken}. "
+                f"Set more in {self.user_file}."
             )
         return taken
 
@@ -209,7 +218,7 @@ def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
     return found
 
 
-def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) -> dict[str, Any]:
+def _allowed_of_repo(table: dict[str, Any], where: Path, merged: "_Merged") -> dict[str, Any]:
     allowed: dict[str, Any] = {}
     mine = {name: raw for name, raw in table.items() if name not in USER_TABLES}
     _refuse_unknown(mine, str(where))
@@ -217,8 +226,8 @@ def _allowed_of_repo(table: dict[str, Any], where: Path, warnings: list[str]) ->
         if name in mine and settings.about(name).repo is not None:
             allowed[name] = raw
         else:
-            warnings.append(
-                f"{where} sets {name!r}, which a repo may not set. It is ignored; set it in your own file."
+            merged.warnings.append(
+                f"Ignoring {name!r} in {where}: a repo may not set it. Set it in {merged.user_file}."
             )
     return allowed
 
@@ -229,9 +238,17 @@ def _repo_file(path: Path, table: Mapping[str, Any]) -> RepoFile:
     return RepoFile(name=path.name, names=tuple(table), digest=digest)
 
 
+def _line(name: str, raw: Any, where: str) -> str:
+    """A setting as its file has it, with the file."""
+    return f"{name} = {_shortened(toml_value(raw))}{where.removeprefix(name)}"
+
+
 def _shown(raw: Any) -> str:
     """A wrong value, shortened for a message."""
-    text = repr(raw)
+    return _shortened(repr(raw))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text):,} characters)"
 
 
@@ -254,9 +271,14 @@ def _real(path: Path) -> Path:
 def _refuse_unknown(table: Mapping[str, Any], where: str) -> None:
     for name in table:
         if name not in settings.NAMES:
-            raise ConfigError(
-                f"Unknown setting {_shown(name)} in {where}. 'agentos config' lists every setting."
-            )
+            raise ConfigError(f"Unknown setting {_shown(name)} in {where}. {_meant(name)}")
+
+
+def _meant(name: str) -> str:
+    import difflib  # noqa: PLC0415 - for mistyped settings only
+
+    near = difflib.get_close_matches(name, settings.NAMES, n=1) if len(name) <= MAX_SHOWN else []
+    return f"Did you mean {near[0]!r}?" if near else "Remove it."
 
 
 def _cap_repo_parallel(
@@ -264,7 +286,9 @@ def _cap_repo_parallel(
 ) -> None:
     if sources["parallel"].origin is Origin.REPO and values["parallel"] > values["max_parallel"]:
         warnings.append(
-            f"{sources['parallel'].name} is {values['parallel']}; capped at {values['max_parallel']}."
+            f"Using {values['max_parallel']} instead of "
+            f"{_line('parallel', values['parallel'], sources['parallel'].name)}: "
+            f"max_parallel is {values['max_parallel']}."
         )
         values["parallel"] = values["max_parallel"]
 
@@ -275,6 +299,11 @@ def user_file_of(given: Path | None, env: Mapping[str, str]) -> Path | None:
         return Path(named)
     base = env.get("XDG_CONFIG_HOME") or (env["HOME"] + "/.config" if env.get("HOME") else None)
     return None if base is None else Path(base) / "agentos" / "config.toml"
+
+
+def named_user_file(path: Path | None) -> str:
+    """The user's file as messages name it."""
+    return "your configuration file" + ("" if path is None else f" ({path})")
 
 
 def _user_path(given: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -327,12 +356,12 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
             fits = isinstance(raw, int if whole else int | float) and not isinstance(raw, bool)
             if not fits or not 0 < raw <= MAX_LIMIT:
                 kind = "whole number" if whole else "number"
-                raise ConfigError(f"{name} of {place} is {_shown(raw)}: a {kind} above zero is needed.")
+                raise ConfigError(f"{name} of {place} must be a {kind} above 0, not {_shown(raw)}.")
         elif name in {"id", "provider", "env", "file", "quota_group"}:
             try:
                 parse_value.text(raw)
             except Rejected as exc:
-                raise ConfigError(f"{name} of {place}: {exc}.") from exc
+                raise ConfigError(f"{name} of {place} must be {exc}.") from exc  # never shown: may be a key
         else:
             raise ConfigError(f"Unknown setting {name!r} in {place}.")
     for needed in ("id", "provider"):
@@ -372,11 +401,11 @@ def _read_prices(tables: Any, where: str) -> dict[str, Price]:
         for name, raw in table.items():
             if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_PRICE:
                 raise ConfigError(
-                    f"{name} of {place} is {_shown(raw)}: a price in USD per million tokens is needed."
+                    f"{name} of {place} must be a price in USD per million tokens, not {_shown(raw)}."
                 )
         try:
             parse_value.model(model)
         except Rejected as exc:
-            raise ConfigError(f"{place}: {exc}.") from exc
+            raise ConfigError(f"{place}: the name must be {exc}.") from exc
         prices[model] = Price(input=float(table["input"]), output=float(table["output"]))
     return prices

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -65,6 +65,13 @@ def check_distinct(ids: Iterable[str]) -> None:
         other = seen.setdefault(one.lower(), one)
         if other != one:
             raise UsageError(f"Item ids {other!r} and {one!r} differ only in case. Rename one of them.")
+
+
+def available(names: Sequence[str], *, none: str, most: int = 10) -> str:
+    """The end of a message about a name that does not exist: the names that do; `none` if there are none."""
+    if not names:
+        return none
+    return f"Available: {', '.join(names[:most])}{', ...' if len(names) > most else '.'}"
 
 
 def counted(number: int, noun: str) -> str:

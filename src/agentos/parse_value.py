@@ -1,8 +1,8 @@
-"""Turns what a person wrote into a value, or into a message that says what is needed. Pure."""
+"""Turns what a person wrote into a value, or into a message that says what it must be. Pure."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,23 @@ Rule = Callable[[Any], Any]
 
 
 class Rejected(ValueError):  # noqa: N818 - reads well without Error
-    """A value is wrong; the text says what is needed."""
+    """A value is wrong; the text completes "must be"."""
+
+    part: str | None = None  # the wrong entry of a list
+
+    def about(self, name: str, shown: str) -> str:
+        """The whole message about the value of a setting, flag or variable."""
+        if self.part is None:
+            return f"{name} must be {self}, not {shown}."
+        return f"{name} {self.part}: must be {self}." if name[:2] == "--" else f"{name}: {self.about_part}."
+
+    @property
+    def about_part(self) -> str:
+        return f"{'it' if self.part is None else repr(self.part)} must be {self}"
 
 
 class NotForRepo(Rejected):
-    """A value that only the user may set; the text says why."""
+    """A value that only the user may set; the text completes "a repo may not choose"."""
 
 
 class OutsideRepo(Rejected):
@@ -35,11 +47,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Rejected("a non-empty text is needed")
+        raise Rejected("a non-empty text")
     if len(value) > LONGEST_TEXT:
-        raise Rejected(f"a text of at most {LONGEST_TEXT:,} characters is needed")
+        raise Rejected(f"a text of at most {LONGEST_TEXT:,} characters")
     if _CONTROL.search(value):
-        raise Rejected("a text without control characters is needed")
+        raise Rejected("a text without control characters")
     return value
 
 
@@ -50,12 +62,12 @@ def path(value: Any) -> Path:
 def paths(value: Any) -> tuple[Path, ...]:
     listed = _between_colons(value)
     _refuse_long(listed)
-    return tuple(Path(repo_path(one)) for one in listed)
+    return tuple(Path(one) for one in _each(repo_path, listed))
 
 
 def any_paths(value: Any) -> tuple[Path, ...]:
     """Paths from a list, or from one text with colons between them."""
-    return tuple(path(one) for one in _between_colons(value))
+    return tuple(_each(path, _between_colons(value)))
 
 
 def labels(value: Any) -> tuple[str, ...]:
@@ -63,22 +75,31 @@ def labels(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [part for part in value.split(",") if part.strip()]
     if not isinstance(value, list | tuple):
-        raise Rejected("a list of labels is needed")
+        raise Rejected("a list of labels")
     _refuse_long(value)
-    return tuple(dict.fromkeys(text(one).strip() for one in value))
+    return tuple(dict.fromkeys(one.strip() for one in _each(text, value)))
+
+
+def _each(parse: Parser, listed: Sequence[Any]) -> Iterator[Any]:
+    for one in listed:
+        try:
+            yield parse(one)
+        except Rejected as exc:
+            exc.part = _short(one)
+            raise
 
 
 def _between_colons(value: Any) -> Sequence[Any]:
     if isinstance(value, str):
         return [part for part in value.split(":") if part]
     if not isinstance(value, list | tuple):
-        raise Rejected("a list of paths is needed")
+        raise Rejected("a list of paths")
     return value
 
 
 def _refuse_long(value: Sized) -> None:
     if len(value) > LONGEST_LIST:
-        raise Rejected(f"a list of at most {LONGEST_LIST} entries is needed")
+        raise Rejected(f"a list of at most {LONGEST_LIST} entries")
 
 
 def yes_no(value: Any) -> bool:
@@ -89,11 +110,11 @@ def yes_no(value: Any) -> bool:
         return True
     if word in {"", "0", "false", "no", "off"}:
         return False
-    raise Rejected("true or false is needed")
+    raise Rejected("true or false")
 
 
 def whole(minimum: int) -> Parser:
-    needed = f"a whole number from {minimum} to {MOST:,} is needed"
+    needed = f"a whole number from {minimum} to {MOST:,}"
 
     def parse(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | str):
@@ -116,10 +137,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 def duration(value: Any) -> float:
     found = None if isinstance(value, bool) else _DURATION.fullmatch(_short(value).strip().lower())
     if not found:
-        raise Rejected("a duration is needed, in seconds or as 90s, 5m or 1h")
+        raise Rejected("a duration such as 90, 90s, 5m or 1h")
     seconds = float(found[1]) * _UNITS[found[2] or "s"]
     if not 0 < seconds <= LONGEST_TIME:
-        raise Rejected("a duration above 0 and up to 3650d is needed")
+        raise Rejected("a duration above 0 and up to 3650d")
     return seconds
 
 
@@ -136,16 +157,19 @@ def money(value: Any) -> float:
     try:
         amount = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise Rejected("an amount in USD is needed") from None
+        raise Rejected("an amount in USD above 0, such as 5 or 0.50") from None
     if isinstance(value, bool) or not 0 < amount <= MOST_MONEY:
-        raise Rejected(f"an amount in USD above 0 and up to {MOST_MONEY:,.0f} is needed")
+        raise Rejected(f"an amount in USD above 0 and up to {MOST_MONEY:,.0f}")
     return amount
 
 
 def one_of(*words: str) -> Parser:
+    *most, last = words
+    listed = f"{', '.join(most)} or {last}" if most else last
+
     def parse(value: Any) -> str:
         if value not in words:
-            raise Rejected(f"one of {', '.join(words)} is needed")
+            raise Rejected(listed)
         return str(value)
 
     return parse
@@ -160,7 +184,7 @@ _MODEL = re.compile(r"[a-z][a-z0-9-]*:\S+")
 
 def model(value: Any) -> str:
     if not isinstance(value, str) or not _MODEL.fullmatch(value):
-        raise Rejected("provider:model is needed, such as openai:gpt-5")
+        raise Rejected("provider:model, such as openai:gpt-5")
     return text(value)
 
 
@@ -177,9 +201,9 @@ def as_given(value: Any) -> Any:
 def api_model(value: str) -> str:
     """The rule for models: a repo may name only models that are called with a key."""
     if runs_command(value):
-        raise NotForRepo("which runs a command")
+        raise NotForRepo("a model that runs a command")
     if value.partition(":")[0] == MOCK:
-        raise NotForRepo("whose reviews are made up")
+        raise NotForRepo("the mock, whose reviews are made up")
     return value
 
 
@@ -190,16 +214,16 @@ def at_most(most: int) -> Rule:
 def repo_path(value: Any) -> str:
     path = Path(text(value))
     if path.is_absolute() or ".." in path.parts:
-        raise OutsideRepo("a path inside the repo is needed")
+        raise OutsideRepo("inside the repo")
     if (part := private_part(path)) is not None:
-        raise OutsideRepo(f"a path outside {part} is needed")
+        raise OutsideRepo(f"outside {part}")
     return str(path)
 
 
 def repo_folder(value: Any) -> str:
     folder = repo_path(value)
     if not Path(folder).parts:
-        raise OutsideRepo("a folder below the repo's root is needed")
+        raise OutsideRepo("a folder below the repo's root")
     return folder
 
 

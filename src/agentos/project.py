@@ -40,7 +40,7 @@ def check_owner(worktree: Path, home: Path, *, safe: Sequence[Path], environment
             raise ProjectError(
                 f"{path} belongs to another user (uid {owner}), who could spend your keys on their text. If "
                 f'you trust them, take over {what} with chown{then}, or add "{worktree}" to '
-                "safe_directories in your own settings."
+                "safe_directories in your configuration file."
             )
 
 

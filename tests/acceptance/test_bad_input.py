@@ -143,7 +143,7 @@ def test_every_name_of_an_item_is_taken_everywhere(project: Project, name: str) 
     assert "discuss" in project.run("logs", name).out
     decided = project.run("decide", name, "--revise")
     assert decided.code == 0, decided.text
-    assert "LLD-42: revise" in decided.out
+    assert "LLD-42: sent back for revision" in decided.out
     absolute = project.root / "issues/active/42-some-title.md"
     assert project.lld(absolute, cwd=below).code == 0
     assert project.statuses() == {"42": "approved"}
@@ -162,7 +162,7 @@ def test_front_matter_names_the_item_and_its_labels_choose_it(project: Project) 
     assert planned("--label", "design") == [("1", "Add login"), ("2", "Other")]
     assert planned("--label", "design", "--label", "ui") == [("1", "Add login")]
     assert planned(AGENTOS_LABEL="design,ui") == [("1", "Add login")]
-    refused(project, "--all", "--label", "desing", told="Nearest: design")
+    refused(project, "--all", "--label", "desing", told="Available: design")
 
 
 def test_a_file_that_is_not_there_is_not_taken_for_one_that_is(project: Project) -> None:

@@ -43,7 +43,7 @@ def test_a_budget_stops_the_run_in_time_and_more_budget_goes_on(backlog: Project
     assert backlog.events("run_started")[0]["budget"] == 0.01
     assert set(backlog.statuses().values()) <= {"paused", "pending"}
     assert backlog.summary()["cost_usd"] == pytest.approx(spent(backlog), abs=1e-5)
-    assert "--budget 0.02" in stopped.said
+    assert "--budget 0.03" in stopped.said
 
     again = backlog.lld("--all", "--parallel", "3", "--budget", "0.01")
     assert again.code == Exit.BUDGET

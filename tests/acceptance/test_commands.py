@@ -111,12 +111,15 @@ def test_every_setting_tells_its_value_and_who_set_it(project: Project) -> None:
     assert found["parallel"] == (10, "repo")
     assert found["output"] == ("stream", "default")
     for ignored in ("timeout", "max_parallel", "providers"):
-        assert f"sets '{ignored}'" in result.err
+        assert f"Ignoring '{ignored}' in" in result.err
     shown = project.run("config", env=env)
     assert shown.code == 0
     assert secret not in shown.text
     line = next(line for line in shown.out.splitlines() if line.startswith("max_retries "))
     assert "environment: AGENTOS_MAX_RETRIES" in line
+    values = {line.split()[0]: line for line in shown.out.splitlines() if line}
+    for name, value in {"timeout": "3600", "mock": "false", "label": "[]", "budget": "(not set)"}.items():
+        assert values[name].split("  ", 1)[1].strip().startswith(f"{value}  "), values[name]
     assert "key-1" in shown.out
     assert str(project.home) in shown.out
     given = project.write("other.toml", "max_retries = 2\n")

@@ -85,7 +85,7 @@ def test_all_labels_must_be_there_and_one_that_does_not_exist_is_an_error(repo: 
     for flags in (("--all",), ("--dry-run",)):
         wrong = repo.run("lld", *flags, "--label", "desing")
         assert wrong.code == Exit.USAGE, wrong.text
-        assert "does not have the label 'desing'. Nearest: design." in wrong.said
+        assert "does not have the label 'desing'. Available: design, " in wrong.said
 
 
 def test_a_run_says_where_its_items_come_from_and_when_that_changes(repo: Repo) -> None:

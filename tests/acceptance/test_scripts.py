@@ -90,7 +90,7 @@ def test_status_without_a_run_says_nothing_of_a_mock(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["lld", "--json", "--mock"], 2, "Name the items to process"),
+        (["lld", "--json", "--mock"], 2, "Name the items to run"),
         (["lld", "1", "--json"], 2, "No drafter is set"),
         (["lld", "1", "--json", "--mock", "--nonsense"], 2, "--nonsense"),
         (["lld", "1", "--json", "--drafter", "openai:a", "--reviewer", "openai:b"], 4, "No key for openai"),

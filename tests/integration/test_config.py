@@ -188,7 +188,7 @@ def test_a_path_of_a_repo_that_leads_outside_is_ignored_with_a_warning(
 ) -> None:
     config = load(repo=f'{name} = "{outside}"')
     assert config.sources[name].origin is Origin.DEFAULT
-    assert any(name in warning for warning in config.warnings)
+    assert any(f'Ignoring {name} = "{outside}" in ' in warning for warning in config.warnings)
 
 
 @pytest.mark.parametrize(("user", "taken"), [(None, 10), ("max_parallel = 50", 20), ("max_parallel = 2", 2)])
@@ -207,19 +207,32 @@ def test_the_parallelism_of_a_repo_is_capped_by_the_users_cap(
 def test_an_unknown_key_is_an_error_that_names_key_and_file(load: Load, layer: str) -> None:
     line = "[tool.agentos]\nparalel = 3" if layer == "pyproject" else "paralel = 3"
     name = {"user": "user.toml", "repo": "agentos.toml", "pyproject": "pyproject.toml"}[layer]
-    with pytest.raises(ConfigError, match=rf"'paralel'.*{name}"):
+    with pytest.raises(ConfigError, match=rf"'paralel'.*{name}\. Did you mean 'parallel'\?$"):
         load(**{layer: line})
+    with pytest.raises(ConfigError, match=rf"'colour'.*{name}\. Remove it\.$"):
+        load(**{layer: line.replace("paralel", "colour")})
 
 
 @pytest.mark.parametrize(
     ("layers", "told"),
     [
-        ({"parallel": "0"}, "--parallel is '0'"),
-        ({"parallel": "many"}, "--parallel is 'many'"),
-        ({"environment": {"AGENTOS_TIMEOUT": "soon"}}, "AGENTOS_TIMEOUT is 'soon'"),
-        ({"user": "parallel = 2.5"}, "parallel in .*user.toml is 2.5"),
-        ({"repo": "max_iterations = 0"}, "max_iterations in .*agentos.toml is 0"),
-        ({"user": 'drafter = "gpt-5"'}, "drafter in .*user.toml is 'gpt-5'"),
+        ({"parallel": "0"}, "^--parallel must be a whole number from 1 to 1,000,000, not '0'\\.$"),
+        ({"parallel": "many"}, "--parallel must be .*, not 'many'"),
+        (
+            {"environment": {"AGENTOS_TIMEOUT": "soon"}},
+            "AGENTOS_TIMEOUT must be a duration such as 90, 90s, 5m or 1h, not 'soon'",
+        ),
+        ({"user": "parallel = 2.5"}, "parallel in .*user.toml must be .*, not 2.5"),
+        ({"repo": "max_iterations = 0"}, "max_iterations in .*agentos.toml must be .*, not 0"),
+        (
+            {"user": 'drafter = "gpt-5"'},
+            "drafter in .*user.toml must be provider:model, such as openai:gpt-5, not 'gpt-5'",
+        ),
+        ({"source": "foo"}, "^--source must be auto, github or local, not 'foo'\\.$"),
+        ({"environment": {"AGENTOS_MOCK": "maybe"}}, "^AGENTOS_MOCK must be true or false, not 'maybe'\\.$"),
+        ({"budget": "x"}, "^--budget must be an amount in USD above 0, such as 5 or 0.50, not 'x'\\.$"),
+        ({"context": ("a", "/etc/passwd")}, "^--context /etc/passwd: must be inside the repo\\.$"),
+        ({"user": "context = ['/etc']"}, "context in .*user.toml: '/etc' must be inside the repo\\.$"),
         ({"user": "limit = []"}, "limit in .*user.toml"),
     ],
 )
@@ -429,6 +442,9 @@ def test_a_repo_may_not_choose_a_model_that_is_a_command(tmp_path: Path, role: s
     (tmp_path / "agentos.toml").write_text(f'{role} = "claude-cli:opus"\n')
     config = load_config(flags={}, worktree=tmp_path, environment={})
     assert getattr(config.settings, role) is None
-    assert "runs a command" in config.warnings[0]
+    reason = "a repo may not choose a model that runs a command."
+    assert (
+        config.warnings[0] == f'Ignoring {role} = "claude-cli:opus" in {tmp_path / "agentos.toml"}: {reason}'
+    )
     mine = load_config(flags={role: "claude-cli:opus"}, worktree=tmp_path, environment={})
     assert getattr(mine.settings, role) == "claude-cli:opus"

@@ -84,11 +84,21 @@ def find_waiting(records: Records, wanted: str) -> Discussion:
     if meant:
         labels = " or ".join(one.label for one in meant)
         raise UsageError(f"{wanted!r} could be {labels}. Use the full label.")
-    waiting = ", ".join(one.label for one in waits) or "none"
-    raise UsageError(
-        f"{wanted!r} is not waiting for a decision. Waiting: {waiting}."
-        f" To send it back, run 'agentos revise {wanted} --note \"...\"'."
+    *most, last = [one.label for one in waits] or ["no item"]
+    waiting = f"{', '.join(most)} and {last} are" if most else f"{last} is"
+    known = {
+        label_of(one)
+        for world in (records.of(mock=False), records.of(mock=True))
+        for one in world.progress().values()
+        if wanted == label_of(one) or one.item in ids_meant(wanted, one.workflow)
+    }
+    label = known.pop() if len(known) == 1 else None
+    hint = (
+        ""
+        if label is None
+        else f" To send it back, run 'agentos revise {shlex.quote(label)} --note \"...\"'."
     )
+    raise UsageError(f"{label or wanted} is not waiting for a decision; {waiting}.{hint}")
 
 
 def answer_discussion(

@@ -10,6 +10,7 @@ from agentos.config import KeyReference
 from agentos.coordinator.keys import login_keys, read_key, usual_keys
 from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
+from agentos.model import available
 from agentos.secret import BadCharacterError
 from agentos.store.key_health import HealthFile
 
@@ -51,7 +52,7 @@ def enable_key(project: Project, key_id: str) -> bool:
     """Clear the rate limit, quota or rejection of a key; return whether there was any."""
     known = {one.id for one in list_keys(project)}
     if key_id not in known:
-        raise UsageError(f"No key {key_id!r}. Known keys: {', '.join(sorted(known)) or 'none'}.")
+        raise UsageError(f"No key {key_id!r}. {available(sorted(known), none='There are no keys.')}")
     home = project.home
     return home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
 

@@ -56,8 +56,9 @@ def checked_models(models: Mapping[str, str | None], config: "Config") -> dict[s
     for role, model in models.items():
         if model is None:
             raise ConfigError(
-                f'No {role} is set. Put {role} = "provider:model" into your configuration file, '
-                f"use --{role}, or use --mock to work offline."
+                f'No {role} is set. Set {role} = "provider:model" in '
+                f"{config.user_file or 'your configuration file'} ('agentos init --user' creates it), "
+                f"or use --{role} or --mock."
             )
         check_provider(model, config.worktree, config.environment)
         checked[role] = model
@@ -100,7 +101,7 @@ def refuse_every(environment: Mapping[str, str]) -> int | None:
     if not text:
         return None
     if not text.isdigit() or int(text) < 1:
-        raise ConfigError(f"AGENTOS_SIMULATE_429 is {text!r}, but must be a whole number of at least 1.")
+        raise ConfigError(f"AGENTOS_SIMULATE_429 must be a whole number of at least 1, not {text!r}.")
     return int(text)
 
 

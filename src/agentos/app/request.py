@@ -1,6 +1,7 @@
 """The checked request of a workflow command: project, settings, and items with their source."""
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from agentos.app.project import Project, open_project
 from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, check_distinct
-from agentos.naming import check_name
+from agentos.naming import check_name, command_of
 from agentos.parse_value import Rejected, duration
 from agentos.settings import Settings
 from agentos.store.records import FilingState
@@ -75,7 +76,7 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     """Read the project and its settings, check the request, and list its items."""
     ids = command.ids
     project = open_project(command.invocation, command.flags, warn=dialog.warn)
-    settings = _checked(project, ids, dialog)
+    settings = _checked(project, command, dialog)
     flow = workflow(command.workflow)
     context = _context(project, settings, dialog)
     github, untokened = _github(project, flow, settings, dialog)
@@ -115,13 +116,13 @@ def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[st
     known = tracked(project.worktree, settings.context, project.config.environment)
     if known is None:
         dialog.warn(
-            f"{source.name} is ignored: cannot ask git which files it tracks. Use --context to name files."
+            f"Ignoring {source.name}: cannot ask git which files it tracks. Use --context to name files."
         )
         return {}
     paths = [path for path in settings.context if _covers(path, known)]
     for path in settings.context:
         if path not in paths:
-            dialog.warn(f"{source.name} names {path}, which git does not track; it is ignored.")
+            dialog.warn(f"Ignoring {path} of {source.name}: git does not track it.")
     return read_context(project.worktree, paths, only=known)
 
 
@@ -129,38 +130,38 @@ def _covers(path: Path, known: Iterable[str]) -> bool:
     return any(Path(one).is_relative_to(path) for one in known)
 
 
-def _checked(project: Project, ids: tuple[str, ...], dialog: Dialog) -> Settings:
+def _checked(project: Project, command: WorkflowCommand, dialog: Dialog) -> Settings:
     """Refuse requests that make no sense; cap --parallel."""
-    settings = project.config.settings
+    settings, ids = project.config.settings, command.ids
     for one in ids:
         check_name(one)
     check_distinct(ids)
-    _check_choice(project, settings, ids)
+    _check_choice(project, settings, command)
     if settings.engine != "local":
         raise UsageError(f"--engine {settings.engine} is not available in this version. Use --engine local.")
     if settings.parallel > settings.max_parallel:
         dialog.warn(
             f"--parallel {settings.parallel} is capped at {settings.max_parallel}; "
-            "to raise the cap, set max_parallel in your configuration file."
+            f"to raise the cap, set max_parallel in {project.config.named_user_file}."
         )
         settings = replace(settings, parallel=settings.max_parallel)
     return settings
 
 
-def _check_choice(project: Project, settings: Settings, ids: tuple[str, ...]) -> None:
+def _check_choice(project: Project, settings: Settings, command: WorkflowCommand) -> None:
     """Require named items or --all; catch an item id typed after --parallel."""
-    number = settings.parallel
+    number, ids = settings.parallel, command.ids
+    items = shlex.join([*ids, str(number)])
+    typing = f"{command.invocation.program} {command_of(command.workflow)} {items} --parallel"
+    hint = f"Did you mean item {number}? Type '{typing}'."
     typed = project.config.sources["parallel"].origin is Origin.FLAG
     if ids and settings.all:
         raise UsageError("Name items or use --all, not both.")
     if ids and typed and number > settings.max_parallel:
-        raise UsageError(
-            f"--parallel {number} is above the cap of {settings.max_parallel}. "
-            f"Did you mean item {number}? Put it before --parallel."
-        )
+        raise UsageError(f"--parallel {number} is above the cap of {settings.max_parallel}. {hint}")
     if not ids and not settings.all and not settings.retry_failed and not settings.dry_run:
-        hint = f" Did you mean item {number}? Put it before --parallel." if typed else ""
-        raise UsageError(f"Name the items to process, or use --all for all pending items.{hint}")
+        hint = f" {hint}" if typed else ""
+        raise UsageError(f"Name the items to run, or use --all for all pending items.{hint}")
 
 
 def _github(
@@ -190,7 +191,8 @@ def _github(
     if repository is None:
         if wanted or asked_to_file:
             raise ConfigError(
-                f"{why} needs a repository on GitHub, but 'git remote get-url origin' names none."
+                f"{why} needs a GitHub repository, but origin is not one. "
+                f"Run 'git remote add origin URL', or use {'--source local' if wanted else '--no-file'}."
             )
         return None, None
     sure = flow.filed and settings.file and settings.yes
@@ -209,7 +211,7 @@ def _shortest(environment: Mapping[str, str]) -> float:
     try:
         return duration(text) if text else math.inf
     except Rejected as exc:
-        raise ConfigError(f"AGENTOS_GITHUB_SECONDS is {text!r}: {exc}.") from None
+        raise ConfigError(exc.about("AGENTOS_GITHUB_SECONDS", repr(text))) from None
 
 
 def source_change(request: RunRequest, before: str | None) -> str | None:

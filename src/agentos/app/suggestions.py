@@ -101,11 +101,30 @@ def next_commands(
         commands.append(Suggestion(command(again), "retry what was not approved"))
     if any(row.filing in {"wanted", "unknown"} for row in summary.items):
         commands.append(Suggestion(command(f"{named or everything} --yes"), "file the approved issues"))
+    if summary.workflow == "issue" and any(_is_saved(row) for row in summary.items):
+        design = " ".join([start, command_of("lld"), "--all", *_flags_of_designs(config)])
+        commands.append(Suggestion(design, "turn the issues into designs"))
     if broken:
         commands.append(Suggestion(f"{start} logs {shlex.quote(broken[0].label)}", "see what happened"))
     if any(row.seconds for row in summary.items):
         commands.append(Suggestion(f"{start} report {summary.run_id} --open", "see the run as a timeline"))
     return tuple(commands)
+
+
+def _is_saved(row: ItemRow) -> bool:
+    """Whether a document was approved and stays in its folder, not on GitHub."""
+    return row.status is Status.APPROVED and row.output is not None and row.filing is None
+
+
+def _flags_of_designs(config: Config) -> list[str]:
+    settings = config.settings
+    flags = ["--mock"] if settings.mock else []
+    if settings.source == "local" or not settings.file:
+        flags += ["--source", "local"]  # else the designs might be made for the issues on GitHub
+    for name in ("drafter", "reviewer"):
+        if _typed(config, name):
+            flags += _as_typed(name, getattr(settings, name))
+    return flags
 
 
 def _about_keys(summary: Summary, start: str) -> list[Suggestion]:
@@ -186,7 +205,7 @@ def _raised(summary: Summary, config: Config) -> dict[str, float]:
         ("item_budget", settings.item_budget, summary.needed_item_budget),
     ):
         if amount is not None and needed is not None and needed > amount:
-            raised[name] = _rounded_up(max(2 * amount, needed))
+            raised[name] = _rounded_up(2 * needed)
     if not raised and summary.exit_code == Exit.BUDGET:
         name = "budget" if summary.stopped == "budget" else "item_budget"
         amount = settings.budget if name == "budget" else settings.item_budget
@@ -195,8 +214,8 @@ def _raised(summary: Summary, config: Config) -> dict[str, float]:
 
 
 def _rounded_up(amount: float) -> float:
-    """Round up to two significant digits, so never below what is needed."""
-    unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted() - 1)
+    """Round up to one significant digit, so never below what is needed."""
+    unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted())
     return float((Decimal(repr(amount)) / unit).to_integral_value(ROUND_CEILING) * unit)
 
 

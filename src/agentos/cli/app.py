@@ -94,7 +94,7 @@ class LazyGroup(click.Group):
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="Read your settings from this file. [default: ~/.config/agentos/config.toml; AGENTOS_CONFIG]",
+    help="Use this as your configuration file. [default: ~/.config/agentos/config.toml; AGENTOS_CONFIG]",
 )
 @click.version_option(__version__, prog_name="agentos")
 @click.pass_context

@@ -7,12 +7,13 @@ import click
 
 
 def _age(_ctx: click.Context, _parameter: click.Parameter, text: Any) -> float:
+    from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.parse_value import Rejected, duration  # noqa: PLC0415
 
     try:
         return duration(text)
     except Rejected as exc:
-        raise click.BadParameter(str(exc)) from exc
+        raise UsageError(exc.about("--older-than", repr(text))) from exc
 
 
 @click.command("clean")

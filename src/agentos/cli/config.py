@@ -8,6 +8,15 @@ from agentos.console.screen import json_text
 from agentos.console.visible import one_line
 
 
+def _shown(value: object) -> str:
+    """A value as TOML; a text as it is."""
+    from agentos.toml_value import toml_value  # noqa: PLC0415
+
+    if value is None:
+        return "(not set)"
+    return value if isinstance(value, str) else toml_value(value)
+
+
 @click.command("config")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def config(*, as_json: bool) -> None:
@@ -29,7 +38,7 @@ def config(*, as_json: bool) -> None:
     for name, value in values.items():
         source = sources[name]
         where = f"{source.origin.value}: {source.name}" if source.name else source.origin.value
-        click.echo(one_line(f"{name:<{width}}  {'-' if value is None else value!s:<20}  {where}"))
+        click.echo(one_line(f"{name:<{width}}  {_shown(value):<20}  {where}"))
     click.echo()
     click.echo(f"project  {project.worktree}")
     click.echo(f"home     {project.home.path}")

@@ -25,5 +25,6 @@ def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
     answer: Answer = "approve" if approve else "revise"
     answered = answer_discussion(home, item, answer=answer, note=note, program=program())
     note = f" ({answered.note})" if answered.note else ""
-    click.echo(f"{answered.label}: {answered.answer}{note}. To resume it:")
+    done = "draft approved" if approve else "sent back for revision"
+    click.echo(f"{answered.label}: {done}{note}. To {'finish' if approve else 'resume'} it:")
     click.echo(f"  {answered.command}")

@@ -97,7 +97,8 @@ def _say_next(checks: Sequence["Check"], *, live: bool) -> None:
     warnings = [check for check in checks if check.state is State.WARNING]
     click.echo()
     counts = f"{counted(len(problems), 'problem')}, {counted(len(warnings), 'warning')}."
-    if any(check.section == "project" for check in problems):
+    # Without a project or readable settings, the offline commands fail too.
+    if any(check.section in {"project", "configuration"} for check in problems):
         click.echo(f"{counts} Follow the steps marked ->, then run 'agentos doctor' again.")
     elif problems:
         click.echo(f"{counts} Follow the steps marked ->, or try it offline first:")

@@ -38,10 +38,10 @@ REPO_HEAD = """\
 # Settings of this project. Remove the '#' before a name to set it. The values shown are the defaults,
 # or examples if there is no default. 'agentos config' shows the values in use; 'agentos doctor' shows
 # what is missing.
-# Endpoints and keys belong in your own file, not here: 'agentos init --user' creates it.
+# Endpoints and keys belong in your configuration file, not here: 'agentos init --user' creates it.
 """
 USER_HEAD = """\
-# Your own settings, for all projects. Remove the '#' before a name to set it. The values shown are the
+# Your configuration file, for all projects. Remove the '#' before a name to set it. The values shown are the
 # defaults, or examples if there is no default. 'agentos config' shows the values in use; 'agentos doctor'
 # shows what is missing.
 """

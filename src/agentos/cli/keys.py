@@ -37,13 +37,15 @@ def _show(*, as_json: bool) -> None:
     from agentos.app.keys import list_keys  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
-    known = list_keys(open_project())
+    project = open_project()
+    known = list_keys(project)
     if as_json:
         click.echo(json_text([asdict(key) for key in known]))
         return
     if not known:
         click.echo(
-            "No keys. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or add [[keys]] to your file."
+            "No keys. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, "
+            f"or add [[keys]] to {project.config.named_user_file}."
         )
         return
     width = max(len(key.id) for key in known)

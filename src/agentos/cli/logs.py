@@ -24,13 +24,15 @@ FOLLOW_SECONDS = 0.2
 def logs(item: str, *, follow: bool, run_id: str | None) -> None:
     """Print the log of item ID (42, LLD-42 or its file)."""
     from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.cli.report import find_run  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.naming import check_name  # noqa: PLC0415
     from agentos.store.run_folder import is_live, list_runs, run_tree, was_mock  # noqa: PLC0415
 
     check_name(item)
     project = open_project()
-    runs = [path for path in list_runs(project.home) if run_id is None or path.name == run_id]
+    known = list_runs(project.home)
+    runs = known if run_id is None else [find_run(known, run_id)]
     logs = [log for path in reversed(runs) for log in _logs_of(path, item)]
     # The latest log of a real run, if there is one; else of a mock run.
     found = next((log for log in logs if not was_mock(log.parent)), logs[0] if logs else None)

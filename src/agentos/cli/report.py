@@ -21,12 +21,16 @@ _SHOWN_RUNS = 5
 def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
     """Write the page of a run (default: the latest) and print its path."""
     from agentos.cli.project import open_project  # noqa: PLC0415
+    from agentos.errors import UsageError  # noqa: PLC0415
     from agentos.report.data import history_of, run_data  # noqa: PLC0415
     from agentos.report.page import REPORT, write_report  # noqa: PLC0415
     from agentos.store.run_folder import list_runs  # noqa: PLC0415
 
     project = open_project()
-    run = _find(list_runs(project.home), run_id)
+    known = list_runs(project.home)
+    if not known:
+        raise UsageError("No runs here yet, so there is no report. Try 'agentos lld --all --mock'.")
+    run = known[-1] if run_id is None else find_run(known, run_id)
     data = run_data(
         run,
         worktree=project.worktree,
@@ -46,18 +50,15 @@ def report(run_id: str | None, *, open_page: bool, as_json: bool) -> None:
         _show(path, project.config)
 
 
-def _find(known: Sequence[Path], run_id: str | None) -> Path:
+def find_run(known: Sequence[Path], run_id: str) -> Path:
     """The folder of the run asked for."""
     from agentos.errors import UsageError  # noqa: PLC0415
 
-    if not known:
-        raise UsageError("No runs here yet, so there is no report. Try 'agentos lld --all --mock'.")
-    if run_id is None:
-        return known[-1]
     found = next((path for path in known if path.name == run_id), None)
     if found is None:
         latest = ", ".join(path.name for path in reversed(known[-_SHOWN_RUNS:]))
-        raise UsageError(f"No run {run_id!r} here. The latest runs: {latest}.")
+        hint = f"The latest runs: {latest}." if latest else "There are no runs yet."
+        raise UsageError(f"No run {run_id!r} here. {hint}")
     return found
 
 

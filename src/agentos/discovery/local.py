@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentos.discovery.frontmatter import read_front_matter
 from agentos.errors import ListingError, UsageError
-from agentos.model import Item, check_id
+from agentos.model import Item, available, check_id
 from agentos.naming import IdOf, check_name, ids_named, is_id, is_path, proposal, safe_name
 from agentos.stamp import split
 from agentos.store.rooted_tree import PathRefused, TooLarge, why_unreadable, worktree_tree
@@ -118,8 +118,7 @@ def _file_meant(place: Folder, files: Sequence[Path], name: str, what: str) -> P
     if item_id is None:
         check_name(name)
         ids = sorted(by_id, key=_counted)
-        known = ", ".join(ids[:10]) + (", ..." if len(ids) > 10 else "")
-        there = f"There are: {known}." if known else "It is empty."
+        there = available(ids, none="The folder is empty.")
         raise UsageError(f"No {what} {name!r} in {place.path}. {there}")
     first, *others = sorted(by_id[item_id], key=lambda path: len(path.name))
     if others:

@@ -19,7 +19,8 @@ def list_issues(github: "GitHub", labels: Sequence[str], *, workflow: str, prefi
     found = github.open_issues(labels)
     if labels and not found:
         # Checked only now: if an issue has the labels, they exist.
-        check_labels(labels, github.labels(), where=f"{github.repository} does not have")
+        name = github.repository
+        check_labels(labels, github.labels(), where=f"{name} does not have", none=f"{name} has no labels.")
     return tuple(_item(issue, workflow=workflow, prefix=prefix) for issue in found)
 
 

@@ -49,7 +49,7 @@ def run_checks(
             check_owner(worktree, owned, safe=safe, environment=environment)
         except AgentosError as exc:
             # Stop here: nothing that another user wrote is read any further, let alone used for calls.
-            fix = f'in {user_file or "your own settings"}:\nsafe_directories = ["{worktree}"]'
+            fix = f'in {user_file or "your configuration file"}:\nsafe_directories = ["{worktree}"]'
             checks.append(Check(section="project", name="owner", state=State.PROBLEM, text=str(exc), fix=fix))
             return tuple(checks)
         home_from = "--home" if home else "AGENTOS_HOME" if environment.get("AGENTOS_HOME") else ""

@@ -57,7 +57,7 @@ def check_configuration(
             name="ignored",
             state=State.WARNING,
             text=warning,
-            fix=f"remove it from that file; set it in {user_file or 'your own file'} instead",
+            fix=f"remove it from that file; set it in {user_file or 'your configuration file'} instead",
         )
     yield from _typos(environment)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.errors import ConfigError, UsageError
-from agentos.model import Item
+from agentos.model import Item, available
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def workflow(name: str) -> Workflow:
         return shipped
     found = registered()
     if name not in found:
-        raise UsageError(f"No workflow {name!r}. Registered: {', '.join(sorted(found)) or 'none'}.")
+        raise UsageError(f"No workflow {name!r}. {available(sorted(found), none='There are no workflows.')}")
     try:
         loaded: Workflow = found[name].load()
     except Exception as exc:

@@ -32,7 +32,7 @@ def test_a_repo_names_no_mock_and_no_command(bench: Bench, role: str, model: str
     result = bench.run("config", "--json")
     assert result.json[role] == {"value": None, "origin": "default", "where": None}
     assert role in result.err
-    assert "ignored" in result.err
+    assert "Ignoring" in result.err
     mine = bench.run("lld", "--all", "--dry-run", f"--{role}", "mock:x")
     assert mine.code == 0, mine
 
@@ -190,7 +190,7 @@ def test_without_git_a_repos_context_is_ignored(bench: Bench) -> None:
     assert result.code == 0, result
     assert "unknown-notes" not in "".join(one.prompt for one in bench.provider.asked)
     assert "context" in result.err
-    assert "ignored" in result.err
+    assert "Ignoring" in result.err
 
 
 @pytest.mark.slow

@@ -354,11 +354,11 @@ def test_items_are_chosen_each_once_in_the_order_named(fill: Fill) -> None:
 
 def test_an_id_that_is_not_there_is_refused_with_those_that_are(fill: Fill) -> None:
     worktree = fill(dict.fromkeys([f"{n}.md" for n in range(1, 13)] + ["a b.md"], "text"))
-    with pytest.raises(UsageError, match=r"No issue '99' in issues/active\. There are: 1, 2, .*10, \.\.\.\."):
+    with pytest.raises(UsageError, match=r"No issue '99' in issues/active\. Available: 1, 2, .*10, \.\.\.$"):
         picked(worktree, "99")
     for path in (worktree / FOLDER).iterdir():
         path.unlink()
-    with pytest.raises(UsageError, match="It is empty"):
+    with pytest.raises(UsageError, match="The folder is empty"):
         picked(worktree, "99")
 
 
@@ -492,7 +492,7 @@ def test_files_are_chosen_by_labels_that_must_all_be_there(fill: Fill) -> None:
 
     assert chosen("design") == ["1.md", "2.md", "a b.md"]
     assert chosen("design", "SMALL") == ["1.md", "a b.md"]
-    with pytest.raises(UsageError, match=r"No issue in issues/active .* 'desing'\. Nearest: design"):
+    with pytest.raises(UsageError, match=r"No issue in issues/active .* 'desing'\. Available: design"):
         chosen("small", "desing")
 
 

@@ -428,7 +428,7 @@ def test_a_label_that_does_not_wait_is_refused_by_name(
     wait_for_a_person(home, worktree)
     answer = client.post("/api/inbox/LLD-99", json={"answer": "approve"})
     assert answer.status_code == 409
-    assert "'LLD-99' is not waiting for a decision. Waiting: LLD-43." in answer.json()["error"]
+    assert answer.json()["error"] == "LLD-99 is not waiting for a decision; LLD-43 is."
     assert client.get("/api/inbox/LLD-43").status_code == 405
 
 

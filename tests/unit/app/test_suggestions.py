@@ -137,6 +137,18 @@ def test_the_global_flags_reach_the_suggestions() -> None:
         assert program() == "agentos --home 'my home' --config c.toml"
 
 
+def test_after_issues_are_saved_their_designs_come_next() -> None:
+    saved = row(1, Status.APPROVED, output="issues/active/1.md")
+    made = summary(saved, code=Exit.OK, workflow="issue")
+    assert next_commands(made, config(mock=True, all=True)) == (
+        Suggestion("agentos lld --all --mock", "turn the issues into designs"),
+    )
+    assert typed(made, config(file=False)) == ["agentos lld --all --source local"]
+    filed = row(1, Status.APPROVED, output="issues/active/1.md", filing="filed")
+    assert typed(summary(filed, code=Exit.OK, workflow="issue"), config()) == []
+    assert typed(summary(saved, code=Exit.OK), config()) == []
+
+
 def test_without_a_usable_key_the_keys_come_first() -> None:
     made = summary(
         row(1, Status.PAUSED),
@@ -162,21 +174,21 @@ def test_many_discussions_are_answered_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("given", "more", "wanted"),
     [
-        ({"budget": "0.5"}, {"stopped": "budget", "needed_budget": 0.61}, "--budget 1"),
-        ({"budget": "0.005"}, {"stopped": "budget", "needed_budget": 0.01234}, "--budget 0.013"),
-        ({"budget": "0.00001"}, {"stopped": "budget", "needed_budget": 0.0000211}, "--budget 0.000022"),
-        ({"budget": "20"}, {"stopped": "budget", "needed_budget": 1234.5}, "--budget 1300"),
+        ({"budget": "0.5"}, {"stopped": "budget", "needed_budget": 0.61}, "--budget 2"),
+        ({"budget": "0.005"}, {"stopped": "budget", "needed_budget": 0.01234}, "--budget 0.03"),
+        ({"budget": "0.00001"}, {"stopped": "budget", "needed_budget": 0.0000211}, "--budget 0.00005"),
+        ({"budget": "20"}, {"stopped": "budget", "needed_budget": 1234.5}, "--budget 3000"),
         ({"budget": "0.5"}, {"stopped": "budget"}, "--budget 1"),
         ({"item_budget": "0.5"}, {}, "--item-budget 1"),
         (
             {"budget": "9", "item_budget": "0.1"},
             {"needed_budget": 1.0, "needed_item_budget": 0.3},
-            "--budget 9 --item-budget 0.3",
+            "--budget 9 --item-budget 0.6",
         ),
         (
             {"budget": "1", "item_budget": "0.1"},
             {"stopped": "budget", "needed_budget": 1.2, "needed_item_budget": 0.01},
-            "--budget 2 --item-budget 0.1",
+            "--budget 3 --item-budget 0.1",
         ),
     ],
 )
@@ -190,4 +202,4 @@ def test_a_budget_that_is_reached_is_raised_to_what_works(
 def test_a_budget_from_a_file_is_raised_by_a_flag() -> None:
     given = load_config(flags={"all": True}, worktree=None, environment={"AGENTOS_BUDGET": "1"})
     made = summary(row(1, Status.PAUSED), code=Exit.BUDGET, stopped="budget", needed_budget=1.5)
-    assert typed(made, given) == ["agentos lld --all --budget 2"]
+    assert typed(made, given) == ["agentos lld --all --budget 3"]

@@ -28,9 +28,11 @@ def test_labels_that_exist_but_not_together_give_an_empty_list() -> None:
 
 def test_a_label_that_nobody_has_is_refused_with_the_nearest() -> None:
     known = ["Design", "documentation", "bug", "small"]
-    with pytest.raises(UsageError, match=r"^acme/x does not have the label 'desgin'\. Nearest: Design\.$"):
-        check_labels(["bug", "desgin"], known, where="acme/x does not have")
-    with pytest.raises(UsageError, match=r"There are: 0, 1, 2, 3, 4, \.\.\.\.$"):
-        check_labels(["zzzz"], [str(n) for n in range(9)], where="It has not")
-    with pytest.raises(UsageError, match="There are no labels"):
-        check_labels(["x"], [], where="It has not")
+    with pytest.raises(
+        UsageError, match=r"^acme/x does not have the label 'desgin'\. Available: Design, .*\.$"
+    ):
+        check_labels(["bug", "desgin"], known, where="acme/x does not have", none="")
+    with pytest.raises(UsageError, match=r"Available: 0, 1, 2, 3, 4, \.\.\.$"):
+        check_labels(["zzzz"], [str(n) for n in range(9)], where="It has not", none="")
+    with pytest.raises(UsageError, match=r"^No issue in x has a label\.$"):
+        with_labels([item(1)], ["x"], place="x", what="issue")
