@@ -82,7 +82,7 @@ def test_a_review_by_another_model_is_paid_for_and_audited_but_not_taken(project
     with server(USAGE, served="gpt-4o-mini-but-other") as url:
         assert run(project, url).code == Exit.FAILED
     row = project.row("1")
-    assert "answered; another model's review is not accepted" in row["error"]
+    assert "replied, so the review was rejected" in row["error"]
     kinds = {record["kind"]: record for record in project.audits("1")}
     assert kinds["failed_call"]["key"] == "openai"
     assert kinds["failed_call"]["served"] == "gpt-4o-mini-but-other"

@@ -150,4 +150,4 @@ def test_a_repo_cannot_reach_the_users_own_settings(project: Project, tmp_path: 
     assert "AGENTOS_MOCK_SHELL" in project.row("1")["error"]
     assert not target.exists()
     for name in ("mock", "all", "budget", "yes", "keys"):
-        assert f"sets '{name}'" in result.err
+        assert f"Ignoring '{name}' in" in result.err

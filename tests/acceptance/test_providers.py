@@ -182,7 +182,7 @@ def test_a_review_by_another_model_is_an_error_and_the_draft_is_kept(service: Ma
     project.issue(1)
     result = provider.lld("1")
     assert result.code == 1, result.text
-    assert ":reviewer, but 'reviewer-other' answered" in project.row("1")["error"]
+    assert ":reviewer was requested but 'reviewer-other' replied" in project.row("1")["error"]
     assert provider.totals()["calls"] == 2, "a review by another model is not asked for again"
     assert project.row("1")["tokens_out"] > 0
     (draft,) = calls(project, "drafter")
