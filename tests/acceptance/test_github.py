@@ -372,7 +372,7 @@ def test_unknown_stays_unknown_until_github_can_be_asked(repo: Repo) -> None:
     unknown = repo.run("issue", "--all", "--yes")
     assert unknown.code == Exit.ATTENTION
     assert repo.project.row("dark-mode")["filing"] == "unknown"
-    assert "not known" in unknown.said
+    assert "may already be filed" in unknown.said
     repo.github.fail_lists(None)
     assert repo.run("issue", "--all", "--yes").code == Exit.OK
     assert len(repo.github.issues) == 1
