@@ -175,7 +175,7 @@ def test_an_answer_that_comes_second_is_refused_and_the_page_says_so(
     page.route("**/api/inbox/LLD-43", somebody_is_first, times=1)
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#problem")).to_contain_text("LLD-43 is already answered: revise")
-    expect(page.locator("#problem")).to_contain_text("Your answer was not recorded")
+    expect(page.locator("#problem")).to_contain_text("so yours was not recorded")
     expect(page.locator("#decided-title")).to_have_text("Decided: revise; the next run resumes")
     expect(page.locator(".v-decided blockquote")).to_have_text("Stop at once.")
     # Now that the page shows it, it can be changed.
