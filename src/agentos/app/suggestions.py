@@ -214,8 +214,8 @@ def _raised(summary: Summary, config: Config) -> dict[str, float]:
 
 
 def _rounded_up(amount: float) -> float:
-    """Round up to one significant digit, so never below what is needed."""
-    unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted())
+    """Round up to two significant digits, so never below what is needed."""
+    unit = Decimal(1).scaleb(Decimal(repr(amount)).adjusted() - 1)
     return float((Decimal(repr(amount)) / unit).to_integral_value(ROUND_CEILING) * unit)
 
 

@@ -174,10 +174,10 @@ def test_many_discussions_are_answered_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("given", "more", "wanted"),
     [
-        ({"budget": "0.5"}, {"stopped": "budget", "needed_budget": 0.61}, "--budget 2"),
-        ({"budget": "0.005"}, {"stopped": "budget", "needed_budget": 0.01234}, "--budget 0.03"),
-        ({"budget": "0.00001"}, {"stopped": "budget", "needed_budget": 0.0000211}, "--budget 0.00005"),
-        ({"budget": "20"}, {"stopped": "budget", "needed_budget": 1234.5}, "--budget 3000"),
+        ({"budget": "0.5"}, {"stopped": "budget", "needed_budget": 0.61}, "--budget 1.3"),
+        ({"budget": "0.005"}, {"stopped": "budget", "needed_budget": 0.01234}, "--budget 0.025"),
+        ({"budget": "0.00001"}, {"stopped": "budget", "needed_budget": 0.0000211}, "--budget 0.000043"),
+        ({"budget": "20"}, {"stopped": "budget", "needed_budget": 1234.5}, "--budget 2500"),
         ({"budget": "0.5"}, {"stopped": "budget"}, "--budget 1"),
         ({"item_budget": "0.5"}, {}, "--item-budget 1"),
         (
@@ -188,7 +188,7 @@ def test_many_discussions_are_answered_in_one_place() -> None:
         (
             {"budget": "1", "item_budget": "0.1"},
             {"stopped": "budget", "needed_budget": 1.2, "needed_item_budget": 0.01},
-            "--budget 3 --item-budget 0.1",
+            "--budget 2.4 --item-budget 0.1",
         ),
     ],
 )
