@@ -94,6 +94,7 @@ class Item:
     by_mock: bool = False  # written by the mock and not changed since
     old_hash: str = ""  # of the text including its stamp, as version 1 computed it
     labels: tuple[str, ...] = ()  # as given by its source
+    context: tuple[str, ...] = ()  # files and folders of the repo that its front matter names
 
     @property
     def input_hash(self) -> str:

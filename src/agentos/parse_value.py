@@ -65,9 +65,18 @@ def paths(value: Any) -> tuple[Path, ...]:
     return tuple(Path(one) for one in _each(repo_path, listed))
 
 
+def globs(value: Any) -> tuple[str, ...]:
+    """Patterns for paths from a list, or from one text with colons between them."""
+    listed = _between_colons(value)
+    _refuse_long(listed)
+    return tuple(_each(text, listed))
+
+
 def any_paths(value: Any) -> tuple[Path, ...]:
     """Paths from a list, or from one text with colons between them."""
-    return tuple(_each(path, _between_colons(value)))
+    listed = _between_colons(value)
+    _refuse_long(listed)
+    return tuple(_each(path, listed))
 
 
 def labels(value: Any) -> tuple[str, ...]:

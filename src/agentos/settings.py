@@ -17,6 +17,7 @@ from agentos.parse_value import (
     as_given,
     at_most,
     duration,
+    globs,
     labels,
     model,
     money,
@@ -160,7 +161,7 @@ class Settings:
     context: tuple[Path, ...] = setting(
         (),
         paths,
-        "Give the drafter this file or folder of the repo to read; repeatable.",
+        "Give both models this file or folder of the repo to read; repeatable.",
         "Models, cost and context",
         metavar="PATH",
         repo=as_given,
@@ -217,6 +218,21 @@ class Settings:
         (),
         labels,
         "The labels that a model may give to a filed issue; others stay text in its body.",
+        "Files only",
+    )
+    context_tokens: int = setting(
+        16_000,
+        whole(0),
+        "The size of the repository map that both models get with each item; 0 turns it off.",
+        "Files only",
+    )
+    context_exclude: tuple[str, ...] = setting(
+        (), globs, "Files that never go into the repository map, as patterns.", "Files only", repo=as_given
+    )
+    context_allow: tuple[str, ...] = setting(
+        (),
+        globs,
+        "Files that may be sent to a model although they look like secrets, as patterns.",
         "Files only",
     )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")

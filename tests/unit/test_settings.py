@@ -222,6 +222,7 @@ def test_a_repo_may_set_models_templates_folders_context_parallelism_and_iterati
         "parallel",
         "max_iterations",
         "context",
+        "context_exclude",
     }
 
 

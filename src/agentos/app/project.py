@@ -1,5 +1,6 @@
 """What most commands need first: the project, its settings, its home."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,10 @@ def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Call
     """Find the project and read its settings, without checking whose home it is."""
     worktree = find_worktree(invocation.folder)
     config = load_config(
-        flags=flags, worktree=worktree, user_file=invocation.config_file, environment=invocation.environment
+        flags=_from_root(flags, invocation.folder, worktree),
+        worktree=worktree,
+        user_file=invocation.config_file,
+        environment=invocation.environment,
     )
     leave_no_core()
     know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
@@ -44,6 +48,17 @@ def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Call
     check_owner(worktree, home.path, safe=config.settings.safe_directories, environment=config.environment)
     check_folders(config, worktree, home.path)
     return Project(worktree=worktree, config=config, home=home)
+
+
+def _from_root(flags: Mapping[str, Any], folder: Path, worktree: Path) -> Mapping[str, Any]:
+    """Read the paths of --context from the folder where the command was typed; settings start at the root."""
+    if not flags.get("context"):
+        return flags
+    here = Path(os.path.realpath(folder))
+    named = [Path(os.path.normpath(here / one)) for one in flags["context"]]
+    root = Path(os.path.realpath(worktree))
+    inside = [str(one.relative_to(root)) if one.is_relative_to(root) else str(one) for one in named]
+    return {**flags, "context": inside}
 
 
 def open_home(invocation: Invocation) -> Home:

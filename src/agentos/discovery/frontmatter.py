@@ -1,10 +1,10 @@
-"""The YAML front matter of a Markdown file: `title` and `labels` in their simple forms. Pure."""
+"""The YAML front matter of a Markdown file: `title`, `labels` and `context` in their simple forms. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_FIELD = re.compile(r"(title|labels):(?:[ \t]+(.*))?")
+_FIELD = re.compile(r"(title|labels|context):(?:[ \t]+(.*))?")
 _ENTRY = re.compile(r"[ \t]*-[ \t]+(.*)")
 _DOUBLE = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 _SINGLE = re.compile(r"'((?:[^']|'')*)'")
@@ -14,6 +14,7 @@ _QUOTED_OR_PLAIN = re.compile(
     r"""\s*+((?:"(?:[^"\\]|\\["\\])*+"|'(?:[^']|'')*+')\s*+|[^,"'\[\]{}]*+)(?:,|$)"""
 )
 _NOT_PLAIN = tuple("[]{}&*!|>%@`\"'#,?")  # a plain value begins with none of these
+MOST_PATHS = 50  # of one item
 _END = frozenset({"---", "..."})
 
 
@@ -23,6 +24,7 @@ class FrontMatter:
 
     title: str = ""
     labels: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()  # paths of the repo that both models get to read
     body: str  # the text after it
 
 
@@ -40,12 +42,17 @@ def read_front_matter(text: str) -> FrontMatter:
         if field is None or field[1] in found:  # the first of two counts
             continue
         value = (field[2] or "").strip()
-        found[field[1]] = (_scalar(value),) if field[1] == "title" else _labels(value, lines[at + 1 : end])
+        found[field[1]] = (_scalar(value),) if field[1] == "title" else _list(value, lines[at + 1 : end])
     (title,) = found.get("title", ("",))
-    return FrontMatter(title=title, labels=found.get("labels", ()), body="\n".join(lines[end + 1 :]))
+    return FrontMatter(
+        title=title,
+        labels=found.get("labels", ()),
+        context=found.get("context", ())[:MOST_PATHS],
+        body="\n".join(lines[end + 1 :]),
+    )
 
 
-def _labels(value: str, following: Sequence[str]) -> tuple[str, ...]:
+def _list(value: str, following: Sequence[str]) -> tuple[str, ...]:
     """Read `[a, b]`, `a, b`, or a list on the lines below; nothing if any part is not understood."""
     plain = value if '"' in value or "'" in value else _COMMENT.sub("", value).strip()
     if not plain:

@@ -185,6 +185,7 @@ def _read(worktree: Path, path: Path, *, workflow: str, label: str, item_id: str
         source=shown,
         problem=problem,
         labels=about.labels,
+        context=about.context,
         by_mock=taken.by_mock and taken.unchanged is not False,
         old_hash="" if taken.stamp is None else hashlib.sha256(text.encode()).hexdigest(),
     )

@@ -1,10 +1,10 @@
-"""Front matter: the simple forms of title and labels are read, anything else is ignored."""
+"""Front matter: the simple forms of title, labels and context are read, anything else is ignored."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentos.discovery.frontmatter import read_front_matter
+from agentos.discovery.frontmatter import MOST_PATHS, read_front_matter
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,25 @@ def test_titles(line: str, title: str) -> None:
 )
 def test_labels(lines: str, labels: tuple[str, ...]) -> None:
     assert read_front_matter(f"---\n{lines}\n---\nText.").labels == labels
+
+
+@pytest.mark.parametrize(
+    ("lines", "context"),
+    [
+        ("context: [src/a.py, docs]", ("src/a.py", "docs")),
+        ("context: src/a.py", ("src/a.py",)),
+        ("context:\n  - src/a.py\n  - 'my notes.md'\nlabels: [a]", ("src/a.py", "my notes.md")),
+        ("context: [a, [b]]", ()),
+        ("labels: [a]", ()),
+    ],
+)
+def test_context(lines: str, context: tuple[str, ...]) -> None:
+    assert read_front_matter(f"---\n{lines}\n---\nText.").context == context
+
+
+def test_one_item_names_a_limited_number_of_paths() -> None:
+    named = "\n".join(f"- f{number}" for number in range(1000))
+    assert len(read_front_matter(f"---\ncontext:\n{named}\n---\n").context) == MOST_PATHS
 
 
 @pytest.mark.parametrize(
