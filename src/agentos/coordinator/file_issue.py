@@ -118,7 +118,7 @@ class Filer:
             problem = f"{label}: an earlier version may already be filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
-            self._record(events.FilingUnknown(item=row.item, reason=problem))
+            self._record(events.FilingUnknown(item=row.item, reason=problem, earlier=True))
             self._say(problem)
             unknown.append(row)
         return tuple(unknown)
@@ -134,10 +134,10 @@ class Filer:
         if stale is not None:
             self._say(f"{reason}; not recorded: {stale}")
         elif found is None:
-            self._record(events.FilingRefused(item=row.item, reason=reason))
+            self._record(events.FilingRefused(item=row.item, reason=reason, earlier=True))
             self._say(reason)
         else:
-            self._record(events.Filed(item=row.item, number=found.number, url=found.url))
+            self._record(events.Filed(item=row.item, number=found.number, url=found.url, earlier=True))
             self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> FiledIssue | NotFiled:
@@ -145,6 +145,8 @@ class Filer:
         try:
             return self._file(item, document)
         except _TakenOver as exc:
+            event = events.FilingUnknown if exc.unknown else events.FilingRefused
+            self._record(event(item=item.id, reason=str(exc)))
             self._say(f"{item.label}: {exc}; this run recorded nothing for it")
             return NotFiled(reason=str(exc), unknown=exc.unknown)
 
@@ -152,6 +154,7 @@ class Filer:
         row = self._records.filing(item)
         if row is not None and row.state is FilingState.FILED:
             assert row.number is not None
+            self._record(events.Filed(item=item.id, number=row.number, url=row.url))
             return FiledIssue(number=row.number, url=row.url or "")
         marker = new_marker()
         if row is not None and row.marker and row.repository == self._github.repository.address:
