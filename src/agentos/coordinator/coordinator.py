@@ -273,6 +273,8 @@ class ParallelCoordinator:
     def _handle(self, event: EngineEvent) -> None:
         """Handle one event. If that fails, its item ends, never the run."""
         item = self._items[event.item]
+        if event.attempt != item.attempt:
+            return  # from an attempt that is over; a local process cannot do this, another engine may
         try:
             match event:
                 case Said(message=message):

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from agentos import audit_record, wire
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import Die, FakeEngine, Freeze, Lie, Print, Receive, Say, Script, WaitFor
-from agentos.engine.protocol import Ending
+from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StorageError
 from agentos.events.fold import fold
 from agentos.model import CallError
@@ -132,6 +133,29 @@ def test_a_call_that_comes_back_after_its_lease_expired_is_counted() -> None:
     assert len(run.recorded("lease_expired")) == 1
     assert run.recorded("settled") == []
     assert (run.row().cost_usd, run.row().tokens_in, run.spending.spent) == (10.0, 10, 10.0)
+
+
+class Haunted(FakeEngine):
+    """Workers of the first attempt that still talk while the second one is running."""
+
+    def events(self, until: float) -> Iterator[EngineEvent]:
+        for event in super().events(until):
+            yield event
+            if event.attempt == 2:
+                dead: dict[str, Any] = {"item": event.item, "attempt": 1}
+                yield Said(**dead, message=CallSettled(lease=1, seconds=0.0, tokens_in=999))
+                yield Said(**dead, message=Ended(status="failed", error="it is dead"))
+                yield Printed(**dead, lines=("boo",), error=False)
+                yield Gone(**dead, how="exit code 0")
+
+
+def test_a_worker_of_an_attempt_that_is_over_is_not_heard() -> None:
+    scripts = {"1": [worker(CALL, step(Die())), worker(partial(call, seconds=5.0))]}
+    plain, haunted = LoopRun(scripts).go(), LoopRun(scripts, engine=Haunted).go()
+    assert haunted.row() == plain.row()
+    assert haunted.row().attempts == 2
+    assert haunted.folder.events == plain.folder.events
+    assert ("LLD-1", "boo") not in haunted.folder.output
 
 
 # What the summary says.
