@@ -10,6 +10,21 @@ import agentos
 
 SOURCE = Path(agentos.__file__).parent
 DESIGN = SOURCE.parents[1] / "docs" / "design" / "README.md"
+# What `pathlib` can do to files is checked in test_doors.py.
+IMPURE = frozenset(
+    {
+        "time",
+        "os",
+        "socket",
+        "sqlite3",
+        "random",
+        "secrets",
+        "subprocess",
+        "threading",
+        "multiprocessing",
+        "uuid",
+    }
+)
 NOT_OURS = {"status", "make check"}  # commands
 
 
@@ -20,6 +35,25 @@ def names_in(path: Path) -> Iterator[tuple[str, ast.AST]]:
             yield node.name, node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id, node
+
+
+def test_a_module_that_says_pure_uses_no_clock_file_network_or_randomness() -> None:
+    used = {}
+    for path in SOURCE.rglob("*.py"):
+        module = ast.parse(path.read_text("utf-8"))
+        if "Pure." not in (ast.get_docstring(module) or ""):
+            continue
+        imported = {
+            name.partition(".")[0]
+            for node in ast.walk(module)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+            )
+        }
+        if impure := imported & IMPURE:
+            used[str(path.relative_to(SOURCE))] = impure
+    assert used == {"simulator/faults.py": {"random"}}, "only with a seed"
 
 
 def test_no_two_classes_have_the_same_name() -> None:

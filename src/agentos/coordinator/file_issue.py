@@ -4,6 +4,7 @@ The intent is recorded and synced, then the issue is created with a hidden marke
 is recorded. An intent without a result is looked up by its marker; see docs/design/filing.md.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from agentos.events import filing as events
 from agentos.events.catalogue import Event
 from agentos.github import FilingUncertain, IssueRefused, RemoteIssue
 from agentos.github.document import labels_of, title_and_text
-from agentos.github.sanitize import MAX_BODY, harmless_body, harmless_title, new_marker
+from agentos.github.sanitize import MAX_BODY, harmless_body, harmless_title, marker_of
 from agentos.model import Item
 from agentos.store.records import Fence, Filing, FilingState, Stale
 
@@ -156,7 +157,7 @@ class Filer:
             assert row.number is not None
             self._record(events.Filed(item=item.id, number=row.number, url=row.url))
             return FiledIssue(number=row.number, url=row.url or "")
-        marker = new_marker()
+        marker = marker_of(secrets.token_hex(16))
         if row is not None and row.marker and row.repository == self._github.repository.address:
             marker = row.marker
             if (known := self._look_up(item, row)) is not None:
