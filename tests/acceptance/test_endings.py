@@ -1,10 +1,13 @@
 """Every way an item can end, in both workflows: status, exit code, files, lineage, records."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from agentos.report.summary import ItemFiles, KeyRow, NotInEvents, summary_of
+from agentos.store.run_folder import read_events
 from harness.project import Project
 
 KEYS = {
@@ -319,3 +322,29 @@ def test_a_document_that_is_not_ours_is_never_overwritten(project: Project) -> N
     (project.root / "docs/lld/active/LLD-42.md").unlink()
     assert project.lld("42").code == 0
     assert project.calls("42") == [("drafter", 1), ("reviewer", 1)]  # nothing is paid twice
+
+
+def test_the_events_of_a_run_fold_into_its_summary(project: Project) -> None:
+    """Everything that the summary says comes from the events, except for what `given` lists."""
+    project.issue(1)
+    assert project.lld("1").code == 0
+    scripts = ["verdicts=REVISE,APPROVED", "verdicts=DISCUSS", "verdicts=REVISE", "hang=60", "429=2"]
+    for item, script in enumerate([*scripts, 'fail="it broke"', "crash=SIGKILL"], 2):
+        project.issue(item, mock=script)
+    result = project.lld("--all", "--json", "--parallel", "3", "--timeout", "5s", "--max-iterations", "2")
+    assert result.code == 1, result.text
+    summary = result.json
+    assert len(summary["totals"]) >= 4, summary["totals"]
+
+    given = NotInEvents(
+        items={
+            row["id"]: ItemFiles(
+                log=row["log"], checkpoint=row["checkpoint"], findings=tuple(row["findings"])
+            )
+            for row in summary["items"]
+        },
+        keys=tuple(KeyRow(**key) for key in summary["keys"]),
+        **{name: summary[name] for name in ("folder", "trace_id", "source")},
+    )
+    folded = summary_of(read_events(project.runs()[-1]), given).as_dict()
+    assert json.loads(json.dumps(folded)) == summary == project.summary()

@@ -108,8 +108,6 @@ def _keys(run: OpenRun) -> KeyService:
 def _recorder(run: OpenRun, console: Console) -> RunRecorder:
     return RunRecorder(
         run.home,
-        run.request.flow.name,
-        run.prepared.config.parallel,
         records=run.records,
         folder=run.folder,
         console=console,

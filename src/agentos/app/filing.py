@@ -6,17 +6,17 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.app.dialog import Dialog
 from agentos.app.summary import FilingResult
-from agentos.coordinator.file_issue import FiledIssue, Filer, NotFiled
+from agentos.coordinator.file_issue import FiledIssue, Filer
 from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed
+from agentos.events.filing import FilingRefused, FilingUnknown
 from agentos.github.client import GitHub
 from agentos.model import Item, counted
 from agentos.signals import StopSignals
@@ -84,7 +84,8 @@ class IssueFiler:
 
     def _file_all(self, entries: Sequence[PlannedItem], worktree: Path) -> Stop | None:
         """File one by one; return why it was stopped, if it was."""
-        waiting = [entry for entry in entries if self._recorder.rows[entry.item.label].filing == "wanted"]
+        items = self._recorder.state.items
+        waiting = [entry for entry in entries if items[entry.item.id].filing_state == "wanted"]
         try:
             with self._signals.raising():
                 allowed = bool(waiting) and self._allowed(waiting)
@@ -148,16 +149,16 @@ class IssueFiler:
         for row in rows:
             if refused := self._records.claim([row], self._recorder.run_id):
                 run = refused[row.item].run_id
-                self._recorder.say(
-                    f"{row.workflow} {row.item}: run {run} looks up whether an earlier version was filed"
-                )
+                reason = f"run {run} looks up whether an earlier version was filed"
+                self._recorder.record(FilingUnknown(item=row.item, reason=reason, earlier=True))
+                self._recorder.say(f"{row.workflow} {row.item}: {reason}")
             (others if refused else mine).append(row)
         return mine, others
 
     def _fence(self, one: Item | Filing) -> Fence:
         name = one.item if isinstance(one, Filing) else one.id
-        attempts = {row.id: row.attempts for row in self._recorder.rows.values()}
-        return Fence(run_id=self._recorder.run_id, attempt=attempts.get(name, 0))
+        item = self._recorder.state.items.get(name)
+        return Fence(run_id=self._recorder.run_id, attempt=0 if item is None else item.attempts)
 
     def _settle_earlier(self, filer: Filer, entries: Sequence[PlannedItem]) -> set[str]:
         """Look up what earlier runs left unknown; return the ids of items that stay unknown."""
@@ -175,11 +176,6 @@ class IssueFiler:
         )
         unknown = (*settled, *others)
         self._unfinished = bool(unknown)
-        for row in unknown:
-            if row.item in labels:
-                shown = self._recorder.rows[labels[row.item]]
-                error = shown.error or "an earlier version may already be filed on GitHub"
-                self._recorder.rows[shown.label] = replace(shown, filing="unknown", error=error)
         here = self._github.repository.address
         return {row.item for row in unknown if row.repository == here}
 
@@ -197,37 +193,36 @@ class IssueFiler:
     def _file(self, filer: Filer, entry: PlannedItem, worktree: Path, *, held: bool) -> None:
         """File one issue. Once GitHub has it, remove the local file, so that there is one copy."""
         item = entry.item
-        row = self._recorder.rows[item.label]
+        output = self._recorder.state.items[item.id].output
         filing = self._records.filing(item)
-        done: FiledIssue | NotFiled
         try:
             known = filing is not None and filing.state is FilingState.FILED
             if stale := self._records.check(item, self._fence(item)):
-                done = NotFiled(reason=str(stale))
-                self._recorder.say(f"{item.label}: not filed: {done.reason}")
-            elif held and not known:
-                done = NotFiled(reason="an earlier version may already be filed", unknown=True)
-                self._recorder.say(f"{item.label}: not filed: {done.reason}")
-            else:
-                document = "" if known else self._approved_text(worktree, row.output, item)
-                done = filer.file(item, document)
+                self._not_filed(item, str(stale))
+                return
+            if held and not known:
+                self._not_filed(item, "an earlier version may already be filed", unknown=True)
+                return
+            document = "" if known else self._approved_text(worktree, output, item)
+            done = filer.file(item, document)
         except ItemFailed as exc:
-            done = NotFiled(reason=str(exc))
-            self._recorder.say(f"{item.label}: not filed: {exc}")
+            self._not_filed(item, str(exc))
+            return
         except AgentosError as exc:
-            done = NotFiled(reason=str(exc))
+            self._recorder.record(FilingRefused(item=item.id, reason=str(exc)))
+            return
         if isinstance(done, FiledIssue):
             self._tell_of_earlier(item)
             self._leave_receipt(item, worktree, done)
             with contextlib.suppress(AgentosError, OSError):
-                self._take_away(item, worktree, row.output)
+                self._take_away(item, worktree, output)
             if stale := self._records.moved(item, self._fence(item), done.url):
                 self._recorder.say(f"{item.label}: {stale}; the address of its issue was not recorded")
-            row = replace(row, output=done.url, filing="filed", reason=None)
-        else:
-            error = done.reason if done.unknown else f"not filed: {done.reason}"
-            row = replace(row, filing="unknown" if done.unknown else "wanted", error=error)
-        self._recorder.rows[row.label] = row
+
+    def _not_filed(self, item: Item, reason: str, *, unknown: bool = False) -> None:
+        event = FilingUnknown if unknown else FilingRefused
+        self._recorder.record(event(item=item.id, reason=reason))
+        self._recorder.say(f"{item.label}: not filed: {reason}")
 
     def _lineage(self, item: Item, worktree: Path) -> Lineage:
         return Lineage(worktree=worktree, folder=self._lineage_folder, name=f"{item.id}-{item.workflow}")

@@ -11,9 +11,10 @@ from agentos.app.open_run import OpenRun
 from agentos.app.project import Project
 from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.scheduler import Stop
+from agentos.events.state import ItemState
 from agentos.model import Status
 from agentos.report.overlaps import Overlap, overlaps
-from agentos.report.summary import ItemRow, Summary
+from agentos.report.summary import Summary
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.rooted_tree import worktree_tree
 from agentos.store.run_folder import has_summary
@@ -35,7 +36,7 @@ def summarise(run: OpenRun, plan: Sequence[PlannedItem], ran: Ran, filed: Filing
         ran.keys.snapshot(time.monotonic()),
         filed.stopped,
         unfiled=filed.unfinished,
-        overlaps=find_overlaps(project, plan, ran.recorder.rows),
+        overlaps=find_overlaps(project, plan, ran.recorder.state.items),
         needed_budget=ran.spending.needed,
         needed_item_budget=ran.spending.needed_for_an_item,
     )
@@ -45,21 +46,21 @@ def summarise(run: OpenRun, plan: Sequence[PlannedItem], ran: Ran, filed: Filing
 
 
 def find_overlaps(
-    project: Project, plan: Iterable[PlannedItem], rows: Mapping[str, ItemRow]
+    project: Project, plan: Iterable[PlannedItem], items: Mapping[str, ItemState]
 ) -> tuple[Overlap, ...]:
     """Designs that change the same files, if one is new: from this run, or from a run that was cut off."""
     documents: dict[str, str] = {}
     tree = worktree_tree(project.worktree)
     new: set[str] = set()
     for entry in plan:
-        row = rows[entry.item.label]
-        if row.status not in {Status.APPROVED, Status.SKIPPED} or not row.output or "://" in row.output:
+        item = items[entry.item.id]
+        if item.status not in {Status.APPROVED, Status.SKIPPED} or not item.output or "://" in item.output:
             continue
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            documents[row.label] = tree.text(Path(row.output), MAX_DOCUMENT_BYTES)
+            documents[item.label] = tree.text(Path(item.output), MAX_DOCUMENT_BYTES)
         unreported = entry.outcome is not None and not has_summary(project.home.runs / entry.outcome.run_id)
-        if row.status is Status.APPROVED or unreported:
-            new.add(row.label)
+        if item.status == Status.APPROVED or unreported:
+            new.add(item.label)
     return tuple(one for one in overlaps(documents) if new.intersection(one.items))
 
 

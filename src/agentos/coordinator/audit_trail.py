@@ -45,7 +45,7 @@ class AuditTrail:
 
     def record_call(self, entry: PlannedItem, call: Call, *, again: bool = False) -> bool:
         """Record a call that is over; False if an earlier process had already recorded its payment."""
-        new = self._pay(entry, call) if call.kept is not None or call.counted else True
+        new = self._pay(entry, call) if call.paid else True
         record = call.as_record()
         if not again or not self._known(entry.item.id, record):
             self.audit(entry, call.attempt, record)

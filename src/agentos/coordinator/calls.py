@@ -5,7 +5,7 @@ in the pool for a key. Nothing else waits.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentos import audit_record, wire
 from agentos.coordinator.item import RunningItem
@@ -17,7 +17,7 @@ from agentos.credentials.key_state import usable_delay
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
 from agentos.duration import words
 from agentos.events import catalogue as events
-from agentos.events.keys import Leased, LeaseExpired, Refused
+from agentos.events.keys import CallCounted, Leased, LeaseExpired, Refused, Settled
 from agentos.model import CallError
 from agentos.redact import find
 from agentos.spending.call import Call
@@ -128,7 +128,14 @@ class Calls:
             self._recorder.trail.record_call(item.entry, call)
             if call.error is CallError.TRANSIENT:
                 self._retries[item.label, call.lease] = _retry(call, settled, now)
-        self._take(self._keys.settle(item.label, item.attempt, settled, now))
+        decided = self._keys.settle(item.label, item.attempt, settled, now)
+        if call is not None:
+            if not any(isinstance(event, Settled) for event in decided):
+                self._record_counted(item, call)  # its lease had expired
+            decided = [
+                replace(event, usd=call.cost) if isinstance(event, Settled) else event for event in decided
+            ]
+        self._take(decided)
         self._ask_again(now)
 
     def replay(self, item: RunningItem, journal: audit_record.CallRecord) -> None:
@@ -136,6 +143,7 @@ class Calls:
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
         if self._recorder.trail.record_call(item.entry, call, again=True):
             self.spending.add(call)
+            self._record_counted(item, call)
 
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
         """A worker asks whether a server's texts contain a secret; a worker knows only its own keys."""
@@ -144,7 +152,6 @@ class Calls:
 
     def drop(self, item: RunningItem, now: float) -> None:
         """An item's worker is gone, and its calls with it."""
-        self._stop_waiting(item, now)
         self._deferred = [deferred for deferred in self._deferred if deferred.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._take(self._keys.drop(item.label, item.attempt, now))
@@ -154,8 +161,6 @@ class Calls:
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:
         """Send a call to the key pool, if there is money for it."""
-        if item.waiting_since is None:
-            item.waiting_since = now
         item.until = None
         self._scheduler.waiting(item.label, now)
         match self.spending.ask(call):
@@ -192,6 +197,11 @@ class Calls:
                 until_seconds=None if seconds is None else round(seconds, 3),
                 kind=kind,
             )
+        )
+
+    def _record_counted(self, item: RunningItem, call: Call) -> None:
+        self._recorder.record(
+            CallCounted(item=item.id, tokens_in=call.tokens_in, tokens_out=call.tokens_out, usd=call.cost)
         )
 
     def _ask_again(self, now: float) -> None:
@@ -233,15 +243,9 @@ class Calls:
             key=event.key,
             waited=event.waited,
         )
-        self._stop_waiting(item, event.at)
         self._scheduler.served(item.label, event.at)
         item.waits(event.key)
         self._actions.send(item, self._keys.answer(event))
-
-    def _stop_waiting(self, item: RunningItem, now: float) -> None:
-        if item.waiting_since is not None:
-            item.tally.waited += now - item.waiting_since
-            item.waiting_since = None
 
 
 def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:

@@ -213,9 +213,8 @@ class ParallelCoordinator:
 
     def _start(self, item: RunningItem) -> None:
         attempt = self._scheduler.attempts[item.label]
-        if attempt == 1:
-            item.tally.began = self._clock()
-        item.started(attempt)
+        now = self._clock()
+        item.started(attempt, now)
         try:
             self._recorder.begin(item.entry, attempt)
         except ItemFailed as exc:
@@ -236,7 +235,10 @@ class ParallelCoordinator:
             item.alive = False
             self._attempt_ended(item, None, str(exc))
             return
-        self._recorder.record(events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid))
+        took = round(self._clock() - now, 3)
+        self._recorder.record(
+            events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid, took=took)
+        )
 
     def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
         """Record how an item ended. If that fails, the other items continue."""
@@ -257,13 +259,12 @@ class ParallelCoordinator:
         self._recorder.finish(
             item.entry,
             status,
-            item.tally,
-            self._spending.of(item.label),
             attempts=self._scheduler.attempts.get(item.label, 0),
             error=error,
             verdict=verdict,
             reviews=reviews,
             output=ended.output if ended else None,
+            busy_seconds=item.busy_seconds,
             noted=ended.noted if ended else None,
         )
 
@@ -272,6 +273,8 @@ class ParallelCoordinator:
     def _handle(self, event: EngineEvent) -> None:
         """Handle one event. If that fails, its item ends, never the run."""
         item = self._items[event.item]
+        if event.attempt != item.attempt:
+            return  # from an attempt that is over; a local process cannot do this, another engine may
         try:
             match event:
                 case Said(message=message):
@@ -320,7 +323,7 @@ class ParallelCoordinator:
                 self._trace.node_started(item.label, node, reviews=reviews)
                 self._recorder.at_node(item.entry, node, reviews, item.attempt)
             case wire.NodeEnded(node=node, seconds=seconds):
-                item.tally.busy += seconds
+                item.busy_seconds += seconds
                 item.node_since = None
                 self._trace.node_ended(item.label, node, seconds=seconds)
             case wire.LeaseWanted():

@@ -4,6 +4,7 @@ The intent is recorded and synced, then the issue is created with a hidden marke
 is recorded. An intent without a result is looked up by its marker; see docs/design/filing.md.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from agentos.events import filing as events
 from agentos.events.catalogue import Event
 from agentos.github import FilingUncertain, IssueRefused, RemoteIssue
 from agentos.github.document import labels_of, title_and_text
-from agentos.github.sanitize import MAX_BODY, harmless_body, harmless_title, new_marker
+from agentos.github.sanitize import MAX_BODY, harmless_body, harmless_title, marker_of
 from agentos.model import Item
 from agentos.store.records import Fence, Filing, FilingState, Stale
 
@@ -118,7 +119,7 @@ class Filer:
             problem = f"{label}: an earlier version may already be filed: {problem}"
             if stale := self._records.filing_failed(row, self._fence(row), error=problem, unknown=True):
                 problem = f"{problem} Not recorded: {stale}."
-            self._record(events.FilingUnknown(item=row.item, reason=problem))
+            self._record(events.FilingUnknown(item=row.item, reason=problem, earlier=True))
             self._say(problem)
             unknown.append(row)
         return tuple(unknown)
@@ -134,10 +135,10 @@ class Filer:
         if stale is not None:
             self._say(f"{reason}; not recorded: {stale}")
         elif found is None:
-            self._record(events.FilingRefused(item=row.item, reason=reason))
+            self._record(events.FilingRefused(item=row.item, reason=reason, earlier=True))
             self._say(reason)
         else:
-            self._record(events.Filed(item=row.item, number=found.number, url=found.url))
+            self._record(events.Filed(item=row.item, number=found.number, url=found.url, earlier=True))
             self._say(f"{reason}: {found.url}")
 
     def file(self, item: Item, document: str) -> FiledIssue | NotFiled:
@@ -145,6 +146,8 @@ class Filer:
         try:
             return self._file(item, document)
         except _TakenOver as exc:
+            event = events.FilingUnknown if exc.unknown else events.FilingRefused
+            self._record(event(item=item.id, reason=str(exc)))
             self._say(f"{item.label}: {exc}; this run recorded nothing for it")
             return NotFiled(reason=str(exc), unknown=exc.unknown)
 
@@ -152,8 +155,9 @@ class Filer:
         row = self._records.filing(item)
         if row is not None and row.state is FilingState.FILED:
             assert row.number is not None
+            self._record(events.Filed(item=item.id, number=row.number, url=row.url))
             return FiledIssue(number=row.number, url=row.url or "")
-        marker = new_marker()
+        marker = marker_of(secrets.token_hex(16))
         if row is not None and row.marker and row.repository == self._github.repository.address:
             marker = row.marker
             if (known := self._look_up(item, row)) is not None:

@@ -1,10 +1,9 @@
 """What the coordinator knows about one item during a run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agentos import wire
 from agentos.coordinator.plan import PlannedItem
-from agentos.coordinator.recorder import Tally
 
 
 @dataclass(kw_only=True, eq=False)
@@ -24,8 +23,8 @@ class RunningItem:
     reviews: int = 0
     detail: str = ""  # the key in use, or what it is waiting for
     until: float | None = None  # when that wait ends, if known
-    waiting_since: float | None = None
-    tally: Tally = field(default_factory=Tally)
+    began: float | None = None  # its first start
+    busy_seconds: float = 0.0  # in nodes
 
     @property
     def label(self) -> str:
@@ -35,8 +34,9 @@ class RunningItem:
     def id(self) -> str:
         return self.entry.item.id
 
-    def started(self, attempt: int) -> None:
-        self.attempt = self.tally.attempts = attempt
+    def started(self, attempt: int, now: float) -> None:
+        self.attempt = attempt
+        self.began = now if self.began is None else self.began
         self.alive, self.greeted, self.ended = True, False, None
         self.node, self.detail, self.until = "", "", None
 
@@ -44,7 +44,7 @@ class RunningItem:
         """Its worker is gone, so no node is running."""
         self.alive = False
         if self.node_since is not None:
-            self.tally.busy += now - self.node_since
+            self.busy_seconds += now - self.node_since
             self.node_since = None
 
     def waits(self, detail: str, until: float | None = None) -> None:

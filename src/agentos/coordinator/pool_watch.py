@@ -12,6 +12,7 @@ from agentos.duration import words
 from agentos.events import catalogue as events
 from agentos.events import keys
 from agentos.events.record import CATALOGUE
+from agentos.events.state import RUNNING
 from agentos.model import counted
 
 if TYPE_CHECKING:
@@ -107,21 +108,20 @@ def view(
     recorder: RunRecorder, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float
 ) -> RunProgress:
     """Collect what the footer shows."""
-    rows = recorder.rows.values()
     running = [
         Doing(
             label=one.label,
             node=one.node,
             round=one.reviews + (one.node in {"load", "draft", "gate", "review"}),
-            seconds=now - (one.tally.began or now),
+            seconds=now - (one.began or now),
             detail=one.detail if one.until is None else f"{one.detail}; {words(one.until - now)}",
         )
         for one in items
         if one.alive
     ]
-    counts = Counter(row.status.value for row in rows)
+    counts = Counter(one.status for one in recorder.state.items.values() if one.status != RUNNING)
     return RunProgress(
-        done=len(rows),
+        done=counts.total(),
         total=total,
         counts={status: counts[status] for status in sorted(counts)},
         seconds=now - recorder.started,

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,25 @@ from agentos.coordinator.audit_trail import AuditTrail
 from agentos.coordinator.disk_guard import DiskGuard
 from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.credentials.pool import PoolSnapshot
+from agentos.credentials.snapshot import KeyView
 from agentos.errors import ItemFailed, StorageError
-from agentos.events.catalogue import ENDINGS, Event, NodeEntered, ParallelChanged, RunFinished
+from agentos.events.catalogue import ENDINGS, Event, ItemEnded, NodeEntered, ParallelChanged, RunFinished
+from agentos.events.fold import feed
 from agentos.events.keys import Leased, LimitLearnt, Settled
 from agentos.events.record import as_record
+from agentos.events.state import RunState
 from agentos.model import Status
 from agentos.report.overlaps import Overlap
-from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
-from agentos.spending.spending import Spent
+from agentos.report.summary import (
+    ItemFiles,
+    KeyRow,
+    NotInEvents,
+    Summary,
+    as_markdown,
+    count_by_status,
+    exit_code,
+    summary_of,
+)
 from agentos.store.home import Home, checkpoint_files
 from agentos.store.records import Fence, FilingState, Stale, timestamp
 from agentos.store.run_folder import RunFolder, repair_events
@@ -34,24 +44,12 @@ NOTES_USED = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 
 
-@dataclass(kw_only=True)
-class Tally:
-    """What is counted for one item in this run."""
-
-    began: float | None = None  # its first start
-    attempts: int = 0
-    busy: float = 0.0
-    waited: float = 0.0
-
-
 class RunRecorder:
     """Writes everything that a run leaves behind."""
 
     def __init__(
         self,
         home: Home,
-        workflow: str,
-        parallel: int,
         *,
         records: "AllRecords",
         folder: RunFolder,
@@ -61,24 +59,22 @@ class RunRecorder:
         mock: bool = False,
         source: str = "",
         clock: Callable[[], float] = time.monotonic,
+        stamp: Callable[[], str] = timestamp,
     ) -> None:
         self._clock = clock
+        self._stamp = stamp
         self._verbose = verbose
         self.mock = mock  # a role uses the mock
         self._filing = filing  # whether a document approved in this run is filed
         self._home = home
-        self._workflow = workflow
-        self._parallel = parallel
         self._records = records
         self._folder = folder
         self._console = console
-        self._busy: list[tuple[float, float]] = []  # when each item began, and how long it was busy
         self._nodes: dict[str, set[str]] = {}  # the nodes each item's worker has been at
-        self._started_at = timestamp()
         self.run_id = folder.run_id
         self.source = source  # where the items come from
         self.started = clock()
-        self.rows: dict[str, ItemRow] = {}
+        self.state = RunState()  # of all events so far
         self.guard = DiskGuard(console.complain)
         self.trail = AuditTrail(home, folder, records, self.guard)
 
@@ -91,9 +87,11 @@ class RunRecorder:
         self.guard(self._folder.span, line)
 
     def record(self, event: Event) -> None:
-        self.guard(self._folder.event, event)
+        fields = as_record(event)
+        record = {"time": self._stamp(), **fields}
+        feed(self.state, record)
+        self.guard(self._folder.event, record)
         if self._verbose and isinstance(event, VERBOSE):
-            fields = as_record(event)
             name = fields.pop("event")
             self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
 
@@ -152,7 +150,7 @@ class RunRecorder:
         been.add(node)
 
     def record_not_run(self, entry: PlannedItem) -> None:
-        """Make the row of an item that does not run."""
+        """Record how an item ends that does not run."""
         item, outcome = entry.item, entry.outcome
         status = {
             PlanAction.SKIP: Status.SKIPPED,
@@ -160,37 +158,32 @@ class RunRecorder:
             PlanAction.WAIT: Status.DISCUSS,
             PlanAction.REFUSE: Status.FAILED,
         }[entry.step]
-        row = ItemRow(
-            id=item.id,
+        ended = ENDINGS[status](
+            item=item.id,
             label=item.label,
-            status=status,
             verdict=outcome.verdict if outcome else ("DISCUSS" if status is Status.DISCUSS else None),
             reviews=outcome.reviews if outcome else entry.reviews,
             error=entry.reason if status in {Status.DISCUSS, Status.FAILED} else None,
             reason=entry.reason if status in {Status.SKIPPED, Status.APPROVED} else None,
             filing="wanted" if entry.step is PlanAction.FILE else entry.filing,
             output=outcome.output if outcome else entry.document,
-            checkpoint=None if outcome else self._kept_checkpoint(entry),
-            findings=self.trail.open_findings(entry, status),
         )
-        self.rows[item.label] = row
         if outcome is not None:
             # Finish what the approving run had not done when it was killed.
             repair_events(self._home.runs, outcome)
             holder = self.guard(self._records.holder, item)
             if holder is None or holder.run_id == self.run_id:
                 self._drop_checkpoint(entry)
-        self._close_row(entry, row)
+        self._item_ended(ended)
 
     def finish(
         self,
         entry: PlannedItem,
         status: Status,
-        tally: Tally,
-        spent: Spent,
         *,
         attempts: int,
         error: str | None,
+        busy_seconds: float = 0.0,
         verdict: str | None = None,
         reviews: int = 0,
         output: str | None = None,
@@ -210,7 +203,6 @@ class RunRecorder:
                 error=error,
                 filing=self._filing,
             )
-            self._busy.append((tally.began or 0.0, tally.busy))
             if status is Status.APPROVED and self.storage_error is not None:
                 # Only the records make an item approved; the next run finds it finished.
                 status, error = Status.INTERRUPTED, str(self.storage_error)
@@ -223,54 +215,33 @@ class RunRecorder:
             self.guard(self._records.use_notes, item, fence, used)
         if status is Status.APPROVED:
             self._drop_checkpoint(entry)
-        log = self._folder.path / f"{item.label}.log"
-        row = ItemRow(
-            id=item.id,
-            label=item.label,
-            status=status,
-            verdict=verdict,
-            reviews=reviews,
-            attempts=attempts,
-            seconds=0.0 if tally.began is None else round(self._clock() - tally.began, 3),
-            waited_seconds=round(tally.waited, 3),
-            tokens_in=spent.tokens_in,
-            tokens_out=spent.tokens_out,
-            cost_usd=None if spent.usd is None else round(spent.usd, 6),
-            error=error,
-            output=output,
-            filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
-            log=str(log) if self._home.tree.exists(log) else None,
-            checkpoint=self._kept_checkpoint(entry),
-            findings=self.trail.open_findings(entry, status),
-        )
-        self.rows[item.label] = row
         self._folder.done_with(item.id, item.label)
-        self._console.item_done(item.label, log)
-        self._close_row(entry, row)
-
-    def lost(self, entry: PlannedItem, error: str) -> None:
-        """Make the row of an item whose end could not be recorded."""
-        item = entry.item
-        self.rows[item.label] = ItemRow(id=item.id, label=item.label, status=Status.FAILED, error=error)
-        self._close_row(entry, self.rows[item.label])
-
-    def _close_row(self, entry: PlannedItem, row: ItemRow) -> None:
-        detail = row.reason or row.output or row.error
-        self.record(
-            ENDINGS[row.status](
-                item=entry.item.id,
-                label=row.label,
-                verdict=row.verdict,
-                reviews=row.reviews,
-                output=row.output,
-                error=row.error,
+        self._console.item_done(item.label, self._log(entry))
+        self._item_ended(
+            ENDINGS[status](
+                item=item.id,
+                label=item.label,
+                verdict=verdict,
+                reviews=reviews,
+                attempts=attempts,
+                error=error,
+                output=output,
+                busy_seconds=round(busy_seconds, 6),
+                filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
             )
         )
-        if row.status is not Status.PENDING:
-            ending = row.status.value.replace("_", " ")
-            if detail:
+
+    def lost(self, entry: PlannedItem, error: str) -> None:
+        """Record the end of an item after recording it failed."""
+        self._item_ended(ENDINGS[Status.FAILED](item=entry.item.id, label=entry.item.label, error=error))
+
+    def _item_ended(self, ended: ItemEnded) -> None:
+        self.record(ended)
+        if ended.status is not Status.PENDING:
+            ending = ended.status.value.replace("_", " ")
+            if detail := ended.reason or ended.output or ended.error:
                 ending = detail if detail.startswith(ending) else f"{ending}: {detail}"
-            self.say(f"{row.label}: {ending}")
+            self.say(f"{ended.label}: {ending}")
 
     def _fence(self, attempt: int) -> Fence:
         return Fence(run_id=self.run_id, attempt=attempt)
@@ -282,8 +253,19 @@ class RunRecorder:
         for path in checkpoint_files(self.checkpoint(entry)):
             self._home.tree.remove(path)
 
-    def _kept_checkpoint(self, entry: PlannedItem) -> str | None:
-        path = self.checkpoint(entry)
+    def _log(self, entry: PlannedItem) -> Path:
+        return self._folder.path / f"{entry.item.label}.log"
+
+    def _files(self, entry: PlannedItem) -> ItemFiles:
+        """What is on disk about an item."""
+        status = Status(self.state.items[entry.item.id].status)
+        return ItemFiles(
+            log=self._existing(self._log(entry)) if entry.runs else None,
+            checkpoint=self._existing(self.checkpoint(entry)) if entry.runs or not entry.outcome else None,
+            findings=self.trail.open_findings(entry, status),
+        )
+
+    def _existing(self, path: Path) -> str | None:
         return str(path) if self._home.tree.exists(path) else None
 
     def close(
@@ -298,48 +280,31 @@ class RunRecorder:
         needed_item_budget: float | None = None,
     ) -> Summary:
         """Write the summary and release the items."""
-        rows = tuple(self.rows[entry.item.label] for entry in plan)
-        wall = self._clock() - self.started
-        unfiled = unfiled or any(row.filing in {"wanted", "unknown"} for row in rows)
-        summary = Summary(
-            run_id=self.run_id,
-            workflow=self._workflow,
-            parallel=self._parallel,
-            started_at=self._started_at,
-            finished_at=timestamp(),
-            wall_seconds=round(wall, 3),
-            exit_code=int(exit_code((row.status for row in rows), stopped, unfiled=unfiled)),
-            stopped=stopped,
-            items=rows,
-            keys=tuple(
-                KeyRow(
-                    id=key.id,
-                    provider=key.provider,
-                    group=key.group,
-                    state=str(key.state),
-                    calls=key.calls,
-                    rate_limited=key.rate_limited,
-                    tokens_in=key.tokens_in,
-                    tokens_out=key.tokens_out,
-                )
-                for key in pool.keys
-            ),
-            coordination_overhead_percent=overhead_percent(
-                # In the order of their start, as a perfect scheduler would take them.
-                wall,
-                [busy for _, busy in sorted(self._busy)],
-                self._parallel,
-            ),
-            folder=str(self._folder.path),
-            overlaps=overlaps,
-            trace_id=self.trail.trace_id,
-            mock=self.mock,
-            source=self.source,
-            needed_budget=needed_budget,
-            needed_item_budget=needed_item_budget,
+        items = [self.state.items[entry.item.id] for entry in plan]
+        statuses = [Status(item.status) for item in items]
+        unfiled = unfiled or any(item.filing_state in {"wanted", "unknown"} for item in items)
+        self.record(
+            RunFinished(
+                exit_code=int(exit_code(statuses, stopped, unfiled=unfiled)),
+                totals=count_by_status(statuses),
+                stopped=stopped,
+                seconds=round(self._clock() - self.started, 3),
+            )
         )
-        self.record(RunFinished(exit_code=summary.exit_code, totals=summary.totals, stopped=stopped))
-        if stopped is None and not {row.status for row in rows} & UNFINISHED:
+        summary = summary_of(
+            self.state,
+            NotInEvents(
+                items={entry.item.id: self._files(entry) for entry in plan},
+                keys=tuple(_key_row(key) for key in pool.keys),
+                folder=str(self._folder.path),
+                overlaps=overlaps,
+                trace_id=self.trail.trace_id,
+                source=self.source,
+                needed_budget=needed_budget,
+                needed_item_budget=needed_item_budget,
+            ),
+        )
+        if stopped is None and not UNFINISHED.intersection(statuses):
             later = self.guard(self._records.finish_run, self.run_id)
             if later is not None:
                 self.say(f"run {later} resumed this run")
@@ -353,6 +318,19 @@ class RunRecorder:
         )
         self.guard(self._folder.write, "summary.md", as_markdown(summary))
         return summary
+
+
+def _key_row(key: KeyView) -> KeyRow:
+    return KeyRow(
+        id=key.id,
+        provider=key.provider,
+        group=key.group,
+        state=str(key.state),
+        calls=key.calls,
+        rate_limited=key.rate_limited,
+        tokens_in=key.tokens_in,
+        tokens_out=key.tokens_out,
+    )
 
 
 def _stop_if_stale(stale: Stale | None) -> None:

@@ -30,9 +30,10 @@ _CHUNK = 65_536
 
 @dataclass(kw_only=True, eq=False)
 class Child:
-    """A worker process. `item` is empty while it waits for a job."""
+    """A worker process. `item` is empty, and `attempt` 0, while it waits for a job."""
 
     item: str = ""
+    attempt: int = 0
     token: str
     process: BaseProcess
     pid: int

@@ -79,6 +79,7 @@ Script = Generator[Step, wire.Message | None, None]
 @dataclass(kw_only=True, eq=False)
 class _Worker:
     script: Script
+    attempt: int
     due: float  # when it continues by itself
     wait_ends: float = 0.0
     inbox: deque[wire.Message] = field(default_factory=deque)
@@ -141,7 +142,7 @@ class FakeEngine:
             raise StartFailed("its process could not be started")
         assert item not in self._workers, f"{item} runs already"
         self.jobs.append((self._now, item, job))
-        self._workers[item] = _Worker(script=script(job), due=self._now)
+        self._workers[item] = _Worker(script=script(job), attempt=job.attempt, due=self._now)
         self._pid += 1
         return self._pid
 
@@ -173,7 +174,7 @@ class FakeEngine:
     def _play(self, item: str, worker: _Worker) -> Iterator[EngineEvent]:  # noqa: C901 - one case per step
         """Take a worker's steps until it waits or is gone."""
         if worker.waits and not worker.inbox and worker.ends is None and worker.wait_ends > self._now:
-            yield Said(item=item, message=wire.Beat())
+            yield Said(item=item, attempt=worker.attempt, message=wire.Beat())
             worker.due = min(worker.wait_ends, self._now + BEAT_SECONDS)
             return
         while worker.ends is None:
@@ -186,9 +187,9 @@ class FakeEngine:
                 break
             match step:
                 case Say(message):
-                    yield Said(item=item, message=message)
+                    yield Said(item=item, attempt=worker.attempt, message=message)
                 case Print(lines, error):
-                    yield Printed(item=item, lines=lines, error=error)
+                    yield Printed(item=item, attempt=worker.attempt, lines=lines, error=error)
                 case WaitFor(seconds):
                     worker.waits = True
                     if not worker.inbox:
@@ -202,7 +203,7 @@ class FakeEngine:
                     worker.ends = how
                 case Lie(what):
                     del self._workers[item]
-                    yield Gone(item=item, how="killed by SIGKILL", broken=what)
+                    yield Gone(item=item, attempt=worker.attempt, how="killed by SIGKILL", broken=what)
                     return
         del self._workers[item]
-        yield Gone(item=item, how=worker.ends or "")
+        yield Gone(item=item, attempt=worker.attempt, how=worker.ends or "")

@@ -48,7 +48,7 @@ class LocalEngine:
     def start(self, item: str, job: wire.Job) -> int:
         child = self._take_spare() or self._new_child()
         self._to_start -= 1
-        child.item = item
+        child.item, child.attempt = item, job.attempt
         self._children[item] = child
         self._silent.add(item)
         for stream in child.streams:
@@ -153,7 +153,7 @@ class LocalEngine:
             return
         self._silent.discard(child.item)
         for message in messages:
-            yield Said(item=child.item, message=message)
+            yield Said(item=child.item, attempt=child.attempt, message=message)
 
     def _on_death(self, child: Child, _fd: int, _mask: int) -> Iterator[EngineEvent]:
         yield from self._gone(child)
@@ -163,7 +163,9 @@ class LocalEngine:
         if ended:
             self._selector.unregister(stream)
         if lines:
-            yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
+            yield Printed(
+                item=child.item, attempt=child.attempt, lines=tuple(lines), error=stream == child.err
+            )
 
     def _gone(self, child: Child, broken: str | None = None) -> Iterator[EngineEvent]:
         """Kill what is left of a worker, and yield its last messages."""
@@ -175,13 +177,15 @@ class LocalEngine:
         if broken is None:
             try:
                 for message in child.remaining_messages():
-                    yield Said(item=child.item, message=message)
+                    yield Said(item=child.item, attempt=child.attempt, message=message)
             except wire.ProtocolError as exc:
                 broken = _protocol_error(exc)
         for stream in child.streams:
             if lines := child.last_lines(stream, _LAST_READS):
-                yield Printed(item=child.item, lines=tuple(lines), error=stream == child.err)
-        yield Gone(item=child.item, how=self._forget(child), broken=broken)
+                yield Printed(
+                    item=child.item, attempt=child.attempt, lines=tuple(lines), error=stream == child.err
+                )
+        yield Gone(item=child.item, attempt=child.attempt, how=self._forget(child), broken=broken)
 
     def _forget(self, child: Child) -> str:
         self._children.pop(child.item, None)

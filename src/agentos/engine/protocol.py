@@ -21,27 +21,32 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
-    """A worker sent a message."""
+class WorkerEvent:
+    """Something about the worker of one attempt; the loop ignores attempts that are over."""
 
     item: str
+    attempt: int  # the one of its job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said(WorkerEvent):
+    """A worker sent a message."""
+
     message: wire.ToCoordinator
 
 
 @dataclass(frozen=True, kw_only=True)
-class Printed:
+class Printed(WorkerEvent):
     """A worker, or a program that it started, printed complete lines."""
 
-    item: str
     lines: tuple[str, ...]
     error: bool  # on standard error
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gone:
+class Gone(WorkerEvent):
     """A worker is gone, with every program that it started. The last event of this attempt."""
 
-    item: str
     how: str  # such as "exit code 0" or "killed by SIGKILL"
     broken: str | None = None  # what it sent that is invalid; everything after that was ignored
 

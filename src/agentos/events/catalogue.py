@@ -87,6 +87,7 @@ class RunFinished(Event):
     exit_code: int | None
     totals: Mapping[str, int]  # items by status
     stopped: str | None  # why it ended early
+    seconds: float | None = None  # how long the run took
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +143,7 @@ class Started(ItemEvent):
     label: str | None
     attempt: int
     pid: int
+    took: float = 0.0  # seconds from the decision to the start of the process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +210,10 @@ class ItemEnded(ItemEvent):
     reviews: int = 0
     output: str | None = None
     error: str | None = None
+    reason: str | None = None  # why it did not run
+    attempts: int = 0
+    busy_seconds: float = 0.0  # in nodes, as its workers measured it
+    filing: str | None = None  # wanted or unknown; None if it is not meant to be filed
     repaired: bool = (
         False  # added by a later run, because the run that approved the item was killed too early
     )

@@ -4,9 +4,18 @@ from dataclasses import dataclass
 
 from agentos.events.catalogue import ItemEvent
 
+EARLIER_UNKNOWN = "an earlier version may already be filed on GitHub"
+
 
 @dataclass(frozen=True, kw_only=True)
-class FilingStarted(ItemEvent):
+class FilingEvent(ItemEvent):
+    """Something about the issue of an item."""
+
+    earlier: bool = False  # about an earlier version of the item's text
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilingStarted(FilingEvent):
     """The issue is about to be created."""
 
     name = "filing"
@@ -14,7 +23,7 @@ class FilingStarted(ItemEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filed(ItemEvent):
+class Filed(FilingEvent):
     """The issue is on GitHub."""
 
     name = "filed"
@@ -23,7 +32,7 @@ class Filed(ItemEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilingRefused(ItemEvent):
+class FilingRefused(FilingEvent):
     """The issue was not created."""
 
     name = "filing_refused"
@@ -31,7 +40,7 @@ class FilingRefused(ItemEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilingUnknown(ItemEvent):
+class FilingUnknown(FilingEvent):
     """It is not known whether the issue was created; the next run checks."""
 
     name = "filing_unknown"

@@ -47,7 +47,7 @@ def feed(state: RunState, record: Record) -> None:
         return
     event = read(record)
     _advance(state, record, repaired=isinstance(event, ItemEnded) and event.repaired)
-    if isinstance(event, filing.FilingStarted | filing.Filed | filing.FilingRefused | filing.FilingUnknown):
+    if isinstance(event, filing.FilingEvent):
         # It may be about an item of an earlier run, which is not in this run.
         if (known := state.items.get(event.item)) is not None:
             _filing_event(known, event, state.last)
@@ -74,11 +74,7 @@ def _advance(state: RunState, record: Record, *, repaired: bool) -> None:
 def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -> None:  # noqa: C901 - one case per event
     match event:
         case run.Started():
-            _end_worker(item, at)
-            item.attempts = event.attempt or item.attempts + 1
-            item.status, item.node = RUNNING, None
-            item.worker = WorkerSpan(start=at, attempt=item.attempts)
-            item.spans.append(item.worker)
+            _start(item, event, at)
         case run.Ready() if item.worker is not None:
             item.worker.ready, item.worker.resumed = at, event.resumed
         case run.NodeEntered():
@@ -89,6 +85,9 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
             _lease(state, item, event, at)
         case keys.Settled():
             _settle(state, event.lease, at, error=event.error, used=event)
+            _pay(item, event)
+        case keys.CallCounted():
+            _pay(item, event)
         case keys.Returned():
             _settle(state, event.lease, at, error="worker gone")
         case keys.LeaseExpired():
@@ -100,8 +99,20 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
         case ItemEnded():
             item.status, item.verdict = event.status.value, event.verdict
             item.reviews = event.reviews or item.reviews
-            item.error, item.output = event.error, event.output
+            item.error, item.reason, item.output = event.error, event.reason, event.output
+            item.attempts = event.attempts or item.attempts
+            item.busy_seconds, item.filing_state, item.ended = event.busy_seconds, event.filing, at
             _end_worker(item, at, ended=item.status, error=item.error)
+
+
+def _start(item: ItemState, event: run.Started, at: float) -> None:
+    _end_worker(item, at)
+    item.attempts = event.attempt or item.attempts + 1
+    item.status, item.node, item.ended = RUNNING, None, None
+    if item.began is None:
+        item.began = max(0.0, round(at - event.took, 3))
+    item.worker = WorkerSpan(start=at, attempt=item.attempts)
+    item.spans.append(item.worker)
 
 
 def _end_worker(item: ItemState, at: float, *, ended: str | None = None, error: str | None = None) -> None:
@@ -181,7 +192,17 @@ def _settle(
             call.tokens_in, call.tokens_out = used.tokens_in, used.tokens_out
 
 
-def _filing_event(item: ItemState, event: ItemEvent, at: float) -> None:
+def _pay(item: ItemState, call: keys.Settled | keys.CallCounted) -> None:
+    item.tokens_in += call.tokens_in
+    item.tokens_out += call.tokens_out
+    item.usd = None if item.usd is None or call.usd is None else item.usd + call.usd
+
+
+def _filing_event(item: ItemState, event: filing.FilingEvent, at: float) -> None:
+    if event.earlier:
+        if isinstance(event, filing.FilingUnknown):
+            item.filing_state, item.error = "unknown", item.error or filing.EARLIER_UNKNOWN
+        return
     _end_filing(item, at)
     match event:
         case filing.FilingStarted():
@@ -189,6 +210,11 @@ def _filing_event(item: ItemState, event: ItemEvent, at: float) -> None:
             item.spans.append(item.filing)
         case filing.Filed():
             item.filed = FiledAs(number=event.number, url=web_address(event.url))
+            item.filing_state, item.output, item.reason = "filed", event.url or item.output, None
+        case filing.FilingRefused():
+            item.filing_state, item.error = "wanted", f"not filed: {event.reason}"
+        case filing.FilingUnknown():
+            item.filing_state, item.error = "unknown", event.reason
 
 
 def _end_filing(item: ItemState, at: float) -> None:
@@ -205,6 +231,7 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
             state.begun, state.mock = event, bool(event.mock)
         case run.RunFinished():
             state.finished, state.exit_code = True, event.exit_code
+            state.wall_seconds = event.seconds
             state.stopped = event.stopped or state.stopped
             for item in state.items.values():
                 _end_filing(item, at)

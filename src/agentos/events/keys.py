@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agentos.events.catalogue import AskerEvent, PoolEvent, unrecorded
+from agentos.events.catalogue import AskerEvent, ItemEvent, PoolEvent, unrecorded
 
 # Calls.
 
@@ -34,6 +34,17 @@ class Settled(AskerEvent):
     tokens_out: int
     error: str | None
     seconds: float
+    usd: float | None = None  # its cost, added by the coordinator; None: unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallCounted(ItemEvent):
+    """A call without a `settled` event is counted: an earlier worker made it, or its lease had expired."""
+
+    name = "call_counted"
+    tokens_in: int
+    tokens_out: int
+    usd: float | None  # None: unknown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,8 @@ _LONGEST = {
     "workflow": 80,
     "version": 40,
     "verdict": 40,
-    "output": 500,
+    "output": 4096,  # a path
+    "filing": 40,
     "url": 500,
 }
 _TEXT = 2000

@@ -149,7 +149,15 @@ class ItemState:
     reviews: int = 0
     attempts: int = 0
     error: str | None = None
+    reason: str | None = None  # why it did not run
     output: str | None = None
+    began: float | None = None  # its first start
+    ended: float | None = None
+    busy_seconds: float = 0.0  # in nodes
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = 0.0  # None once a call had no known price
+    filing_state: str | None = None  # filed, wanted or unknown; None if it is not meant to be filed
     filed: FiledAs | None = None
     spans: list[TimelineSpan] = field(default_factory=list)  # in the order of the events
     worker: WorkerSpan | None = None
@@ -161,6 +169,16 @@ class ItemState:
     def of(self, kind: type[S]) -> list[S]:
         """Its spans of one kind."""
         return [span for span in self.spans if isinstance(span, kind)]
+
+    def seconds(self, now: float) -> float:
+        """How long it took, from its first start to its end."""
+        end = now if self.ended is None else self.ended
+        return 0.0 if self.began is None else round(end - self.began, 3)
+
+    def waited_seconds(self, now: float) -> float:
+        """How long it waited for keys, models and money."""
+        waits = (wait for wait in self.of(WaitSpan) if wait.of is not WaitKind.BACKOFF)
+        return round(sum((wait.seconds(now) for wait in waits), 0.0), 3)
 
     def status_now(self, *, live: bool) -> str:
         """Its status; `live` says whether the run is still running."""
@@ -199,6 +217,7 @@ class RunState:
     started: float | None = None  # seconds since 1970
     last: float = 0.0  # time of the last event
     finished: bool = False
+    wall_seconds: float | None = None  # how long it took, once it is finished
     exit_code: int | None = None
     stopped: str | None = None
     mock: bool = False  # a role uses the mock
@@ -217,6 +236,11 @@ class RunState:
     def started_at(self) -> str | None:
         """When it started, as our logs write it."""
         return None if self.started is None else time_text(self.started)
+
+    @property
+    def finished_at(self) -> str | None:
+        """When it finished, as our logs write it."""
+        return None if self.started is None or not self.finished else time_text(self.started + self.last)
 
     @property
     def expected(self) -> int:

@@ -9,7 +9,6 @@ read the same way.
 """
 
 import re
-import secrets
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -94,9 +93,9 @@ _DOUBTFUL = re.compile(r"[<|]|\\`|\$.*\$", re.DOTALL)
 _TICKS = re.compile(r"`+")
 
 
-def new_marker() -> str:
-    """Return a hidden line that identifies one filing."""
-    return f"<!-- agentos-filing: {secrets.token_hex(16)} -->"
+def marker_of(token: str) -> str:
+    """Return a hidden line that identifies one filing; the token is 32 random hexadecimal digits."""
+    return f"<!-- agentos-filing: {token} -->"
 
 
 def harmless_body(text: str, marker: str) -> str:

@@ -5,7 +5,7 @@ Any file may be missing, torn or a link. Links are never followed. An unreadable
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -114,19 +114,28 @@ def run_data(
     lineage_folder: str = "docs/lineage",
     history: Sequence[Path] = (),
     drafts: bool = True,
+    events: Callable[[Path], RunState] = read_events,
 ) -> dict[str, Any]:
     """Read one run folder."""
-    whole = read_run(run, worktree=worktree, lineage_folder=lineage_folder, history=history, drafts=drafts)
+    whole = read_run(
+        run, worktree=worktree, lineage_folder=lineage_folder, history=history, drafts=drafts, events=events
+    )
     return whole.as_dict()
 
 
 def read_run(
-    run: Path, *, worktree: Path, lineage_folder: str, history: Sequence[Path], drafts: bool
+    run: Path,
+    *,
+    worktree: Path,
+    lineage_folder: str,
+    history: Sequence[Path],
+    drafts: bool,
+    events: Callable[[Path], RunState],
 ) -> RunData:
     locked = is_live(run)
     summary = read_summary(run)
     live = locked and not summary  # once the summary is written, the run only has to release its lock
-    state = read_events(run)
+    state = events(run)
     now = state.now(time.time() if live else None)
     rows = read_rows(summary, state, now=now, live=live)
     if not summary and not locked:

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from agentos.events.catalogue import WaitKind
 from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
-from agentos.events.state import CallSpan, ItemState, RunState, WaitSpan, WorkerSpan
+from agentos.events.state import ItemState, RunState
 from agentos.model import Status
 
 _STATUSES = frozenset(status.value for status in Status)
@@ -65,8 +64,6 @@ def _from_summary(record: Record) -> Row | None:
 
 
 def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
-    lives, calls = item.of(WorkerSpan), item.of(CallSpan)
-    waits = [wait for wait in item.of(WaitSpan) if wait.of is not WaitKind.BACKOFF]
     return Row(
         id=item.id,
         label=item.label,
@@ -74,16 +71,16 @@ def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
         verdict=item.verdict,
         reviews=item.reviews,
         attempts=item.attempts,
-        seconds=round(lives[-1].ends(now) - lives[0].start, 3) if lives else 0.0,
-        waited_seconds=round(sum(wait.seconds(now) for wait in waits), 3),
-        tokens_in=sum(call.tokens_in for call in calls),
-        tokens_out=sum(call.tokens_out for call in calls),
+        seconds=item.seconds(now),
+        waited_seconds=item.waited_seconds(now),
+        tokens_in=item.tokens_in,
+        tokens_out=item.tokens_out,
         cost_usd=None,  # comes from its calls
         error=item.error if item.status != Status.SKIPPED else None,
-        reason=None,
+        reason=item.reason,
         output=item.output,
-        filing=None,
-        log=f"{item.label}.log" if lives else None,
+        filing=item.filing_state,
+        log=None if item.began is None else f"{item.label}.log",
         checkpoint=None,
     )
 

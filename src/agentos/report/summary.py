@@ -9,6 +9,7 @@ from typing import Any
 
 from agentos.console.visible import visible
 from agentos.errors import Exit
+from agentos.events.state import ItemState, RunState
 from agentos.model import Status
 from agentos.money import amount, shown
 from agentos.report.overlaps import Overlap
@@ -40,6 +41,15 @@ class ItemRow:
     log: str | None = None
     checkpoint: str | None = None
     findings: tuple[dict[str, Any], ...] = ()  # still open after the last review; empty once approved
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemFiles:
+    """What is on disk about one item."""
+
+    log: str | None = None
+    checkpoint: str | None = None
+    findings: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +98,7 @@ class Summary:
 
     @property
     def totals(self) -> dict[str, int]:
-        counted = Counter(row.status.value for row in self.items)
-        return {status.value: counted[status.value] for status in Status if counted[status.value]}
+        return count_by_status(row.status for row in self.items)
 
     @property
     def skipped(self) -> int:
@@ -119,6 +128,81 @@ class Summary:
             "coordination_overhead_percent": overhead,
             "folder": folder,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotInEvents:
+    """What the summary needs besides the events."""
+
+    items: Mapping[str, ItemFiles]  # by id, in the order of the plan
+    keys: tuple[KeyRow, ...]  # also those that no call used
+    folder: str
+    overlaps: tuple[Overlap, ...] = ()
+    trace_id: str = ""
+    source: str = ""
+    needed_budget: float | None = None
+    needed_item_budget: float | None = None
+
+
+def summary_of(state: RunState, more: NotInEvents) -> Summary:
+    """The summary of a finished run, from the state that its events fold into."""
+    begun = state.begun
+    assert begun is not None, "its first event"
+    wall = state.wall_seconds or 0.0
+    ran = [item for name in more.items if (item := state.items[name]).began is not None]
+    # In the order of their start, as a perfect scheduler would take them.
+    busy = [seconds for _, seconds in sorted((item.began, item.busy_seconds) for item in ran)]
+    return Summary(
+        run_id=begun.run_id,
+        workflow=state.workflow or "",
+        parallel=begun.parallel,
+        started_at=state.started_at or "",
+        finished_at=state.finished_at or "",
+        wall_seconds=wall,
+        exit_code=state.exit_code or 0,
+        stopped=state.stopped,
+        items=tuple(item_row(state.items[name], files) for name, files in more.items.items()),
+        keys=more.keys,
+        coordination_overhead_percent=overhead_percent(wall, busy, begun.parallel),
+        folder=more.folder,
+        overlaps=more.overlaps,
+        trace_id=more.trace_id,
+        mock=state.mock,
+        source=more.source,
+        needed_budget=more.needed_budget,
+        needed_item_budget=more.needed_item_budget,
+    )
+
+
+def item_row(item: ItemState, files: ItemFiles) -> ItemRow:
+    """The row of an item that has ended."""
+    ended = item.ended or 0.0
+    return ItemRow(
+        id=item.id,
+        label=item.label,
+        status=Status(item.status),
+        verdict=item.verdict,
+        reviews=item.reviews,
+        attempts=item.attempts,
+        seconds=item.seconds(ended),
+        waited_seconds=item.waited_seconds(ended),
+        tokens_in=item.tokens_in,
+        tokens_out=item.tokens_out,
+        cost_usd=None if item.usd is None else round(item.usd, 6),
+        error=item.error,
+        reason=item.reason,
+        output=item.output,
+        filing=item.filing_state,
+        log=files.log,
+        checkpoint=files.checkpoint,
+        findings=files.findings,
+    )
+
+
+def count_by_status(statuses: Iterable[Status]) -> dict[str, int]:
+    """How many items there are of each status, without zeros."""
+    counted = Counter(statuses)
+    return {status.value: counted[status] for status in Status if counted[status]}
 
 
 def perfect_seconds(busy: Sequence[float], slots: int) -> float:

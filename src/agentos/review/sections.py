@@ -35,7 +35,7 @@ _BOLD_LINE = re.compile(r"\*\*(?P<words>[^*]+)\*\*:?")
 _BOLD_LEVEL = 6  # below any real heading
 
 
-class Part(StrEnum):
+class SectionKind(StrEnum):
     """What a section of a review is for."""
 
     IDENTITY = "identity"  # who reviews
@@ -49,17 +49,17 @@ class Part(StrEnum):
 
 # Whole names only: "Identity and Access" is a category of findings, "Verdict History" is not the verdict.
 _NAMES = (
-    (Part.IDENTITY, r"identity(?: confirmation| check)?:?$"),
-    (Part.GATE, r"pre[- ]?flight(?: gate)?(?: checks?)?(?:$| ?[:\u2013\u2014]| -)"),
-    (Part.SUMMARY, r"(?:review |executive )?summary:?$"),
-    (Part.QUESTIONS, r"(?:open |clarifying )?questions?(?: for (?:the )?\w+)?:?$"),
-    (Part.VERDICT, r"(?:final |overall |review )?verdict(?:$| ?[:\u2013\u2014]| -)"),
+    (SectionKind.IDENTITY, r"identity(?: confirmation| check)?:?$"),
+    (SectionKind.GATE, r"pre[- ]?flight(?: gate)?(?: checks?)?(?:$| ?[:\u2013\u2014]| -)"),
+    (SectionKind.SUMMARY, r"(?:review |executive )?summary:?$"),
+    (SectionKind.QUESTIONS, r"(?:open |clarifying )?questions?(?: for (?:the )?\w+)?:?$"),
+    (SectionKind.VERDICT, r"(?:final |overall |review )?verdict(?:$| ?[:\u2013\u2014]| -)"),
 )
 _PATTERNS = tuple((part, re.compile(pattern, re.IGNORECASE)) for part, pattern in _NAMES)
 # Taken from the heading as written, so that a cross before the word does not get lost.
 _REST = {
-    Part.GATE: re.compile(r"flight(?: gate)?(?: checks?)?", re.IGNORECASE),
-    Part.VERDICT: re.compile(r"verdict", re.IGNORECASE),
+    SectionKind.GATE: re.compile(r"flight(?: gate)?(?: checks?)?", re.IGNORECASE),
+    SectionKind.VERDICT: re.compile(r"verdict", re.IGNORECASE),
 }
 
 
@@ -67,7 +67,7 @@ _REST = {
 class Section:
     """A heading and the blocks up to the next one; filled while the document is walked."""
 
-    part: Part
+    kind: SectionKind
     level: int = 0
     tier: int = 0
     heads_tier: bool = False  # opens a tier, not a category of it
@@ -80,7 +80,7 @@ class Section:
 
 def split(blocks: Iterable[Block]) -> list[Section]:
     """Cut the blocks of a document at its headings."""
-    sections = [Section(part=Part.OTHER)]
+    sections = [Section(kind=SectionKind.OTHER)]
     tier: Section | None = None  # the tier that categories belong to
     for block in blocks:
         section = _opened_by(block, tier)
@@ -90,7 +90,7 @@ def split(blocks: Iterable[Block]) -> list[Section]:
                 Paragraph(lines=(block.text,)) if isinstance(block, Heading) else block
             )
             continue
-        if section.heads_tier or section.part is not Part.TIER:
+        if section.heads_tier or section.kind is not SectionKind.TIER:
             tier = section if section.heads_tier else None
         sections.append(section)
     return sections
@@ -127,11 +127,11 @@ def _opened_by_bold(paragraph: Paragraph, tier: Section | None) -> Section | Non
 
 
 def _known(heading: Heading, name: str) -> Section | None:
-    for part, pattern in _PATTERNS:
+    for kind, pattern in _PATTERNS:
         if pattern.match(name):
-            named = _REST[part].search(heading.text) if part in _REST else None
+            named = _REST[kind].search(heading.text) if kind in _REST else None
             rest = heading.text[named.end() :].lstrip("*_ :-\u2013\u2014") if named else ""
-            return Section(part=part, level=heading.level, rest=rest)
+            return Section(kind=kind, level=heading.level, rest=rest)
     return _tier(name, heading.level, numbered=True)
 
 
@@ -139,10 +139,10 @@ def _tier(name: str, level: int, *, numbered: bool) -> Section | None:
     match = _TIER.match(name)
     if match and match["before"].lower().split(" ")[0] not in _SETTLED:
         number = _TIER_NUMBERS[match["number"].lower()]
-        return Section(part=Part.TIER, level=level, tier=number, heads_tier=True, numbered=numbered)
+        return Section(kind=SectionKind.TIER, level=level, tier=number, heads_tier=True, numbered=numbered)
     for number, pattern in _UNNUMBERED_TIERS:
         if pattern.match(name):
-            return Section(part=Part.TIER, level=level, tier=number, heads_tier=True)
+            return Section(kind=SectionKind.TIER, level=level, tier=number, heads_tier=True)
     return None
 
 
@@ -152,9 +152,9 @@ def _category(level: int, name: str, tier: Section | None) -> Section:
     # Levels drift: a heading on the same level as a tier's may be one of its categories.
     same_level = tier is not None and level == tier.level and tier.tier < 3
     if tier is None or not (inside or same_level):
-        return Section(part=Part.OTHER, level=level)
+        return Section(kind=SectionKind.OTHER, level=level)
     return Section(
-        part=Part.TIER,
+        kind=SectionKind.TIER,
         level=level,
         tier=tier.tier,
         category=category or name.rstrip(": ") or "Other",

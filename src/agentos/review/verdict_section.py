@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agentos.review.blocks import Block, Heading, Listing, Opaque, Paragraph, visible
 from agentos.review.findings import TICKS
 from agentos.review.parsed_review import Verdict, VerdictReason
-from agentos.review.sections import Part, Section
+from agentos.review.sections import Section, SectionKind
 from agentos.review.verdict_words import VerdictWord, contradicts, label_of, stated_in, takes_back
 
 _BOX = re.compile(r"(?:^|(?<=\s))(?P<bold>\*\*|__)?\[(?P<mark>[^\[\]]{0,3})\](?![(\[:])")
@@ -51,11 +51,11 @@ def gate_failed(section: Section) -> bool:
 
 def decide(sections: Sequence[Section], *, bare_approval: bool) -> VerdictReason:
     """Read the verdict of a document; without boxes it is an approval only if the caller allows it."""
-    places = [index for index, section in enumerate(sections) if section.part is Part.VERDICT]
+    places = [index for index, section in enumerate(sections) if section.kind is SectionKind.VERDICT]
     if not places:
         return VerdictReason.unreadable("There is no Verdict section.")
     last, after = sections[places[-1]], sections[places[-1] + 1 :]
-    if any(section.part is Part.GATE or section.tier in {1, 2} for section in after):
+    if any(section.kind is SectionKind.GATE or section.tier in {1, 2} for section in after):
         return VerdictReason.unreadable("The Verdict section is not the last part of the review.")
     if any(map(_holds_html, sections[: places[-1] + 1])):
         return VerdictReason.unreadable("There is HTML before the verdict, which may hide it.")

@@ -95,6 +95,16 @@ class Call:
         """Whether the server said how many tokens the call used."""
         return bool(self.tokens_in or self.tokens_out)
 
+    @property
+    def paid(self) -> bool:
+        """Whether it counts as paid for; a failed call of unknown usage does not."""
+        return self.kept is not None or self.counted
+
+    @property
+    def cost(self) -> float | None:
+        """What it adds to the cost of its item; None: unknown."""
+        return self.usd if self.paid else 0.0
+
     def as_record(self) -> dict[str, Any]:
         """The call's record in the item's audit trail."""
         usd = None if self.usd is None else round(self.usd, 8)

@@ -33,21 +33,6 @@ class BudgetAnswer(StrEnum):
 
 
 @dataclass(kw_only=True)
-class Spent:
-    """What an item has used in this run."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    usd: float | None = 0.0  # None once a call had no known price
-
-    def add(self, call: Call) -> None:
-        self.tokens_in += call.tokens_in
-        self.tokens_out += call.tokens_out
-        if call.kept is not None or call.counted:
-            self.usd = None if call.usd is None or self.usd is None else self.usd + call.usd
-
-
-@dataclass(kw_only=True)
 class Spending:
     """Amounts in USD; `carried` is what the runs this one resumes have spent."""
 
@@ -60,7 +45,6 @@ class Spending:
     spent: float = 0.0  # in this run
     too_much: float = 0.0  # the estimate of the call that did not fit
     _open: dict[tuple[str, int], Call] = field(default_factory=dict)  # by item and number
-    _by_item: dict[str, Spent] = field(default_factory=dict)
 
     def ask(self, call: Call) -> BudgetAnswer:
         """Say whether a call may go out, and set its estimate aside if so."""
@@ -93,7 +77,6 @@ class Spending:
             self.outputs[call.role] = max(seen, self.outputs.get(call.role, 0))
         elif call.counted:
             self._pay(item, call.usd or 0.0)
-        self.of(item).add(call)
         return call
 
     def priced(self, call: Call) -> Call:
@@ -107,7 +90,6 @@ class Spending:
     def add(self, call: Call) -> None:
         """Count a call that an earlier process paid for and that was not counted yet."""
         self._pay(call.item, call.usd or 0.0)
-        self.of(call.item).add(call)
 
     def drop(self, item: str) -> tuple[Call, ...]:
         """The item's worker is gone: return its open calls. What they used is unknown."""
@@ -115,9 +97,6 @@ class Spending:
         for call in calls:
             del self._open[item, call.number]
         return tuple(replace(call, error=CallError.WORKER_GONE) for call in calls if call.lease)
-
-    def of(self, item: str) -> Spent:
-        return self._by_item.setdefault(item, Spent())
 
     @property
     def under_way(self) -> bool:

@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import BinaryIO
 
 from agentos.errors import StorageError
 
@@ -63,10 +64,7 @@ class Tree:
     def read(self, path: PurePath, most: int) -> bytes:
         """Read a whole regular file."""
         with os.fdopen(self.open(path), "rb") as file:
-            data = file.read(most + 1)
-        if len(data) > most:
-            raise TooLarge(f"it is larger than {most:,} bytes", path)
-        return data
+            return _read_at_most(file, most, path)
 
     def text(self, path: PurePath, most: int) -> str:
         """Read a file of UTF-8 text. Raises OSError or UnicodeDecodeError."""
@@ -294,7 +292,11 @@ def read_named(path: Path, most: int) -> bytes:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         os.set_blocking(descriptor, True)  # a pipe that the user names is read to its end
-        data = file.read(most + 1)
+        return _read_at_most(file, most, path)
+
+
+def _read_at_most(file: BinaryIO, most: int, path: PurePath) -> bytes:
+    data = file.read(most + 1)
     if len(data) > most:
         raise TooLarge(f"it is larger than {most:,} bytes", path)
     return data

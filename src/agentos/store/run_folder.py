@@ -20,7 +20,6 @@ from agentos.store.records import Outcome, timestamp
 from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree, write_all
 
 if TYPE_CHECKING:
-    from agentos.events.catalogue import Event
     from agentos.events.state import RunState
 
 LOCK = ".lock"
@@ -42,8 +41,8 @@ class RunFolder:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._files: dict[str, int] = {}
 
-    def event(self, event: "Event") -> None:
-        self._append("events.jsonl", _event_line(timestamp(), event))
+    def event(self, record: Mapping[str, Any]) -> None:
+        self._append("events.jsonl", _json_line(record))
 
     def audit(self, item_id: str, record: dict[str, Any]) -> None:
         self._append(f"workflow-audit-{item_id}.jsonl", _json_line({"time": timestamp(), **record}))
@@ -260,7 +259,8 @@ def repair_events(runs: Path, outcome: Outcome) -> None:
     tree = run_tree(run)
     if not tree.is_file(events) or has_summary(run) or is_live(run):
         return
-    from agentos.events.catalogue import Completed  # noqa: PLC0415
+    from agentos.events.catalogue import Completed  # noqa: PLC0415 - not needed for a dry run
+    from agentos.events.record import as_record  # noqa: PLC0415
 
     completed = (event for event in read_lines(events) if event.get("event") == Completed.name)
     if any(event.get("item") == outcome.item for event in completed):
@@ -275,16 +275,11 @@ def repair_events(runs: Path, outcome: Outcome) -> None:
     cut_off = not tree.read(events, MAX_LINES_BYTES).endswith(b"\n")
     descriptor = tree.open(events, os.O_WRONLY | os.O_APPEND)
     try:
-        write_all(descriptor, b"\n" * cut_off + _event_line(outcome.finished_at, event))
+        record = {"time": outcome.finished_at, **as_record(event)}
+        write_all(descriptor, b"\n" * cut_off + _json_line(record))
     finally:
         os.close(descriptor)
 
 
-def _event_line(time: str, event: "Event") -> bytes:
-    from agentos.events.record import as_record  # noqa: PLC0415 - not needed for a dry run
-
-    return _json_line({"time": time, **as_record(event)})
-
-
-def _json_line(record: dict[str, Any]) -> bytes:
+def _json_line(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8", errors="backslashreplace")

@@ -33,7 +33,9 @@ TICK_SECONDS = 5  # how often a live run is drawn again without events: its open
 KEPT_DATA = 4  # runs whose data stays in memory
 
 Mark = tuple[Any, ...]  # changes when the thing it describes changes
-MakeData = Callable[[Path], dict[str, Any]]
+MakeData = Callable[
+    [Path, Callable[[Path], RunState]], dict[str, Any]
+]  # given a run, and how to read its events
 
 
 class NotThere(AgentosError):  # noqa: N818 - reads better without Error
@@ -50,6 +52,7 @@ class RunIndex:
         self._data_lock = threading.Lock()
         self._tallies: dict[str, _Tally] = {}
         self._data: dict[str, tuple[Mark, bytes]] = {}
+        self._events: dict[str, _EventReader] = {}  # of live runs
         self._costs: dict[str, float] = {}
         self._over: set[str] = set()
 
@@ -113,13 +116,20 @@ class RunIndex:
             kept = self._data.pop(run_id, None)
             if kept is None or kept[0] != mark:
                 began = time.perf_counter()
-                text = json.dumps(self._make_data(run), ensure_ascii=False, separators=(",", ":"))
+                text = json.dumps(
+                    self._make_data(run, self._read_events), ensure_ascii=False, separators=(",", ":")
+                )
                 kept = (mark, text.encode("utf-8", errors="replace"))
                 self._costs[run_id] = time.perf_counter() - began
             self._data[run_id] = kept
             while len(self._data) > KEPT_DATA:
                 del self._data[next(iter(self._data))]
+            for name in [name for name in self._events if name not in self._data or name in self._over]:
+                del self._events[name]
             return kept[1]
+
+    def _read_events(self, run: Path) -> RunState:
+        return self._events.setdefault(run.name, _EventReader(run)).read()
 
     def cost(self, run_id: str) -> float:
         """How many seconds it took to make the run's data."""
@@ -144,6 +154,29 @@ class RunIndex:
         }
 
 
+class _EventReader:
+    """Folds the events of a growing file; each read continues where the last one ended."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / "events.jsonl"
+        self._offset = 0
+        self._state = RunState()
+
+    def read(self) -> RunState:
+        """The state after all events so far; an incomplete line is left for the next read."""
+        while True:
+            try:
+                data, start, _ = _part(self._path, self._offset)
+            except OSError:
+                return self._state
+            whole = data[: data.rfind(b"\n") + 1]
+            if not whole:
+                return self._state
+            self._offset = start + len(whole)
+            for record in records_in(whole):
+                feed(self._state, record)
+
+
 class _Tally:
     """The state of a run: from its summary or, until there is one, from the events read so far."""
 
@@ -151,8 +184,7 @@ class _Tally:
         self.run = run
         self._summary: tuple[Mark, dict[str, Any]] | None = None
         self._cut_off: tuple[Mark, dict[str, Any]] | None = None
-        self._offset = 0
-        self._state = RunState()
+        self._events = _EventReader(run)
         self.labels: Collection[str] = ()
 
     def has(self, words: Sequence[str], row: dict[str, Any]) -> bool:
@@ -172,12 +204,11 @@ class _Tally:
         mark = _stat(self.run / "events.jsonl") or ()
         if self._cut_off is None or self._cut_off[0] != mark:
             self._cut_off = (mark, self._events_row(live=False))
-            self._state, self._offset = RunState(), 0  # a killed run hardly ever gets more events
+            self._events = _EventReader(self.run)  # a killed run hardly ever gets more events
         return self._cut_off[1]
 
     def _events_row(self, *, live: bool) -> dict[str, Any]:
-        self._read_events()
-        state = self._state
+        state = self._events.read()
         self.labels = [item.label for item in state.items.values()]
         return {
             "run_id": self.run.name,
@@ -201,23 +232,9 @@ class _Tally:
             with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
                 summary = read_summary(self.run)
                 self._summary = (mark, _summary_row(self.run.name, summary))
-                self._state, self._offset = RunState(), 0  # not needed any more
+                self._events = _EventReader(self.run)  # not needed any more
                 self.labels = [str(row.get("label", "")) for row in summary["items"]]
         return None if self._summary is None else self._summary[1]
-
-    def _read_events(self) -> None:
-        """Continue where the last read ended; an incomplete line is left for the next read."""
-        while True:
-            try:
-                data, start, _ = _part(self.run / "events.jsonl", self._offset)
-            except OSError:
-                return
-            whole = data[: data.rfind(b"\n") + 1]
-            if not whole:
-                return
-            self._offset = start + len(whole)
-            for record in records_in(whole):
-                feed(self._state, record)
 
 
 def _summary_row(run_id: str, summary: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from agentos.app.inbox import Answer, ShownDiscussion, answer_discussion
 from agentos.app.notes import find_subject, kept, pending_notes, send_back
 from agentos.errors import AgentosError, UsageError
+from agentos.events.state import RunState
 from agentos.report.data import run_data
 from agentos.store.home import Home
 from agentos.view.access import Door, Guard
@@ -166,9 +167,13 @@ def make_view(*, home: Home, worktree: Path, folders: Mapping[str, str], failed:
     """Build the page for one project."""
     lineage_folder = folders["lineage"]
 
-    def make_data(run: Path) -> dict[str, Any]:
+    def make_data(run: Path, events: Callable[[Path], RunState]) -> dict[str, Any]:
         return run_data(
-            run, worktree=worktree, lineage_folder=lineage_folder, history=run_index.folders_before(run)
+            run,
+            worktree=worktree,
+            lineage_folder=lineage_folder,
+            history=run_index.folders_before(run),
+            events=events,
         )
 
     run_index = RunIndex(home.runs, make_data)

@@ -15,16 +15,20 @@ from agentos.app.summary import FilingResult
 from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed
+from agentos.events.catalogue import Completed, Event
+from agentos.events.fold import feed
+from agentos.events.record import as_record
+from agentos.events.state import RunState
 from agentos.github.client import GitHub
 from agentos.github.repository import Repository
-from agentos.model import Item, Status
-from agentos.report.summary import ItemRow
+from agentos.model import Item
+from agentos.report.summary import ItemFiles, ItemRow, item_row
 from agentos.secret import Secret
 from agentos.signals import StopSignals
 from agentos.stamp import seal
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.lineage import receipts
-from agentos.store.records import FilingState, Records
+from agentos.store.records import FilingState, Records, timestamp
 from harness.dialog import FakeDialog
 from harness.github import FakeGitHub, running_fakegithub
 from harness.records import approve
@@ -109,15 +113,14 @@ class Office:
         self, *items: Item, yes: bool = True, dialog: FakeDialog | None = None
     ) -> tuple[FilingResult, dict[str, ItemRow]]:
         self.records.claim(items, "run-2")
-        rows = {
-            item.label: ItemRow(
-                id=item.id, label=item.label, status=Status.APPROVED, output=NAME, filing="wanted"
-            )
-            for item in items
-        }
-        recorder = SimpleNamespace(
-            rows=rows, say=self.said.append, record=lambda _event: None, run_id="run-2"
-        )
+        state = RunState()
+
+        def record(event: Event) -> None:
+            feed(state, {"time": timestamp(), **as_record(event)})
+
+        for item in items:
+            record(Completed(item=item.id, label=item.label, output=NAME, filing="wanted"))
+        recorder = SimpleNamespace(state=state, say=self.said.append, record=record, run_id="run-2")
         repository = Repository(full_name="acme/widgets", api_url=self.fake.url)
         github = GitHub(repository, Secret("github-token", self.fake.token), sleep=lambda _seconds: None)
         with StopSignals() as signals:
@@ -133,7 +136,7 @@ class Office:
             result = filer.file(
                 [PlannedItem(item=item, step=PlanAction.FILE) for item in items], self.worktree, None
             )
-        return result, rows
+        return result, {item.label: item_row(item, ItemFiles()) for item in state.items.values()}
 
     def state(self) -> FilingState:
         row = self.records.filing(ITEM)

@@ -581,7 +581,8 @@ def test_a_failure_is_not_recorded_by_a_run_that_lost_the_item(desk: Desk, fault
     assert result.reason == "run run-2 has the item now"
     assert result.unknown == (fault is fakegithub.CREATE_502)
     assert [desk.row()] == before
-    assert [event.name for event in desk.events] == ["filing"]
+    told = "filing_unknown" if result.unknown else "filing_refused"
+    assert [event.name for event in desk.events] == ["filing", told]
 
 
 @pytest.mark.parametrize("there", [True, False])

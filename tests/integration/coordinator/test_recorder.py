@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from agentos.coordinator.plan import PlanAction, PlannedItem
-from agentos.coordinator.recorder import RunRecorder, Tally
+from agentos.coordinator.recorder import RunRecorder
 from agentos.errors import ItemFailed
 from agentos.model import Status
-from agentos.spending.spending import Spent
 from agentos.store.home import Home
 from agentos.store.records import Outcome
 from agentos.store.records.memory import MemoryRecords
@@ -46,7 +45,7 @@ class Shop:
         self.console = Quiet()
         self.records = MemoryRecords()
         self.recorder = RunRecorder(
-            home, "lld", 1, records=self.records, folder=folder, console=cast("Console", self.console)
+            home, records=self.records, folder=folder, console=cast("Console", self.console)
         )
         self.checkpoint = home.checkpoint("lld", "42")
         self.checkpoint.write_text("saved")
@@ -60,7 +59,7 @@ class Shop:
     def finish(self, status: Status, *, attempts: int = 1) -> None:
         entry = PlannedItem(item=ITEM, step=PlanAction.START)
         told = {"verdict": "APPROVED", "reviews": 1, "output": "out.md", "error": None}
-        self.recorder.finish(entry, status, Tally(), Spent(), attempts=attempts, **told)  # type: ignore[arg-type]
+        self.recorder.finish(entry, status, attempts=attempts, **told)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -121,7 +120,7 @@ def test_the_end_of_an_item_that_was_lost_is_told_and_not_recorded(shop: Shop, s
 
     shop.finish(status)
 
-    row = shop.recorder.rows["LLD-42"]
+    row = shop.recorder.state.items["42"]
     assert (row.status, row.verdict, row.output) == (Status.FAILED, None, None)
     assert row.error == "run run-2 has the item now; this run recorded nothing for it"
     assert shop.console.said == [f"LLD-42: failed: {row.error}"]
@@ -134,7 +133,7 @@ def test_the_end_of_an_earlier_attempt_is_not_recorded(shop: Shop) -> None:
 
     shop.finish(Status.APPROVED, attempts=1)
 
-    assert "attempt 2 of this run" in str(shop.recorder.rows["LLD-42"].error)
+    assert "attempt 2 of this run" in str(shop.recorder.state.items["42"].error)
     assert shop.records.outcomes("lld") == {}
 
 

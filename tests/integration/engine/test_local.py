@@ -198,8 +198,8 @@ def test_a_worker_gets_its_job_and_is_heard(bench: Bench) -> None:
     assert puppet.read() == job()
     puppet.say(HELLO, Beat())
     assert bench.events(lambda found: len(found) == 2) == [
-        Said(item="LLD-1", message=HELLO),
-        Said(item="LLD-1", message=Beat()),
+        Said(item="LLD-1", attempt=1, message=HELLO),
+        Said(item="LLD-1", attempt=1, message=Beat()),
     ]
     bench.engine.send("LLD-1", Drain(reason="stop"))
     assert puppet.read() == Drain(reason="stop")
@@ -208,16 +208,18 @@ def test_a_worker_gets_its_job_and_is_heard(bench: Bench) -> None:
 def test_output_comes_in_whole_lines_and_the_last_one_with_the_end(bench: Bench) -> None:
     puppet = bench.ready()
     os.write(puppet.out, b"one\ntw")
-    assert bench.events(lambda found: found) == [Printed(item="LLD-1", lines=("one",), error=False)]
+    assert bench.events(lambda found: found) == [
+        Printed(item="LLD-1", attempt=1, lines=("one",), error=False)
+    ]
     os.write(puppet.out, b"o")
     os.write(puppet.err, b"oops\n")
     puppet.say(Ended(status="approved"))
     puppet.die()
     found = bench.events(lambda found: any(isinstance(one, Gone) for one in found))
-    assert Said(item="LLD-1", message=Ended(status="approved")) in found
-    assert Printed(item="LLD-1", lines=("two",), error=False) in found
-    assert Printed(item="LLD-1", lines=("oops",), error=True) in found
-    assert found[-1] == Gone(item="LLD-1", how="killed by SIGKILL")
+    assert Said(item="LLD-1", attempt=1, message=Ended(status="approved")) in found
+    assert Printed(item="LLD-1", attempt=1, lines=("two",), error=False) in found
+    assert Printed(item="LLD-1", attempt=1, lines=("oops",), error=True) in found
+    assert found[-1] == Gone(item="LLD-1", attempt=1, how="killed by SIGKILL")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_a_worker_that_sends_nonsense_is_gone_and_the_others_are_not(bench: Benc
     assert gone.item == "LLD-1"
     assert str(gone.broken).startswith("its worker broke the protocol")
     other.say(Beat())
-    assert bench.events(lambda found: found) == [Said(item="LLD-2", message=Beat())]
+    assert bench.events(lambda found: found) == [Said(item="LLD-2", attempt=1, message=Beat())]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_a_worker_is_ended(bench: Bench, how: Ending, told: str) -> None:
     puppet = bench.ready()
     bench.engine.end("LLD-1", how)
     puppet.process.popen.wait(SOON)
-    assert bench.events(lambda found: found) == [Gone(item="LLD-1", how=told)]
+    assert bench.events(lambda found: found) == [Gone(item="LLD-1", attempt=1, how=told)]
     bench.engine.end("LLD-1", how)  # of one that is gone already
     bench.engine.send("LLD-1", Drain(reason="stop"))
     assert bench.turn() == []
@@ -338,7 +340,7 @@ def test_a_waiting_worker_that_died_is_replaced_and_nobody_hears_of_it(bench: Be
     second = bench.start("LLD-2")
     assert second is not spare
     second.say(HELLO)
-    assert bench.events(lambda found: found) == [Said(item="LLD-2", message=HELLO)]
+    assert bench.events(lambda found: found) == [Said(item="LLD-2", attempt=1, message=HELLO)]
 
 
 @pytest.mark.parametrize("bench", [5], indirect=True)
@@ -349,4 +351,4 @@ def test_where_no_worker_can_be_forked_ahead_the_run_goes_on(bench: Bench) -> No
     bench.events(lambda found: found)
     assert bench.idle() == []
     puppet.say(Beat())
-    assert bench.events(lambda found: found) == [Said(item="LLD-1", message=Beat())]
+    assert bench.events(lambda found: found) == [Said(item="LLD-1", attempt=1, message=Beat())]

@@ -7,15 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentos.errors import StorageError
-from agentos.events.catalogue import Completed, Started, Stopping
+from agentos.events.catalogue import Completed, Event, Started, Stopping
+from agentos.events.record import as_record
 from agentos.store.home import Home
-from agentos.store.records import Outcome
+from agentos.store.records import Outcome, timestamp
 from agentos.store.run_folder import (
     RunFolder,
     create_run,
@@ -73,8 +75,8 @@ def test_a_home_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
 
 
 def test_events_are_json_lines_in_order_with_time_and_name(run: RunFolder) -> None:
-    run.event(Started(item="42", label="LLD-42", attempt=1, pid=1))
-    run.event(Completed(item="42"))
+    run.event(record(Started(item="42", label="LLD-42", attempt=1, pid=1)))
+    run.event(record(Completed(item="42")))
     first, second = json_lines(run.path / "events.jsonl")
     assert (first["event"], first["item"], first["pid"]) == ("started", "42", 1)
     assert (second["event"], second["error"]) == ("completed", None)
@@ -113,13 +115,13 @@ def test_every_line_of_the_coordinators_log_starts_with_its_time(run: RunFolder,
 @example(text="\n\r\u2028\0\x1b[0m")
 @example(text="half \ud83d")
 def test_any_text_stays_one_line_of_json_and_comes_back(run: RunFolder, text: str) -> None:
-    run.event(Stopping(reason=text))
+    run.event(record(Stopping(reason=text)))
     last = (run.path / "events.jsonl").read_bytes().decode("utf-8").split("\n")[-2]
     assert json.loads(last)["reason"] == text
 
 
 def test_files_are_private_and_never_written_through_a_link(run: RunFolder, tmp_path: Path) -> None:
-    run.event(Stopping(reason="quota"))
+    run.event(record(Stopping(reason="quota")))
     run.write("summary.json", "{}")
     for name in ("events.jsonl", "summary.json"):
         assert stat.S_IMODE((run.path / name).stat().st_mode) == 0o600
@@ -239,6 +241,10 @@ def outcome(run_id: str) -> Outcome:
 STARTED = Started(item="42", label="LLD-42", attempt=1, pid=1)
 
 
+def record(event: Event) -> dict[str, Any]:
+    return {"time": timestamp(), **as_record(event)}
+
+
 def completed(run: RunFolder) -> list[dict[str, object]]:
     return [event for event in read_lines(run.path / "events.jsonl") if event["event"] == "completed"]
 
@@ -246,8 +252,8 @@ def completed(run: RunFolder) -> list[dict[str, object]]:
 @pytest.mark.parametrize("cut_off", [b"", b'{"time": "2026", "eve'])
 def test_an_approval_that_a_killed_run_did_not_tell_of_is_told_once(home: Home, cut_off: bytes) -> None:
     run = create_run(home)
-    run.event(STARTED)
-    run.event(Completed(item="43"))
+    run.event(record(STARTED))
+    run.event(record(Completed(item="43")))
     run.close()
     with (run.path / "events.jsonl").open("ab") as file:
         file.write(cut_off)
@@ -260,7 +266,7 @@ def test_an_approval_that_a_killed_run_did_not_tell_of_is_told_once(home: Home, 
 @pytest.mark.parametrize("state", ["alive", "finished", "told", "gone"])
 def test_the_events_of_any_other_run_are_left_as_they_are(home: Home, state: str) -> None:
     run = create_run(home)
-    run.event(Completed(item="42") if state == "told" else STARTED)
+    run.event(record(Completed(item="42") if state == "told" else STARTED))
     if state == "finished":
         run.write("summary.json", "{}")
     if state != "alive":
@@ -292,6 +298,7 @@ def test_a_folder_without_a_lock_belongs_to_no_living_run(tmp_path: Path) -> Non
 HOLDER = """
 import sys
 from pathlib import Path
+from typing import Any
 from agentos.store.home import Home
 from agentos.store.run_folder import create_run
 

@@ -3,12 +3,13 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentos.events.state import RunState
 from agentos.view import run_index as module
 from agentos.view.run_index import NotThere, RunIndex
 
@@ -62,7 +63,7 @@ def held() -> Iterator[Any]:
 
 
 def shelf_of(runs: Path, made: list[str] | None = None) -> RunIndex:
-    def make(run: Path) -> dict[str, Any]:
+    def make(run: Path, _events: Callable[[Path], RunState]) -> dict[str, Any]:
         if made is not None:
             made.append(run.name)
         return {"run": run.name}
@@ -158,6 +159,17 @@ def test_data_are_made_again_only_when_a_file_changed(runs: Path) -> None:
         file.write("b\n")
     run_index.data(RUN)
     assert made == [RUN, RUN]
+
+
+def test_each_look_at_a_live_run_reads_only_the_new_events(runs: Path, held: Any) -> None:
+    run = make_run(runs, events__jsonl=events(STARTED))
+    held(run)
+    run_index = RunIndex(runs, lambda path, read: {"items": list(read(path).items)})
+    assert json.loads(run_index.data(RUN)) == {"items": ["41"]}
+    file = run / "events.jsonl"
+    # Whoever reads from the start again does not find the first event any more.
+    file.write_text(" " * (file.stat().st_size - 1) + "\n" + events(STARTED | {"item": "42"}), "utf-8")
+    assert json.loads(run_index.data(RUN)) == {"items": ["41", "42"]}
 
 
 def test_only_few_runs_are_kept_in_memory(runs: Path) -> None:

@@ -456,7 +456,7 @@ def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree:
     wait_for_a_person(home, worktree)
     failures: list[tuple[str, Exception]] = []
 
-    def broken(_run: Path) -> dict[str, Any]:
+    def broken(_run: Path, _events: object) -> dict[str, Any]:
         raise KeyError("inner detail")
 
     view = PageRoutes(

@@ -15,10 +15,9 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import FakeEngine, Receive, Say, Script, WaitFor
 from agentos.engine.fake import Step as Act
-from agentos.events.catalogue import Event
-from agentos.events.record import as_record
+from agentos.events.fields import time_text
 from agentos.model import CallError, Item
-from agentos.report.summary import ItemRow
+from agentos.report.summary import ItemFiles, ItemRow, Summary, item_row
 from agentos.secret import Secret
 from agentos.spending.spending import Spending
 from agentos.tracing.run import RunTrace
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
 Worker = Callable[[wire.Job], Script]
 MODEL = "open:m"
+EPOCH = 1_800_000_000.0  # when the engine's clock is 0
 KEYS = (KeySpec(id="key-1", provider="open"), KeySpec(id="key-2", provider="open"))
 
 
@@ -131,9 +131,10 @@ class MemoryFolder:
     lines: list[str] = field(default_factory=list)
     audits: list[dict[str, Any]] = field(default_factory=list)
     output: list[tuple[str, str]] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
 
-    def event(self, event: Event) -> None:
-        self.events.append(as_record(event))
+    def event(self, record: dict[str, Any]) -> None:
+        self.events.append(record)
 
     def audit(self, item_id: str, record: dict[str, Any]) -> None:
         self.audits.append(record)
@@ -145,6 +146,9 @@ class MemoryFolder:
         self.output += [(label, line) for line in lines]
 
     def done_with(self, item_id: str, label: str) -> None: ...
+
+    def write(self, name: str, text: str) -> None:
+        self.written[name] = text
 
 
 class MemoryRecords:
@@ -215,9 +219,10 @@ class LoopRun:
         keys: Sequence[KeySpec] = KEYS,
         stubborn: frozenset[str] = frozenset(),
         spending: Mapping[str, Any] | None = None,
+        engine: type[FakeEngine] = FakeEngine,
         **config: Any,
     ) -> None:
-        self.engine = FakeEngine(
+        self.engine = engine(
             {f"LLD-{item}": starts for item, starts in scripts.items()},
             stubborn=frozenset(f"LLD-{item}" for item in stubborn),
         )
@@ -231,24 +236,23 @@ class LoopRun:
         )
         self.recorder = RunRecorder(
             cast("Home", NoHome()),
-            "lld",
-            run.parallel,
             records=cast("Records", self.records),
             folder=cast("RunFolder", self.folder),
             console=console,
             clock=self.engine.clock,
+            stamp=lambda: time_text(EPOCH + self.engine.clock()) or "",
         )
         secrets = {key.id: Secret(key.id, f"sk-{key.id}-12345") for key in keys}
         ring = KeyRing(specs=tuple(keys), secrets=secrets)
         self.health = NoHealth()
-        service = KeyService(
+        self.keys = KeyService(
             ring, cast("HealthFile", self.health), run_id="run-1", call_timeout=600.0, refuse_every=None
         )
         self.coordinator = ParallelCoordinator(
             run,
             [PlannedItem(item=_item(one), step=PlanAction.START) for one in scripts],
             engine=self.engine,
-            keys=service,
+            keys=self.keys,
             recorder=self.recorder,
             console=console,
             signals=self.engine.signals,
@@ -272,10 +276,15 @@ class LoopRun:
         return self
 
     def row(self, item: str = "1") -> ItemRow:
-        return self.recorder.rows[f"LLD-{item}"]
+        return item_row(self.recorder.state.items[item], ItemFiles())
 
     def statuses(self) -> dict[str, str]:
-        return {row.id: row.status.value for row in self.recorder.rows.values()}
+        return {item.id: item.status for item in self.recorder.state.items.values()}
+
+    def summary(self) -> Summary:
+        entries = [PlannedItem(item=_item(one), step=PlanAction.START) for one in self.recorder.state.items]
+        pool = self.keys.snapshot(self.engine.clock())
+        return self.recorder.close(entries, pool, self.stopped and self.stopped.value)
 
     def waits(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.recorded("waiting") if event["kind"] == kind]

@@ -1,6 +1,8 @@
 """The coordinator's loop on scripted workers: endings, crashes, limits, stops, money, waits, lies."""
 
+import json
 import signal
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -9,10 +11,12 @@ import pytest
 from agentos import audit_record, wire
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
-from agentos.engine.fake import Die, Freeze, Lie, Print, Receive, Say, Script, WaitFor
-from agentos.engine.protocol import Ending
+from agentos.engine.fake import Die, FakeEngine, Freeze, Lie, Print, Receive, Say, Script, WaitFor
+from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StorageError
+from agentos.events.fold import fold
 from agentos.model import CallError
+from agentos.report.summary import ItemFiles, NotInEvents, summary_of
 from agentos.wire import CallSettled, Drain, Ended, Hello, LeaseWanted, NodeStarted, PaidBefore, Vet
 from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
 
@@ -111,6 +115,71 @@ def test_a_call_from_before_a_crash_is_counted_once_however_often_it_is_told() -
     run = LoopRun({"1": [worker(replay, step(Die())), worker(replay)]}).go()
     assert (run.row().cost_usd, run.spending.spent) == (7.0, 7.0), "word of it was lost with the process"
     assert [one["kind"] for one in run.folder.audits] == ["call"]
+
+
+class SlowToDie(FakeEngine):
+    """Workers that are killed have sent one more message before."""
+
+    def end(self, item: str, how: Ending) -> None:
+        if [one for _, one, _ in self.ended] == [item] or how is not Ending.KILL:
+            super().end(item, how)
+        else:
+            self.ended.append((self.clock(), item, how))
+
+
+def test_a_call_that_comes_back_after_its_lease_expired_is_counted() -> None:
+    late = worker(partial(call, seconds=700.0), step(Die()))
+    run = LoopRun({"1": [late, worker()]}, engine=SlowToDie).go()
+    assert len(run.recorded("lease_expired")) == 1
+    assert run.recorded("settled") == []
+    assert (run.row().cost_usd, run.row().tokens_in, run.spending.spent) == (10.0, 10, 10.0)
+
+
+class Haunted(FakeEngine):
+    """Workers of the first attempt that still talk while the second one is running."""
+
+    def events(self, until: float) -> Iterator[EngineEvent]:
+        for event in super().events(until):
+            yield event
+            if event.attempt == 2:
+                dead: dict[str, Any] = {"item": event.item, "attempt": 1}
+                yield Said(**dead, message=CallSettled(lease=1, seconds=0.0, tokens_in=999))
+                yield Said(**dead, message=Ended(status="failed", error="it is dead"))
+                yield Printed(**dead, lines=("boo",), error=False)
+                yield Gone(**dead, how="exit code 0")
+
+
+def test_a_worker_of_an_attempt_that_is_over_is_not_heard() -> None:
+    scripts = {"1": [worker(CALL, step(Die())), worker(partial(call, seconds=5.0))]}
+    plain, haunted = LoopRun(scripts).go(), LoopRun(scripts, engine=Haunted).go()
+    assert haunted.row() == plain.row()
+    assert haunted.row().attempts == 2
+    assert haunted.folder.events == plain.folder.events
+    assert ("LLD-1", "boo") not in haunted.folder.output
+
+
+# What the summary says.
+
+
+def test_the_events_in_the_file_fold_into_the_summary() -> None:
+    scripts: dict[str, list[Worker | None]] = {
+        "1": [worker(CALL, output="1.md")],
+        "2": [worker(CALL, step(Die())), failing(CallError.TRANSIENT, CallError.RATE_LIMITED)],
+        "3": [worker(CALL, status="discuss", verdict="DISCUSS", reviews=3, error="e" * 5000)],
+        "4": [None, None, None],
+        "5": [worker(partial(call, seconds=4000.0))] * 3,
+    }
+    run = LoopRun(scripts, parallel=2).go()
+    summary = run.summary()
+    told = json.loads(run.folder.written["summary.json"])
+    state = fold(json.loads(json.dumps(run.folder.events)))
+    extra = NotInEvents(
+        items={name: ItemFiles() for name in scripts}, keys=summary.keys, folder=summary.folder
+    )
+    assert state == run.recorder.state
+    assert json.loads(json.dumps(summary_of(state, extra).as_dict())) == told
+    assert told["totals"] == {"approved": 2, "discuss": 1, "failed": 2}
+    assert [row["attempts"] for row in told["items"]] == [1, 2, 1, 3, 3]
 
 
 # Time limits.
@@ -269,7 +338,7 @@ def test_an_items_own_budget_pauses_that_item_alone() -> None:
 def test_what_earlier_runs_spent_counts() -> None:
     run = LoopRun({"1": [worker(CALL)]}, spending={"budget": 10.0, "carried": 5.0}).go()
     assert run.statuses() == {"1": "paused"}
-    assert run.recorded("budget_reached") == [{"event": "budget_reached", "spent": 0.0, "carried": 5.0}]
+    assert [(event["spent"], event["carried"]) for event in run.recorded("budget_reached")] == [(0.0, 5.0)]
 
 
 # Waits.

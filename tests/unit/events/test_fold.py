@@ -189,6 +189,66 @@ def test_an_issue_is_linked_to_the_web_alone(url: str | None, kept: str | None) 
 # The run.
 
 
+# What an item costs, and where its issue is: what the summary of a run shows.
+
+
+def settled(when: float, lease: int, usd: float | None) -> dict[str, Any]:
+    return record(when, "settled", item="1", lease=lease, key="k1", tokens_in=2, tokens_out=1, usd=usd)
+
+
+@pytest.mark.parametrize(
+    ("costs", "usd"), [([], 0.0), ([1.5, 0.0], 1.5), ([1.5, None], None), ([None, 1.5], None)]
+)
+def test_one_call_of_unknown_cost_makes_the_cost_of_its_item_unknown(
+    costs: list[float | None], usd: float | None
+) -> None:
+    item = fold([STARTED, *(settled(2 + n, n, cost) for n, cost in enumerate(costs))]).items["1"]
+    assert (item.usd, item.tokens_in, item.tokens_out) == (usd, 2 * len(costs), len(costs))
+
+
+def test_a_call_without_a_settled_event_counts_too() -> None:
+    counted = record(2, "call_counted", item="1", tokens_in=7, tokens_out=3, usd=0.5)
+    item = fold([STARTED, counted, settled(3, 1, 0.25)]).items["1"]
+    assert (item.usd, item.tokens_in, item.tokens_out) == (0.75, 9, 4)
+
+
+def test_an_item_takes_from_the_decision_to_start_it_to_its_end() -> None:
+    started = record(5, "started", item="1", label="LLD-1", attempt=1, pid=5, took=1.5)
+    again = record(9, "started", item="1", label="LLD-1", attempt=2, pid=6, took=0.5)
+    begun = [record(0, "run_started", run_id="r", items=1, parallel=1), started, again]
+    item = fold(begun).items["1"]
+    assert item.seconds(now=10.0) == 6.5
+    item = fold([*begun, record(12, "failed", **FAILED, attempts=2), record(20, "stopping")]).items["1"]
+    assert (item.seconds(now=20.0), item.attempts) == (8.5, 2)
+
+
+APPROVED = record(
+    2, "completed", item="1", label="LLD-1", status="approved", output="1.md", filing="wanted", reason="why"
+)
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "output", "error", "reason"),
+    [
+        ([], "wanted", "1.md", None, "why"),
+        ([("filed", {"number": 7, "url": "https://x/7"})], "filed", "https://x/7", None, None),
+        ([("filed", {"number": 7, "url": None})], "filed", "1.md", None, None),
+        ([("filing_refused", {"reason": "no"})], "wanted", "1.md", "not filed: no", "why"),
+        ([("filing_unknown", {"reason": "perhaps"})], "unknown", "1.md", "perhaps", "why"),
+        ([("filing_unknown", {"reason": "x", "earlier": True})], "unknown", "1.md",
+         "an earlier version may already be filed on GitHub", "why"),
+        ([("filed", {"number": 6, "url": "https://x/6", "earlier": True})], "wanted", "1.md", None, "why"),
+        ([("filing_refused", {"reason": "x", "earlier": True})], "wanted", "1.md", None, "why"),
+    ],
+)  # fmt: skip
+def test_what_became_of_the_issue_of_an_item(
+    events: list[tuple[str, dict[str, Any]]], state: str, output: str, error: str | None, reason: str | None
+) -> None:
+    item = fold([APPROVED, *(record(3, name, item="1", **told) for name, told in events)]).items["1"]
+    assert (item.filing_state, item.output, item.error, item.reason) == (state, output, error, reason)
+    assert (item.filed is not None) == (state == "filed")
+
+
 def test_the_first_event_tells_what_the_run_was_told() -> None:
     told = {
         "command": "agentos lld --all",

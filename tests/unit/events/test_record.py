@@ -76,13 +76,16 @@ def test_the_names_in_the_file() -> None:
         "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
         "filing_refused", "filing_unknown", "leased", "settled", "settle_refused", "refused", "returned",
         "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
-        "capacity_recovered", "limit_learnt", "ask_refused",
+        "capacity_recovered", "limit_learnt", "ask_refused", "call_counted",
     }  # fmt: skip
 
 
 def test_an_end_tells_its_status() -> None:
     told = as_record(Completed(item="1", label="LLD-1", verdict="APPROVED", reviews=2))
-    assert list(told) == ["event", "item", "label", "status", "verdict", "reviews", "output", "error"]
+    assert list(told) == [
+        "event", "item", "label", "status", "verdict", "reviews", "output", "error",
+        "reason", "attempts", "busy_seconds", "filing",
+    ]  # fmt: skip
     assert told["status"] == "approved"
     assert as_record(Completed(item="1", repaired=True))["repaired"] is True
 

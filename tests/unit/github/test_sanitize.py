@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentos.github.sanitize import BREAK, MAX_TITLE, harmless_body, harmless_title, new_marker
+from agentos.github.sanitize import BREAK, MAX_TITLE, harmless_body, harmless_title, marker_of
 
 MARKER = "<!-- agentos-filing: 0123456789abcdef0123456789abcdef -->"
 
@@ -398,8 +398,8 @@ def test_a_title_is_one_plain_line() -> None:
     assert len(harmless_title("x" * MAX_TITLE)) == MAX_TITLE
 
 
-def test_markers_differ() -> None:
-    markers = {new_marker() for _ in range(100)}
+def test_each_token_has_its_marker() -> None:
+    markers = {marker_of(f"{number:032x}") for number in range(100)}
 
     assert len(markers) == 100
     assert all(re.fullmatch(r"<!-- agentos-filing: [0-9a-f]{32} -->", marker) for marker in markers)

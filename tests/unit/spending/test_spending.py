@@ -148,8 +148,7 @@ def test_a_call_is_one_value_from_the_ask_to_the_record() -> None:
         "cost_usd": 30.0,
     }
     assert (settled.attempt, settled.waited) == (2, 0.5)
-    spent = spending.of("LLD-1")
-    assert (spent.tokens_in, spent.tokens_out, spent.usd, spending.spent) == (30, 5, 30.0, 30.0)
+    assert (settled.tokens_in, settled.tokens_out, settled.cost, spending.spent) == (30, 5, 30.0, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -171,26 +170,29 @@ def test_a_call_without_a_result_is_recorded_with_its_error_and_paid_for_if_it_w
     assert settled is not None
     made = settled.as_record()
     assert (made["kind"], made["error"], made["cost_usd"]) == ("failed_call", told["error"], cost)
-    assert spending.spent == spending.of("LLD-1").usd == spent
+    assert spending.spent == settled.cost == spent
 
 
 def test_a_server_that_does_not_count_is_taken_as_estimated_and_its_cost_is_not_known() -> None:
     spending = limited(budget=100.0)
     spending.ask(call(usd=9))
     grant(spending)
-    spending.settle("LLD-1", result())
+    settled = spending.settle("LLD-1", result())
     assert spending.spent == 9.0
-    assert spending.of("LLD-1").usd is None
+    assert settled is not None
+    assert settled.cost is None
 
 
-def test_a_model_without_a_price_makes_the_cost_unknown_for_good() -> None:
+def test_the_cost_of_a_model_without_a_price_is_not_known() -> None:
     spending = Spending(prices=Prices(unknown=frozenset({"m", "m-1"})))
+    costs = []
     for number, served in ((1, "m-1"), (2, "priced")):
         spending.ask(call(number=number))
         grant(spending, number=number)
-        spending.settle("LLD-1", result(number, usd=4, served=served))
-    assert spending.of("LLD-1").usd is None
-    assert spending.of("LLD-1").tokens_in == 8
+        settled = spending.settle("LLD-1", result(number, usd=4, served=served))
+        assert settled is not None
+        costs.append(settled.cost)
+    assert costs == [None, 4.0]
 
 
 def test_the_model_that_served_has_the_price_and_else_the_one_asked_for() -> None:
@@ -228,7 +230,7 @@ def test_a_call_of_an_earlier_process_counts_when_nobody_has_counted_it() -> Non
     found = spending.priced(Call.from_journal("LLD-1", 2, journal))
     assert spending.spent == 0
     spending.add(found)
-    assert spending.spent == spending.of("LLD-1").usd == 4.0
+    assert spending.spent == found.cost == 4.0
     assert found.as_record()["life"] == "life-9"
     assert (found.kept, found.attempt) == (Kept(journal_id="life-9", number=3, node="draft"), 2)
 

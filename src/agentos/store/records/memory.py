@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from dataclasses import replace
+from typing import Any, Self
 
 from agentos.model import Item, Status
+from agentos.store.records.memory_tables import RunRow, Tables, new_filing, rehash_row
 from agentos.store.records.rows import (
     Claim,
     Decided,
@@ -23,34 +24,9 @@ from agentos.store.records.rows import (
     tokens_by_role,
 )
 
-K = TypeVar("K")
-
 _UNSENT = frozenset({FilingState.WANTED, FilingState.KEPT})
 _UNKNOWN = frozenset({FilingState.INTENDED})
 _NOT_FILED = _UNSENT | _UNKNOWN
-
-
-@dataclass(kw_only=True)
-class _Run:
-    workflow: str
-    continued_by: str | None = None
-    finished: bool = False
-
-
-@dataclass(kw_only=True)
-class _Tables:
-    """Rows by their unique key; it begins with whether the row is the mock's, if the table has both kinds."""
-
-    outcomes: dict[tuple[bool, str, str, str], Outcome] = field(default_factory=dict)
-    progress: dict[tuple[bool, str, str], Progress] = field(default_factory=dict)
-    decisions: dict[tuple[bool, str, str, str, int], Decided] = field(default_factory=dict)
-    notes: dict[int, tuple[bool, Note]] = field(default_factory=dict)
-    used_notes: dict[int, str] = field(default_factory=dict)  # by which run
-    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
-    runs: dict[str, _Run] = field(default_factory=dict)
-    calls: dict[tuple[str, str, int], tuple[bool, Paid]] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    filings: dict[tuple[str, str, str], Filing] = field(default_factory=dict)
 
 
 class MemoryRecords:
@@ -59,7 +35,7 @@ class MemoryRecords:
     def __init__(self, *, mock: bool = False, alive: Callable[[str], bool] = lambda _run: True) -> None:
         self._mock = mock
         self._alive = alive
-        self._tables = _Tables()
+        self._tables = Tables()
 
     def of(self, *, mock: bool) -> Self:
         other = copy(self)
@@ -187,10 +163,10 @@ class MemoryRecords:
         for key in ((mock, flow, name) for mock in (False, True)):
             if (begun := tables.progress.get(key)) is not None and begun.input_hash == old:
                 tables.progress[key] = replace(begun, input_hash=new)
-            _rehash(tables.outcomes, (*key, old), (*key, new), new)
+            rehash_row(tables.outcomes, (*key, old), (*key, new), new)
             for reviews in {reviews for *_, reviews in tables.decisions}:
-                _rehash(tables.decisions, (*key, old, reviews), (*key, new, reviews), new)
-        _rehash(tables.filings, (flow, name, old), (flow, name, new), new)
+                rehash_row(tables.decisions, (*key, old, reviews), (*key, new, reviews), new)
+        rehash_row(tables.filings, (flow, name, old), (flow, name, new), new)
 
     # Decisions and notes.
 
@@ -261,10 +237,10 @@ class MemoryRecords:
         for name, run in runs.items():
             if name in paying and run.workflow == workflow and not run.finished and not self._alive(name):
                 run.continued_by = run.continued_by or run_id
-        runs[run_id] = _Run(workflow=workflow)
+        runs[run_id] = RunRow(workflow=workflow)
 
     def finish_run(self, run_id: str) -> str | None:
-        run = self._tables.runs.get(run_id, _Run(workflow=""))
+        run = self._tables.runs.get(run_id, RunRow(workflow=""))
         run.finished = run.continued_by is None
         return run.continued_by
 
@@ -322,7 +298,7 @@ class MemoryRecords:
         return max((max(row.updated_at, row.attempted_at or "") for row in rows), default=None)
 
     def intend(self, item: Item, fence: Fence, *, repository: str, marker: str, at: str) -> Stale | None:
-        row = self._tables.filings.get(_text(item)) or _new_filing(item)
+        row = self._tables.filings.get(_text(item)) or new_filing(item)
         changes: dict[str, Any] = {"repository": repository, "marker": marker, "tries": row.tries + 1}
         changes["attempted_at"] = row.attempted_at if row.marker == marker else at
         changes |= {"state": FilingState.INTENDED, "error": None, "updated_at": at}
@@ -359,7 +335,7 @@ class MemoryRecords:
         """Change a filing that is in one of these states; a new one begins as wanted."""
         if stale := self.check(item, fence):
             return stale
-        row = self._tables.filings.get(_text(item)) or (_new_filing(item) if create else None)
+        row = self._tables.filings.get(_text(item)) or (new_filing(item) if create else None)
         if row is not None and row.state in states:
             self._tables.filings[_text(item)] = replace(row, **changes)
         return None
@@ -380,30 +356,6 @@ class MemoryRecords:
 
 def _text(item: Item | Filing) -> tuple[str, str, str]:
     return *item_key(item), item.input_hash
-
-
-def _rehash(table: dict[K, Any], old: K, new: K, input_hash: str) -> None:
-    """Give a row another hash, unless another row has it."""
-    if old in table and new not in table:
-        table[new] = replace(table.pop(old), input_hash=input_hash)
-
-
-def _new_filing(item: Item | Filing) -> Filing:
-    workflow, name = item_key(item)
-    return Filing(
-        workflow=workflow,
-        item=name,
-        input_hash=item.input_hash,
-        state=FilingState.WANTED,
-        repository="",
-        marker="",
-        tries=0,
-        attempted_at=None,
-        number=None,
-        url=None,
-        error=None,
-        updated_at="",
-    )
 
 
 def _total(calls: Iterable[Paid]) -> dict[str, float]:
