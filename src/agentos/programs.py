@@ -5,11 +5,14 @@ project, and never gets a key: git, gh and command models get what they need; th
 everything that does not look secret. No other module starts a program; ruff enforces that.
 """
 
+import contextlib
 import os
 import re
+import selectors
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -17,8 +20,10 @@ from typing import IO
 from agentos.os_process import TOKEN_VARIABLE
 
 TOOL_SECONDS = 5.0  # for git and gh, which answer one small question each
+MAX_OUTPUT_BYTES = 64_000_000  # of git and gh
 LAUNCH_SECONDS = 2.0  # a program that runs longer works
 
+_CHUNK = 1 << 20
 _SECRET = re.compile(
     r"(?:^|_|PG)"
     r"(?:API_?KEYS?|ACCESS_KEY|PRIVATE_KEY|TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|PASSFILE|CREDENTIALS?"
@@ -83,12 +88,16 @@ def git(
     worktree: Path | None,
     *,
     seconds: float = TOOL_SECONDS,
+    given: bytes = b"",
+    most: int = MAX_OUTPUT_BYTES,
 ) -> bytes | None:
-    """Ask git about the worktree; None if git is missing or fails."""
+    """Ask git about the worktree; None if git is missing or fails, takes too long or prints too much."""
     place = [] if worktree is None else ["-C", str(worktree.absolute())]
     variables = _tool_environment(environment, worktree, _GIT_NEEDS) | _GIT_VARIABLES
     program = find_program("git", environment, worktree)
-    return None if program is None else _ask([program, *_GIT_OPTIONS, *place, *arguments], variables, seconds)
+    if program is None:
+        return None
+    return _ask([program, *_GIT_OPTIONS, *place, *arguments], variables, seconds, given=given, most=most)
 
 
 def gh(
@@ -181,21 +190,56 @@ def _tool_environment(
     return kept | {"PATH": search_path(environment, worktree)}
 
 
-def _ask(command: Sequence[str], environment: Environment, seconds: float) -> bytes | None:
+def _ask(
+    command: Sequence[str],
+    environment: Environment,
+    seconds: float,
+    *,
+    given: bytes = b"",
+    most: int = MAX_OUTPUT_BYTES,
+) -> bytes | None:
+    """Run a program that reads `given` and prints at most `most` bytes."""
     try:
-        done = subprocess.run(
-            command,
-            env=dict(environment),
-            cwd=os.sep,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=seconds,
-            check=False,
-        )
+        # A file, not a pipe: a program that prints before it has read everything cannot block us.
+        with tempfile.TemporaryFile() if given else contextlib.nullcontext() as stdin:
+            if stdin is not None:
+                stdin.write(given)
+                stdin.seek(0)
+            asked = subprocess.Popen(
+                command,
+                env=dict(environment),
+                cwd=os.sep,
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            with asked:
+                try:
+                    printed = _printed(asked, time.monotonic() + seconds, most)
+                finally:
+                    asked.kill()  # does nothing to one that has ended
+            return printed if asked.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+
+
+def _printed(asked: subprocess.Popen[bytes], deadline: float, most: int) -> bytes:
+    """Read everything until the program ends. Raises ValueError or TimeoutExpired."""
+    assert asked.stdout is not None
+    printed = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(asked.stdout, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                raise subprocess.TimeoutExpired(asked.args, left)
+            data = os.read(asked.stdout.fileno(), _CHUNK)
+            if not data:
+                asked.wait(max(0.0, deadline - time.monotonic()))
+                return bytes(printed)
+            printed += data
+            if len(printed) > most:
+                raise ValueError("too much output")
 
 
 def _entries(environment: Environment, project: _Folders) -> list[str]:

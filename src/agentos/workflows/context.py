@@ -5,15 +5,14 @@ A file that looks like a secret is always refused: if it were skipped in silence
 """
 
 import os
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agentos import redact
 from agentos.console.lines import one_line
 from agentos.errors import UsageError
+from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.store.rooted_tree import CLOSED, Tree, why_unreadable, worktree_tree
 
 MAX_FILE_BYTES = 100_000
@@ -21,45 +20,6 @@ MAX_TOTAL_BYTES = 400_000
 MAX_FILES = 200
 MAX_ENTRIES = 20_000  # looked at in folders, whether taken or not
 _SKIPPED = frozenset({"node_modules", "__pycache__"})  # and everything hidden
-
-_SECRET_NAMES = (
-    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk",
-    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass",
-    ".htpasswd", ".git-credentials", "credentials*", "secrets.*", "service-account*.json",
-    "service_account*.json",
-)  # fmt: skip
-# Meant to be public; their content is still checked.
-_PUBLIC_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.md", "*.rst")
-_SECRET_TEXTS = (
-    ("a private key", re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")),
-    ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)(?![0-9A-Z]{9}EXAMPLE\b)[0-9A-Z]{16}\b")),
-    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,})")),
-    ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}")),
-    ("an Anthropic key", re.compile(r"\bsk-ant-[A-Za-z0-9_-]{16,}")),
-    ("an OpenAI key", re.compile(r"\bsk-(?:(?:proj|svcacct|admin)-[A-Za-z0-9_-]{16,}|[A-Za-z0-9]{40,})")),
-    ("a Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
-    ("a Slack token", re.compile(r"\bxox[abeprs]-[A-Za-z0-9-]{10,}")),
-    ("a Stripe key", re.compile(r"\b[sr]k_live_[A-Za-z0-9]{16,}")),
-    ("an npm token", re.compile(r"\bnpm_[A-Za-z0-9]{36}\b")),
-    ("a signed token (JWT)", re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}")),
-)
-_PASSWORD = re.compile(
-    r"""passw(?:or)?d["']?\s{0,9}(?:=|:|=>|:=)\s{0,9}["']([^"'\s]{8,200})["']""", re.IGNORECASE
-)
-_TOKEN = re.compile(
-    r"""(?:secret|token|api_?key|access_?key)["']?\s{0,9}(?:=|:|=>|:=)\s{0,9}["']([A-Za-z0-9+/=_.-]{16,200})["']""",
-    re.IGNORECASE,
-)
-# Without quotes, as in a file of variables: the whole line, and the value must look random.
-_VARIABLE = re.compile(
-    r"^\s{0,20}(?:export\s{1,9})?\w{0,60}(?:passw(?:or)?d|secret|token|key)\w{0,20}\s{0,9}[=:]\s{0,9}([A-Za-z0-9+/=_-]{10,200})\s*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+]{1,20}://[^\s/:@]{1,100}:([^\s/@]{6,200})@", re.IGNORECASE)
-_PLACEHOLDER = re.compile(
-    r"passw|secret|example|sample|change|your|test|dummy|fake|placeholder|redacted|xxx|\*\*\*|\.\.\.|[<>{}$%]",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,16 +145,11 @@ def _decoded(data: bytes, found: _Found) -> str | None:
 
 
 def _refuse_name(found: _Found) -> None:
-    name = found.path.name.casefold()
-    if _matches(name, _SECRET_NAMES) and not _matches(name, _PUBLIC_NAMES):
+    if secret_name(found.path.name):
         raise UsageError(
             f"--context: {found.name} is refused: files with this name hold secrets. "
             "Leave it out. None of it was sent."
         )
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def refuse_known(texts: Mapping[str, str]) -> None:
@@ -202,30 +157,6 @@ def refuse_known(texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
         if redact.find(text) is not None:
             raise UsageError(f"--context: {name} is refused: it contains one of your keys. Nothing was sent.")
-
-
-def secret_in(text: str) -> str | None:
-    """Say what in a text looks like a secret and on which line, without quoting any of it."""
-    for what, pattern in _SECRET_TEXTS:
-        if found := pattern.search(text):
-            return f"line {_line(text, found)} looks like {what}"
-    for found in _PASSWORD.finditer(text):
-        if not _PLACEHOLDER.search(found[1]):
-            return f"line {_line(text, found)} looks like a password"
-    for pattern in (_TOKEN, _VARIABLE):
-        for found in pattern.finditer(text):
-            value = found[1]
-            mixed = sum(map(str.isdigit, value)) > 1 and any(map(str.isalpha, value))
-            if mixed and len(set(value)) > 7 and not _PLACEHOLDER.search(value):
-                return f"line {_line(text, found)} looks like a key or token"
-    for found in _ADDRESS.finditer(text):
-        if not _PLACEHOLDER.search(found[1]):
-            return f"line {_line(text, found)} is an address with a password in it"
-    return None
-
-
-def _line(text: str, found: re.Match[str]) -> int:
-    return text.count("\n", 0, found.start()) + 1
 
 
 def _refuse_too_much(texts: dict[str, str]) -> None:

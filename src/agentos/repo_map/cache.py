@@ -1,0 +1,166 @@
+"""What was read from texts, kept in the home by blob id, so that the next run need not read them again.
+
+Coordinator process. The cache consists of packs: whole files that are written once and never changed. A pack
+that is damaged, or cannot be read or written, is ignored: it only saves time.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from agentos.errors import StorageError
+from agentos.repo_map.word_index import WordIndex
+from agentos.store.rooted_tree import PRIVATE_FILE, Tree
+
+FOLDER = PurePath("context")  # in the home
+VERSION = 1  # of what is kept; an older pack is ignored
+MAX_PACK_BYTES = 80_000_000
+MAX_BYTES = 200_000_000  # of all packs; the oldest are removed
+MAX_PACKS = 6  # of one kind in use; more are put together
+_LIVE_SHARE = 0.5  # of a pack's texts that must still be in use
+
+
+@dataclass(frozen=True)
+class WordPack:
+    """The words of some texts, and the texts that are left out."""
+
+    name: str
+    index: WordIndex
+    left_out: Mapping[str, str]  # why, by blob
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        return frozenset(self.index.names) | frozenset(self.left_out)
+
+
+class MapCache:
+    """Reads and writes packs; without a home it is always empty."""
+
+    def __init__(self, home: Tree | None, *, write: bool) -> None:
+        self._home = home
+        self._tree = None if home is None else Tree(Path(home.root, FOLDER))
+        self._write = write and home is not None
+
+    def words(self, live: frozenset[str]) -> list[WordPack]:
+        """The packs that hold words of texts in use; few and large ones, the others are made again."""
+        found: list[WordPack] = []
+        for name, data in self._packs("words"):
+            with contextlib.suppress(ValueError, AttributeError):
+                head, _, body = data.partition(b"\n")
+                left_out = {str(blob): str(why) for blob, why in json.loads(head).items()}
+                pack = WordPack(name, WordIndex.from_bytes(body), left_out)
+                if not pack.blobs.isdisjoint(live):
+                    found.append(pack)
+        found.sort(key=lambda pack: (-len(pack.blobs & live), pack.name))
+        useful = [pack for pack in found if len(pack.blobs & live) >= _LIVE_SHARE * len(pack.blobs)]
+        return useful if len(found) <= MAX_PACKS else useful[:1]
+
+    def put_words(self, index: WordIndex, left_out: Mapping[str, str], used: Iterable[WordPack]) -> None:
+        """Keep the words of new texts; packs that are not `used` any more make room."""
+        body = json.dumps(dict(left_out)).encode() + b"\n" + index.to_bytes()
+        if (name := self._put("words", body)) is not None:
+            mine = frozenset(index.names) | frozenset(left_out)
+            kept = {pack.name for pack in used} | {name}
+            for other, data in self._packs("words"):
+                if other not in kept and _all_in(data, mine):
+                    self._remove(other)
+
+    def messages(self, commit: str) -> WordIndex | None:
+        """What the messages up to a commit say about each file."""
+        for name, data in self._packs(f"messages-{commit}"):
+            with contextlib.suppress(ValueError):
+                return WordIndex.from_bytes(data)
+            self._remove(name)
+        return None
+
+    def put_messages(self, commit: str, index: WordIndex) -> None:
+        kept = self._put(f"messages-{commit}", index.to_bytes())
+        old = [name for name, _ in self._packs("messages-") if name != kept]
+        for name in old[3:] if kept is not None else ():
+            self._remove(name)
+
+    def outlines(self) -> dict[str, Any]:
+        """What was parsed, by blob."""
+        found: dict[str, Any] = {}
+        for _, data in self._packs("outlines"):
+            with contextlib.suppress(ValueError, TypeError):
+                found.update(json.loads(data))
+        return found
+
+    def put_outlines(self, new: Mapping[str, Any]) -> None:
+        """Keep what was parsed; small packs are put together."""
+        old = [(name, data) for name, data in self._packs("outlines") if len(data) < MAX_PACK_BYTES // 4]
+        together: dict[str, Any] = {}
+        if len(old) >= MAX_PACKS:
+            for _, data in old:
+                with contextlib.suppress(ValueError, TypeError):
+                    together.update(json.loads(data))
+        kept = self._put("outlines", json.dumps(together | dict(new)).encode())
+        for name, _ in old if together and kept is not None else ():
+            self._remove(name)
+
+    def _packs(self, start: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the intact packs whose name starts so, the newest first."""
+        if self._tree is None:
+            return
+        try:
+            entries = [one for one in self._tree.entries(PurePath()) if one.is_file]
+        except OSError:
+            return
+        for entry in sorted(entries, key=lambda one: (-one.modified, one.name)):
+            if entry.name.startswith(start) and not entry.name.endswith(".tmp"):
+                with contextlib.suppress(OSError, ValueError):
+                    yield entry.name, _opened(self._tree.read(PurePath(entry.name), MAX_PACK_BYTES))
+
+    def _put(self, start: str, body: bytes) -> str | None:
+        """Write a pack; None if it cannot be written."""
+        if not self._write or self._home is None or self._tree is None or len(body) > MAX_PACK_BYTES - 200:
+            return None
+        digest = hashlib.sha256(body).hexdigest()
+        name = f"{start}-{digest[:16]}"
+        try:
+            self._home.make_private(FOLDER)
+            with self._tree.alone():  # another run may write at the same moment
+                if not self._tree.exists(PurePath(name)):
+                    self._tree.write(PurePath(name), _head(digest) + body, mode=PRIVATE_FILE)
+                self._make_room(name)
+        except (OSError, StorageError):
+            return None
+        return name
+
+    def _make_room(self, new: str) -> None:
+        assert self._tree is not None
+        room = MAX_BYTES
+        for entry in sorted(self._tree.entries(PurePath()), key=lambda one: (one.name != new, -one.modified)):
+            room -= entry.size
+            if room < 0:
+                self._remove(entry.name)
+
+    def _remove(self, name: str) -> None:
+        if self._write and self._tree is not None:
+            with contextlib.suppress(OSError):
+                self._tree.remove(PurePath(name))
+
+
+def _head(digest: str) -> bytes:
+    return f"agentos context {VERSION} {digest}\n".encode()
+
+
+def _opened(data: bytes) -> bytes:
+    """The content of a pack. Raises ValueError if it is damaged or of another version."""
+    head, newline, body = data.partition(b"\n")
+    if head + newline != _head(hashlib.sha256(body).hexdigest()):
+        raise ValueError("not an intact pack")
+    return body
+
+
+def _all_in(data: bytes, blobs: frozenset[str]) -> bool:
+    """Whether everything in a pack of words is in another one too."""
+    with contextlib.suppress(ValueError, AttributeError):
+        head, _, body = data.partition(b"\n")
+        return blobs >= frozenset(WordIndex.from_bytes(body).names) | frozenset(json.loads(head))
+    return True

@@ -1,0 +1,101 @@
+"""What is sent with every item: excerpts of guides, titles of designs, how tests are laid out. Pure."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from agentos.model import counted
+from agentos.repo_map.file_kinds import FileKind, kind_of, shown
+
+CUT = "[... cut here: {left} more lines]"
+# In order of importance: what is written for agents and contributors says most about how to work here.
+GUIDES = (
+    "agents.md", "claude.md", "gemini.md", ".github/copilot-instructions.md", "contributing*",
+    "architecture*", "development*", "hacking*", "readme*", "docs/architecture*", "docs/contributing*",
+    "docs/development*", "docs/design/readme*", "docs/readme*", ".github/contributing*",
+)  # fmt: skip
+MANIFESTS = (
+    "pyproject.toml", "package.json", "go.mod", "cargo.toml", "pom.xml", "build.gradle", "build.gradle.kts",
+    "gemfile", "composer.json", "makefile",
+)  # fmt: skip
+MAX_GUIDES = 8
+_PROSE = re.compile(
+    r"(?:.*\.)?(?:md|markdown|rst|txt|adoc|toml|json|mod|xml|gradle|kts)|[^.]*", re.IGNORECASE
+)
+_NOISE = re.compile(
+    r"^[ \t]{0,9}(?:\[?!\[.*|<img[^>]*>|<(?:/?(?:p|div|a|h\d|br|picture|source|center)\b[^>]*)>"
+    r"|\.\. image::.*|:(?:target|alt|height):.*)[ \t]*$\n?",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(r"<!--.*?-->[ \t]*\n?", re.DOTALL)
+_BLANKS = re.compile(r"\n{3,}")
+_TITLE = re.compile(r"^#{1,3}[ \t]+(.{1,200}?)[ \t]*#*$", re.MULTILINE)
+
+
+def find_guides(paths: Iterable[str]) -> list[str]:
+    """The guides among the files, the most important first."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for path in paths:
+        lower = path.lower()
+        for rank, pattern in enumerate((*GUIDES, *MANIFESTS)):
+            if lower == pattern or (
+                pattern.endswith("*")
+                and lower.startswith(pattern[:-1])
+                and "/" not in lower[len(pattern) - 1 :]
+                and _PROSE.fullmatch(lower.rpartition("/")[2])
+            ):
+                found[rank].append(path)
+                break
+    return [min(found[rank]) for rank in sorted(found)][:MAX_GUIDES]
+
+
+def excerpt(text: str, most: int) -> str:
+    """The beginning of a text without badges and comments, in at most so many characters."""
+    clean = _BLANKS.sub("\n\n", _NOISE.sub("", _COMMENT.sub("", text))).strip() + "\n"
+    return cut(clean, most)
+
+
+def cut(text: str, most: int) -> str:
+    """A text in at most so many characters, whole lines only, with a line that says what is missing."""
+    if len(text) <= most:
+        return text
+    lines = text.splitlines()
+    room = most - len(CUT.format(left=len(lines))) - 1
+    kept: list[str] = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    left = len(lines) - len(kept)
+    return "".join(f"{line}\n" for line in (*kept, CUT.format(left=left))) if kept else ""
+
+
+def list_designs(texts: Mapping[str, str], most: int) -> str:
+    """The names and titles of the designs, one per line."""
+    lines = [f"{shown(path)}: {_title(text)}" for path, text in sorted(texts.items())]
+    return cut("".join(f"{line}\n" for line in lines), most)
+
+
+def test_layout(paths: Iterable[str], most: int) -> str:
+    """Where the tests are, one line per folder."""
+    folders: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        if kind_of(path) is FileKind.TEST:
+            folder, _, name = path.rpartition("/")
+            folders[folder].append(name)
+    lines = [
+        f"{shown(folder) or '.'}/: {counted(len(names), 'file')}, such as {_samples(names)}"
+        for folder, names in sorted(folders.items())
+    ]
+    return cut("".join(f"{line}\n" for line in lines), most)
+
+
+def _samples(names: Sequence[str]) -> str:
+    tests = sorted(name for name in names if "test" in name.lower() or "spec" in name.lower())
+    return ", ".join(map(shown, (tests or sorted(names))[:3]))
+
+
+def _title(text: str) -> str:
+    found = _TITLE.search(text[:5_000])
+    return found[1] if found else "(no title)"

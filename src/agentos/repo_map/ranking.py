@@ -1,0 +1,240 @@
+"""Which files matter for an item: a handful of cheap signals, each divided by its best, added up. Pure.
+
+docs/design/context.md says how much each signal is worth, and which ones were tried and left out.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agentos.repo_map.file_kinds import FileKind, kind_of
+from agentos.repo_map.word_index import Counted, WordIndex, rarity, weight
+from agentos.repo_map.words import MARK, Words, identifiers
+
+MAX_TEXT = 20_000  # characters of an item that count
+MAX_WORDS = 150  # of an item; the most frequent
+RANKED = 50
+
+# How much each signal counts.
+CONTENT = 1.0  # the item's words in the file
+MESSAGES = 1.0  # in the messages of commits that changed it
+PATH = 0.8  # in its path
+NAMES = 0.7  # identifiers that the item mentions
+CHANGES = 0.3  # how often it changes
+# Sources first: what an item wants changed is mostly there, while tests and prose contain the same words.
+_KINDS = {FileKind.SOURCE: 1.0, FileKind.TEST: 0.1, FileKind.DOCUMENT: 0.1}
+_NAMED = 10.0  # more than all signals together
+
+_PATH_CHARACTERS = re.compile(r"[^\s`'\"()<>\[\]{},;:|*]{2,300}")
+_NAMED_BY_MANY = 0.5  # a name that so many files contain says nothing
+
+Hits = Callable[[str], Iterable[tuple[int, int]]]
+Scores = dict[int, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What an item says, as words."""
+
+    words: Mapping[str, float]
+    names: frozenset[str]  # identifiers, in lower case
+    paths: tuple[str, ...]  # what looks like a path or a file name
+
+    @classmethod
+    def of(cls, title: str, text: str, words: Words, *, own: frozenset[str] = frozenset()) -> "Query":
+        """Read an item; `own` are words without meaning here, such as the project's name."""
+        whole = f"{title}\n{text}"[:MAX_TEXT]
+        counts = words.in_prose(whole)
+        for word in own:
+            counts.pop(word, None)
+        most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MAX_WORDS]
+        return cls(
+            words={word: 1.0 + math.log(count) for word, count in most},
+            names=frozenset(identifiers(whole)) - own,
+            paths=tuple(
+                dict.fromkeys(one.strip(".") for one in _PATH_CHARACTERS.findall(whole) if "." in one)
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
+    """A file, and why it is thought to matter."""
+
+    path: str
+    score: float
+    why: str
+    named: bool = False  # the item names it
+
+
+@dataclass(frozen=True)
+class Segment:
+    """An index of texts, and which files have each text at present."""
+
+    index: WordIndex
+    files: Sequence[tuple[int, ...]]
+
+    def hits(self, word: str) -> Iterator[tuple[int, int]]:
+        for document, count in self.index.having(word):
+            for file in self.files[document]:
+                yield file, count
+
+
+@dataclass
+class Corpus:
+    """All files that can be ranked; a file's number is its place in `paths`."""
+
+    paths: Sequence[str]
+    texts: Sequence[Segment]
+    messages: WordIndex
+    words: Words
+    kinds: list[FileKind] = field(init=False)
+    _places: dict[str, int] = field(init=False)
+    _names: dict[str, list[int]] = field(init=False)
+    _by_path: WordIndex = field(init=False)
+    _lengths: list[int] = field(init=False)
+    _said: list[int] = field(init=False)  # the file of each document of `messages`; -1 is none
+
+    def __post_init__(self) -> None:
+        self.kinds = [kind_of(path) for path in self.paths]
+        self._places = {path: number for number, path in enumerate(self.paths)}
+        self._names = defaultdict(list)
+        for number, path in enumerate(self.paths):
+            self._names[path.rpartition("/")[2]].append(number)
+        self._by_path = WordIndex.build(
+            Counted(path, counts := self.words.in_prose(path), counts.total() + 1) for path in self.paths
+        )
+        self._lengths = [0] * len(self.paths)
+        for segment in self.texts:
+            for document, files in enumerate(segment.files):
+                for file in files:
+                    self._lengths[file] = segment.index.lengths[document]
+        self._said = [self._places.get(path, -1) for path in self.messages.names]
+
+    def rank(self, query: Query) -> list[Ranked]:
+        """The most relevant files, best first."""
+        named = self._named(query.paths)
+        content = _bm25(query.words, self._in_texts, self._lengths, by_length=0.75)
+        path = _bm25(query.words, self._by_path.having, self._by_path.lengths, by_length=0.3)
+        messages = _bm25(query.words, self.messages.having, self.messages.lengths, by_length=0.75)
+        said = self._moved(messages.total)
+        names = self._identifiers(query.names)
+        changes = self._moved({d: math.log1p(n) for d, n in self.messages.having(MARK)})
+        total: Scores = defaultdict(float)
+        for part, times in (
+            *((content.total, CONTENT), (said, MESSAGES), (path.total, PATH), (names, NAMES)),
+            (changes, CHANGES),
+        ):
+            best = max(part.values(), default=0.0)
+            for file, score in part.items() if best > 0 else ():
+                total[file] += times * score / best
+        for file in total:
+            total[file] *= _KINDS[self.kinds[file]]
+        for file, score in named.items():
+            total[file] += _NAMED * score
+        first = sorted(total, key=lambda file: (-total[file], self.paths[file]))[:RANKED]
+        spoken = {file: document for document, file in enumerate(self._said) if file >= 0}
+        return [
+            Ranked(
+                path=self.paths[file],
+                score=total[file],
+                named=file in named,
+                why=_why(
+                    named=file in named,
+                    path=path.best(file),
+                    content=content.best(file),
+                    messages=messages.best(spoken.get(file, -1)),
+                ),
+            )
+            for file in first
+        ]
+
+    def _in_texts(self, word: str) -> Iterator[tuple[int, int]]:
+        for segment in self.texts:
+            yield from segment.hits(word)
+
+    def _moved(self, scores: Scores) -> Scores:
+        """From documents of the messages to files."""
+        return {self._said[d]: score for d, score in scores.items() if self._said[d] >= 0}
+
+    def _named(self, mentioned: Iterable[str]) -> Scores:
+        """Files that the item names: by their whole path, by its end, or by a file name that no other has."""
+        found: Scores = {}
+        for one in mentioned:
+            clean = one.removeprefix("./").lstrip("/")
+            if clean in self._places:
+                found[self._places[clean]] = 1.0
+                continue
+            alike = [
+                file
+                for file in self._names.get(clean.rpartition("/")[2], ())
+                if f"/{self.paths[file]}".endswith(f"/{clean}")
+            ]
+            if len(alike) == 1:
+                found.setdefault(alike[0], 0.9)
+        return found
+
+    def _identifiers(self, names: Iterable[str]) -> Scores:
+        found: Scores = defaultdict(float)
+        for name in sorted(names):
+            defines = {file for file, _ in self._in_texts(MARK + name)}
+            mentions = {file for file, _ in self._in_texts(name)} | defines
+            if not mentions or len(mentions) > max(3.0, _NAMED_BY_MANY * len(self.paths)):
+                continue
+            rare = math.log1p(len(self.paths) / len(mentions))
+            for file in mentions:
+                found[file] += rare * (2.0 if file in defines else 1.0)
+        return found
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """Scores by document, in total and for each word."""
+
+    total: Scores
+    by_word: Mapping[str, Scores]
+
+    def best(self, document: int) -> list[str]:
+        """The words that count most for a document."""
+        scores = [(-found[document], word) for word, found in self.by_word.items() if document in found]
+        return [word for _, word in sorted(scores)[:3]]
+
+
+def _bm25(words: Mapping[str, float], hits: Hits, lengths: Sequence[int], *, by_length: float) -> _Weighed:
+    average = sum(lengths) / len(lengths) if lengths else 0.0
+    total: Scores = defaultdict(float)
+    by_word: dict[str, Scores] = {}
+    for word, times in words.items():
+        having = list(hits(word))
+        if not having:
+            continue
+        rare = times * rarity(len(lengths), len(having))
+        by_word[word] = found = {
+            document: rare * weight(count, lengths[document], average, by_length=by_length)
+            for document, count in having
+        }
+        for document, score in found.items():
+            total[document] += score
+    return _Weighed(total, by_word)
+
+
+def _why(*, named: bool, path: list[str], content: list[str], messages: list[str]) -> str:
+    """A short phrase for people."""
+    if named:
+        return "the item names it"
+    reasons = [
+        f"{where} {', '.join(words)}"
+        for where, words in (("path:", path), ("text:", content), ("commits:", messages))
+        if words
+    ]
+    return "; ".join(reasons) or "changes often"
+
+
+def own_words(paths: Iterable[str], name: str, words: Words) -> frozenset[str]:
+    """The words of the project's own name: those of its folder, and those in most paths of its sources."""
+    sources = [path for path in paths if kind_of(path) is FileKind.SOURCE]
+    counts = Counter(word for path in sources for word in set(words.in_prose(path.rpartition("/")[0])))
+    common = {word for word, count in counts.items() if count > 0.5 * len(sources) and len(sources) > 3}
+    return frozenset(common | set(words.in_prose(name)))

@@ -1,0 +1,281 @@
+"""The repository as a run sees it: opened once, then one map per item. Coordinator process."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from agentos.model import Item
+from agentos.repo_map.cache import MapCache
+from agentos.repo_map.file_kinds import (
+    MAX_FILE_BYTES,
+    FileKind,
+    MapOptions,
+    allowed,
+    below,
+    decoded,
+    kind_of,
+    shown,
+    why_not_by_path,
+    why_not_by_text,
+)
+from agentos.repo_map.file_tree import draw_tree
+from agentos.repo_map.git_state import Git, compare, read_worktree
+from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, test_layout
+from agentos.repo_map.history import index_messages
+from agentos.repo_map.outline import outline_by_words
+from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
+from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment, own_words
+from agentos.repo_map.secret_files import secret_in, secret_name
+from agentos.repo_map.selection import Budget
+from agentos.repo_map.texts import Texts, Unusable, is_lasting
+from agentos.repo_map.word_index import Counted, WordIndex
+from agentos.repo_map.words import MARK, Words, defined
+from agentos.store.rooted_tree import Tree, worktree_tree
+
+SHARED_SHARE = 0.55  # of a map's tokens: at most this much is the same for all items
+TREE_SHARE = 0.5  # of the shared part
+MAX_INDEXED = 60_000  # characters of a source
+MAX_INDEXED_PROSE = 8_000  # of anything else
+MAX_INDEXED_BYTES = 60_000_000  # of a repository; files beyond that are known by path and history only
+MAX_NAMED = 200  # files in folders that the user names
+OUTLINES = 30
+_BY_NAME = "files with this name hold secrets"
+_KEY_INSIDE = "it contains one of your keys"
+
+
+class Repository:
+    """Tracked files, their texts and words; the same for all items of a command."""
+
+    def __init__(self, *, worktree: Path, options: MapOptions, texts: Texts, commit: str) -> None:
+        self.commit = commit[:12]
+        self.files: frozenset[str] = frozenset()  # every tracked regular file that exists
+        self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
+        self._tree = worktree_tree(worktree)
+        self._options = options
+        self._texts = texts
+        self._words = Words()
+        self._blobs: dict[str, str] = {}  # of every file that is not left out by its path
+        self._designs: dict[str, str] = {}
+        self._left_out: dict[str, str] = {}
+        self._refusals: dict[str, str | None] = {}  # by path: what its text says
+        self._shared: dict[int, tuple[Part, ...]] = {}
+        self._corpus: Corpus
+        self._own: frozenset[str] = frozenset()
+
+    @classmethod
+    def open(
+        cls,
+        worktree: Path,
+        environment: Mapping[str, str],
+        *,
+        options: MapOptions,
+        cache: Tree | None = None,
+        write_cache: bool = False,
+    ) -> "Repository | None":
+        """Look at a worktree; None if git tracks nothing there, or cannot say."""
+        git = Git(worktree, environment)
+        tracked = git.tracked()
+        if not tracked:
+            return None
+        head = git.head()
+        made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head)
+        state = compare(made._tree, tracked, git.staged(head))
+        made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
+        made.changed = tuple(sorted(state.changed))
+        for file in tracked:
+            if file.path in state.missing:
+                made._left_out[file.path] = "not in the worktree"
+                continue
+            why = why_not_by_path(file.path, options)
+            is_design = any(below(file.path, folder) for folder in options.design_folders)
+            if why is not None:
+                made._left_out[file.path] = why
+            if why is None or is_design:
+                changed = file.path in state.changed
+                blob = made._texts.read_changed(made._tree, file.path, file.blob) if changed else file.blob
+                (made._designs if is_design else made._blobs)[file.path] = blob
+        made._index(git, head, worktree.resolve().name, MapCache(cache, write=write_cache))
+        return made
+
+    def map_for(self, item: Item, *, tokens: int, named: Sequence[str] = ()) -> RepositoryMap:
+        """What both models get to know for one item."""
+        ranked, refused = self._rank(item)
+        shared = self._shared_parts(tokens)
+        own = Budget(tokens - sum(part.tokens for part in shared))
+        given = {part.path for part in shared if part.kind is PartKind.GUIDE}
+        for path, text, why in self._explicit(named):
+            if text is None:
+                refused[path] = why
+            elif path not in given:
+                given.add(path)
+                own.take(_whole(path, text, own.letters, why="the user names it"))
+        outlines = 0
+        for one in ranked:
+            if one.path in given:
+                continue
+            text = self._text(one.path) or ""
+            if one.named:
+                own.take(_whole(one.path, text, own.letters // 2, why=one.why))
+            elif outlines < OUTLINES and kind_of(one.path) is not FileKind.DOCUMENT:
+                most = min(own.letters, tokens * LETTERS_A_TOKEN // (12 if outlines < 4 else 24))
+                outline = outline_by_words(text, most)
+                outlines += own.take(
+                    Part(kind=PartKind.OUTLINE, path=shown(one.path), text=outline, why=one.why)
+                )
+        return RepositoryMap(
+            shared=shared,
+            own=tuple(own.parts),
+            ranked=tuple(shown(one.path) for one in ranked),
+            left_out=tuple(
+                LeftOut(path=shown(path), why=why) for path, why in sorted((self._left_out | refused).items())
+            ),
+        )
+
+    # Opening.
+
+    def _index(self, git: Git, head: str, name: str, cache: MapCache) -> None:
+        """Find the words of all texts: in the cache, or by reading."""
+        wanted = self._to_index()
+        packs = cache.words(frozenset(wanted))
+        left_out = {blob: why for pack in packs for blob, why in pack.left_out.items()}
+        known = frozenset(left_out).union(*(pack.index.names for pack in packs))
+        read = WordIndex.build(self._counted({b: p for b, p in wanted.items() if b not in known}, left_out))
+        for blob in wanted.keys() & left_out.keys():
+            self._left_out.update(dict.fromkeys(wanted[blob], left_out[blob]))
+        new = {blob: why for blob, why in left_out.items() if blob not in known and is_lasting(blob, why)}
+        if read.names or new:
+            cache.put_words(read, new, packs)
+        messages = cache.messages(head) if head else None
+        if messages is None:
+            messages = index_messages(git.commits(head), self._words)
+            if head:
+                cache.put_messages(head, messages)
+        paths = [path for path in self._blobs if path not in self._left_out]
+        texts = _segments([*(pack.index for pack in packs), read], paths, self._blobs)
+        self._corpus = Corpus(paths, texts, messages, self._words)
+        self._own = own_words(paths, name, self._words)
+
+    def _to_index(self) -> dict[str, list[str]]:
+        """The texts to read with the paths that have them: sources first."""
+        order = {FileKind.SOURCE: 0, FileKind.TEST: 1, FileKind.DOCUMENT: 2}
+        wanted: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(self._blobs, key=lambda path: (order[kind_of(path)], path)):
+            wanted[self._blobs[path]].append(path)
+        return wanted
+
+    def _counted(self, wanted: Mapping[str, list[str]], left_out: dict[str, str]) -> Iterator[Counted]:
+        """Read texts and count their words; those that no map shows go to `left_out`."""
+        room = MAX_INDEXED_BYTES
+        for blob, text in self._texts.each(wanted):
+            paths = wanted[blob]
+            why = text.why if isinstance(text, Unusable) else why_not_by_text(text)
+            if isinstance(text, Unusable) or why is not None:
+                left_out[blob] = why or ""
+                continue
+            source = any(kind_of(path) is not FileKind.DOCUMENT for path in paths)
+            part = text[: MAX_INDEXED if source else MAX_INDEXED_PROSE]
+            room -= len(part)
+            counts = self._words.count(part) if room >= 0 else Counter[str]()
+            length = counts.total()
+            if source:
+                counts.update(MARK + name for name in defined(part))
+            yield Counted(blob, counts, length)
+
+    # One item.
+
+    def _rank(self, item: Item) -> tuple[list[Ranked], dict[str, str]]:
+        """The most relevant files that may be shown, and those that may not."""
+        query = Query.of(item.title, item.text, self._words, own=self._own)
+        ranked: list[Ranked] = []
+        refused: dict[str, str] = {}
+        found = self._corpus.rank(query)
+        self._check([one.path for one in found])
+        for one in found:
+            why = self._refusals[one.path]
+            if why is None:
+                ranked.append(one)
+            else:
+                refused[one.path] = why
+        return ranked, refused
+
+    def _check(self, paths: Iterable[str]) -> None:
+        """Look for secrets in files that may be sent."""
+        new = [path for path in paths if path not in self._refusals]
+        texts = dict(self._texts.each(self._blobs[path] for path in new))
+        for path in new:
+            text = texts[self._blobs[path]]
+            self._refusals[path] = (
+                text.why if isinstance(text, Unusable) else why_secret(path, text, self._options)
+            )
+
+    def _text(self, path: str) -> str | None:
+        """The text of a file that may be sent."""
+        self._check([path])
+        return self._texts.get(self._blobs[path]) if self._refusals[path] is None else None
+
+    def _explicit(self, named: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
+        """The files that the user names, with their text or why it is refused."""
+        for name in named:
+            clean = PurePosixPath(name).as_posix()
+            inside = [path for path in self._blobs if clean == "." or below(path, clean)][:MAX_NAMED]
+            for path in [clean] if clean in self._blobs else inside or [clean]:
+                text = self._text(path) if path in self._blobs else self._untracked(path)
+                yield path, text, self._refusals.get(path) or self._left_out.get(path) or ""
+
+    def _untracked(self, path: str) -> str | None:
+        """Read a file that git does not track, or that is left out of maps, because the user names it."""
+        try:
+            text = decoded(read_worktree(self._tree, path, MAX_FILE_BYTES))
+            why = "not text" if text is None else why_secret(path, text, self._options)
+        except OSError as exc:
+            text, why = None, f"cannot be read: {exc.strerror or exc}"
+        self._refusals[path] = why
+        return text if why is None else None
+
+    # What all items share.
+
+    def _shared_parts(self, tokens: int) -> tuple[Part, ...]:
+        if tokens not in self._shared:
+            budget = Budget(int(tokens * SHARED_SHARE))
+            drawn = draw_tree(sorted(self.files), most=int(budget.letters * TREE_SHARE))
+            budget.take(Part(kind=PartKind.TREE, path=".", text=drawn, why="all tracked files"))
+            self._take_guides(budget)
+            self._shared[tokens] = tuple(budget.parts)
+        return self._shared[tokens]
+
+    def _take_guides(self, budget: Budget) -> None:
+        tests = test_layout(sorted(self.files), budget.letters // 6)
+        designs = {path: self._texts.get(blob) or "" for path, blob in self._designs.items()}
+        titles = {path: text for path, text in designs.items() if not why_secret(path, text, self._options)}
+        listed = list_designs(titles, budget.letters // 6)
+        folder = next(iter(self._options.design_folders), ".")
+        guides = [path for path in find_guides(self._blobs) if self._text(path) is not None]
+        for number, path in enumerate(guides):
+            room = (budget.letters - len(tests) - len(listed) - 8) // (len(guides) - number)
+            text = excerpt(self._text(path) or "", max(0, room))
+            budget.take(
+                Part(kind=PartKind.GUIDE, path=shown(path), text=text, why="a guide for contributors")
+            )
+        budget.take(Part(kind=PartKind.GUIDE, path=folder, text=listed, why="existing designs"))
+        budget.take(Part(kind=PartKind.GUIDE, path=".", text=tests, why="where the tests are"))
+
+
+def _segments(indexes: Iterable[WordIndex], paths: Sequence[str], blobs: Mapping[str, str]) -> list[Segment]:
+    """Say which files have each indexed text; a text in several indexes counts once."""
+    files: dict[str, list[int]] = defaultdict(list)
+    for number, path in enumerate(paths):
+        files[blobs[path]].append(number)
+    return [Segment(index, [tuple(files.pop(blob, ())) for blob in index.names]) for index in indexes]
+
+
+def why_secret(path: str, text: str, options: MapOptions) -> str | None:
+    """Why a text must not be sent, if it must not."""
+    if options.holds_key(text):
+        return _KEY_INSIDE
+    if allowed(path, options):
+        return None
+    return _BY_NAME if secret_name(PurePosixPath(path).name) else secret_in(text)
+
+
+def _whole(path: str, text: str, most: int, *, why: str) -> Part:
+    return Part(kind=PartKind.FILE, path=shown(path), text=cut(text, most), why=why)

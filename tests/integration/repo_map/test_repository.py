@@ -1,0 +1,343 @@
+"""The map of a real repository: which files are in it, whose text, and what is left out and why."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentos.repo_map.file_kinds import MapOptions
+from agentos.repo_map.parts import PartKind, RepositoryMap
+from agentos.repo_map.repository import Repository
+from harness.git_project import GitProject, item
+
+PRIVATE_KEY = "-----BEGIN RSA PRIVATE " + "KEY-----"
+PARSER = '''"""Reads option lines."""
+
+
+class OptionParser:
+    """Turns arguments into options."""
+
+    def parse(self, arguments: list[str]) -> dict[str, str]:
+        return {}
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> GitProject:
+    made = GitProject(tmp_path / "shop")
+    made.put("README.md", "# Shop\n\nSells options.\n")
+    made.put("src/parser.py", PARSER)
+    made.put("src/basket.py", "class Basket:\n    def add(self, article): ...\n")
+    made.put("tests/test_parser.py", "def test_parse(): ...\n")
+    made.commit("Start")
+    return made
+
+
+def map_of(
+    project: GitProject, title: str = "Parse options", text: str = "", **more: object
+) -> RepositoryMap:
+    return project.open().map_for(item(title, text), tokens=4_000, **more)  # type: ignore[arg-type]
+
+
+def reasons(found: RepositoryMap) -> dict[str, str]:
+    return {one.path: one.why for one in found.left_out}
+
+
+def everything(found: RepositoryMap) -> str:
+    return "\n".join(part.text for part in found.parts)
+
+
+def test_a_map_has_the_tree_the_guides_the_tests_and_the_best_files(project: GitProject) -> None:
+    found = map_of(project)
+    assert [(part.kind, part.path) for part in found.shared] == [
+        (PartKind.TREE, "."),
+        (PartKind.GUIDE, "README.md"),
+        (PartKind.GUIDE, "."),
+    ]
+    assert "parser.py" in found.shared[0].text
+    assert "Sells options." in found.shared[1].text
+    assert "tests/: 1 file, such as test_parser.py" in found.shared[2].text
+    assert found.ranked[0] == "src/parser.py"
+    outline = found.own[0]
+    assert (outline.kind, outline.path) == (PartKind.OUTLINE, "src/parser.py")
+    assert "class OptionParser" in outline.text
+    assert "return {}" not in outline.text
+    assert outline.why
+
+
+def test_a_file_that_the_item_names_comes_whole_and_first(project: GitProject) -> None:
+    found = map_of(project, "Parse options", "See src/basket.py, line 3.")
+    assert found.ranked[0] == "src/basket.py"
+    assert found.own[0].kind is PartKind.FILE
+    assert found.own[0].text == "class Basket:\n    def add(self, article): ...\n"
+    assert map_of(project, "Look at basket.py").own[0].kind is PartKind.FILE
+    assert map_of(project, "Look at `test_parser.py`").ranked[0] == "tests/test_parser.py"
+
+
+def test_a_file_that_the_user_names_comes_whole_also_if_git_does_not_track_it(project: GitProject) -> None:
+    project.put("notes.txt", "by hand\n")
+    found = map_of(project, named=["notes.txt", "tests", "no-such-file"])
+    assert [(part.kind, part.path) for part in found.own[:2]] == [
+        (PartKind.FILE, "notes.txt"),
+        (PartKind.FILE, "tests/test_parser.py"),
+    ]
+    assert "cannot be read" in reasons(found)["no-such-file"]
+
+
+def test_a_file_too_large_for_the_budget_is_cut_with_a_marker(project: GitProject) -> None:
+    project.put("src/long.py", "".join(f"VALUE_{number} = {number}\n" for number in range(5_000)))
+    project.commit()
+    found = map_of(project, "Change src/long.py")
+    assert found.own[0].path == "src/long.py"
+    assert "[... cut here:" in found.own[0].text
+    assert found.tokens <= 4_000
+
+
+def test_shared_parts_are_the_same_bytes_for_all_items(project: GitProject) -> None:
+    repository = project.open()
+    one = repository.map_for(item("Parse options"), tokens=2_000)
+    other = repository.map_for(item("Add an article to the basket"), tokens=2_000)
+    again = project.open().map_for(item("Something else"), tokens=2_000)
+    assert one.shared == other.shared == again.shared
+    assert one.own != other.own
+
+
+def test_no_tokens_give_no_parts_but_a_ranking(project: GitProject) -> None:
+    found = project.open().map_for(item("Parse options"), tokens=0)
+    assert found.parts == ()
+    assert found.ranked[0] == "src/parser.py"
+
+
+def test_earlier_commits_say_what_a_file_is_about(project: GitProject) -> None:
+    project.put("src/one.py", "x = 1\n")
+    project.put("src/two.py", "x = 1\n")
+    project.commit("Start two")
+    project.put("src/two.py", "x = 2\n")
+    project.commit("Charge the value added tax in Norway")
+    assert map_of(project, "Norway has another tax").ranked[0] == "src/two.py"
+
+
+# Whose text
+
+
+def test_the_text_is_the_worktrees_where_it_differs(project: GitProject) -> None:
+    project.put("src/basket.py", "class Hamper: ...\n")
+    project.put("src/parser.py", PARSER)  # touched, but the same
+    project.put("staged.py", "class Staged: ...\n")
+    project.git("add", "staged.py")
+    project.put("untracked.py", "class Untracked: ...\n")
+    repository = project.open()
+    assert repository.changed == ("src/basket.py", "staged.py")
+    assert repository.commit == project.git("rev-parse", "HEAD")[:12]
+    assert "untracked.py" not in repository.files
+    found = repository.map_for(item("basket.py and staged.py"), tokens=2_000)
+    assert {part.text for part in found.own if part.kind is PartKind.FILE} == {
+        "class Hamper: ...\n",
+        "class Staged: ...\n",
+    }
+
+
+def test_a_change_of_the_line_ends_alone_is_none(project: GitProject) -> None:
+    project.put("src/parser.py", PARSER.replace("\n", "\r\n"))
+    assert project.open().changed == ()
+
+
+def test_a_deleted_file_is_left_out(project: GitProject) -> None:
+    (project.folder / "src/parser.py").unlink()
+    repository = project.open()
+    assert "src/parser.py" not in repository.files
+    found = repository.map_for(item("Parse options"), tokens=2_000)
+    assert reasons(found)["src/parser.py"] == "not in the worktree"
+    assert "OptionParser" not in everything(found)
+
+
+def test_a_file_replaced_by_a_link_is_left_out(project: GitProject, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("class Outside: ...\n")
+    (project.folder / "src/basket.py").unlink()
+    (project.folder / "src/basket.py").symlink_to(tmp_path / "outside.py")
+    found = map_of(project, "basket.py")
+    assert reasons(found)["src/basket.py"] == "not in the worktree"
+    assert "Outside" not in everything(found)
+
+
+def test_a_file_outside_a_sparse_checkout_has_the_commits_text(project: GitProject) -> None:
+    project.git("sparse-checkout", "set", "tests")
+    assert not (project.folder / "src").exists()
+    repository = project.open()
+    assert "src/parser.py" in repository.files
+    assert "OptionParser" in everything(repository.map_for(item("Parse options"), tokens=2_000))
+
+
+def test_where_nothing_is_tracked_there_is_no_map(tmp_path: Path) -> None:
+    empty = GitProject(tmp_path / "empty")
+    empty.put("a.py")
+    assert empty.try_open() is None
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert empty.try_open(folder=plain) is None
+
+
+def test_a_repository_without_a_commit_has_a_map(tmp_path: Path) -> None:
+    project = GitProject(tmp_path / "new")
+    project.put("src/parser.py", PARSER)
+    project.git("add", "-A")
+    repository = project.open()
+    assert repository.commit == ""
+    assert repository.map_for(item("Parse options"), tokens=2_000).ranked == ("src/parser.py",)
+
+
+def test_a_shallow_clone_and_a_detached_head_have_a_map(project: GitProject, tmp_path: Path) -> None:
+    project.put("src/parser.py", PARSER + "\n\nX = 1\n")
+    project.commit("More")
+    clone = GitProject(tmp_path / "elsewhere")
+    clone.git("fetch", "-q", "--depth", "1", f"file://{project.folder}", "main")
+    clone.git("checkout", "-q", "FETCH_HEAD")
+    assert map_of(clone).ranked[0] == "src/parser.py"
+
+
+def test_a_project_in_a_folder_of_a_repository_sees_only_that_folder(tmp_path: Path) -> None:
+    whole = GitProject(tmp_path / "whole")
+    whole.put("api/src/parser.py", PARSER)
+    whole.put("web/index.js", "function parse() {}\n")
+    whole.commit("Parse options")
+    whole.put("api/src/parser.py", PARSER + "X = 1\n")
+    repository = whole.open(folder=whole.folder / "api")
+    assert repository.files == {"src/parser.py"}
+    assert repository.changed == ("src/parser.py",)
+    assert repository.map_for(item("Parse options"), tokens=2_000).ranked == ("src/parser.py",)
+
+
+def test_git_starts_no_program_that_the_repository_names(project: GitProject, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    for name in (
+        "filter.evil.clean",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "diff.external",
+        "gpg.program",
+    ):
+        project.git("config", name, f"sh -c 'touch {ran}; cat'")
+    project.git("config", "log.showSignature", "true")
+    project.put(".gitattributes", "*.py filter=evil diff=evil\n")
+    project.put("src/basket.py", "class Hamper: ...\n")
+    assert map_of(project).ranked
+    assert not ran.exists()
+
+
+# Left out, one by one
+
+
+def test_secrets_are_left_out_and_the_map_is_made(project: GitProject) -> None:
+    mine = "k" * 12 + "-my-own-key-" + "9" * 8
+    project.put(".env", "PASSWORD=parse-options\n")
+    project.put("src/options_key.py", f"PARSE_OPTIONS = '''{PRIVATE_KEY}\nMIIE\n'''\n")
+    project.put("src/parse_options.py", f"parse_options = '{mine}'\n")
+    project.put("src/parse_allowed.py", f"parse_options = '''{PRIVATE_KEY}'''\n")
+    project.put("ignored.py", "class IgnoredOptions: ...\n")
+    project.put(".gitignore", "ignored.py\n")
+    project.commit()
+    options = MapOptions(allow=("src/parse_allowed.py",), holds_key=lambda text: mine in text)
+    found = project.open(options).map_for(item("Parse options", "See src/options_key.py"), tokens=4_000)
+    why = reasons(found)
+    assert why[".env"] == "files with this name hold secrets"
+    assert "a private key" in why["src/options_key.py"]
+    assert why["src/parse_options.py"] == "it contains one of your keys"
+    assert "src/parse_allowed.py" in found.ranked
+    assert "ignored.py" not in why
+    text = everything(found)
+    assert "MIIE" not in text
+    assert mine not in text
+    assert "IgnoredOptions" not in text
+    assert "src/options_key.py" not in found.ranked
+    assert found.ranked[0] in {"src/parser.py", "src/parse_allowed.py"}
+
+
+def test_what_nobody_wrote_here_is_left_out(project: GitProject) -> None:
+    contents: dict[str, str | bytes] = {
+        "vendor/lib/parse.py": "class ParseOptions: ...\n",
+        "web/node_modules/a/index.js": "function parseOptions() {}\n",
+        "poetry.lock": "parse options\n",
+        "web/parse.min.js": "function parseOptions() {}\n",
+        "web/parse_pb2.py": "def parse_options(): ...\n",
+        "src/made.py": "# Generated by a tool. Do not edit.\ndef parse_options(): ...\n",
+        "src/wide.js": "parse_options();" * 1_000 + "\n",
+        "src/huge.py": "parse_options = 1\n" * 100_000,
+        "src/binary.py": b"parse_options\0\x01\x02",
+        "logo.png": b"\x89PNG",
+        "docs/lineage/active/42-lld/001-issue.md": "Parse options\n",
+        "issues/active/42.md": "Parse options\n",
+        "private/plan.md": "Parse options\n",
+    }
+    for name, content in contents.items():
+        project.put(name, content)
+    project.commit()
+    options = MapOptions(
+        lineage_folder="docs/lineage", backlog_folders=("issues/active",), exclude=("private/*",)
+    )
+    found = project.open(options).map_for(item("Parse options"), tokens=8_000)
+    why = reasons(found)
+    assert set(contents) == set(why)
+    assert set(contents).isdisjoint(found.ranked)
+    assert why["src/huge.py"].startswith("larger than")
+    assert why["private/plan.md"] == "context_exclude names it"
+    assert "parseOptions" not in everything(found)
+
+
+def test_designs_are_listed_by_title_and_never_ranked(project: GitProject) -> None:
+    project.put("docs/lld/active/LLD-7.md", "# Parse options faster\n\nSecret sauce.\n")
+    project.commit()
+    found = project.open(MapOptions(design_folders=("docs/lld",))).map_for(
+        item("Parse options"), tokens=4_000
+    )
+    assert "docs/lld/active/LLD-7.md: Parse options faster\n" in [part.text for part in found.shared]
+    assert "docs/lld/active/LLD-7.md" not in found.ranked
+    assert "Secret sauce" not in everything(found)
+
+
+def test_links_and_other_repositories_are_no_files(project: GitProject, tmp_path: Path) -> None:
+    (tmp_path / "outside.py").write_text("class Outside: ...\n")
+    (project.folder / "link.py").symlink_to(tmp_path / "outside.py")
+    inner = GitProject(project.folder / "inner")
+    inner.put("a.py")
+    inner.commit()
+    project.git("add", "link.py", "inner")
+    project.git("commit", "-q", "-m", "Link")
+    assert project.open().files == {"README.md", "src/parser.py", "src/basket.py", "tests/test_parser.py"}
+
+
+@pytest.mark.parametrize(
+    "name", [b"a b.py", b'quo"te.py', b"new\nline.py", b"caf\xe9.py", "grün.py".encode()]
+)
+def test_odd_names_are_shown_on_one_line(project: GitProject, name: bytes) -> None:
+    project.put(name, "class ParseOptionsOddly: ...\n")
+    project.commit("Parse options oddly")
+    repository = project.open()
+    assert os.fsdecode(name) in repository.files
+    found = repository.map_for(item("Parse options oddly"), tokens=4_000)
+    assert "ParseOptionsOddly" in everything(found)
+    for path in found.ranked:
+        assert path.isprintable()
+        path.encode()
+    assert len(found.shared[0].text.splitlines()) == 7
+
+
+def test_a_damaged_clone_leaves_out_what_it_does_not_have(project: GitProject) -> None:
+    blob = project.git("rev-parse", "HEAD:src/parser.py").strip()
+    (project.folder / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    found = map_of(project)
+    assert reasons(found)["src/parser.py"] == "its text is not in this clone"
+    assert found.ranked
+
+
+def test_named_files_left_out_by_their_path_are_read_if_the_user_names_them(project: GitProject) -> None:
+    project.put("vendor/lib.py", "class Lib: ...\n")
+    project.put(".env", "PASSWORD=hunter2hunter2\n")
+    project.commit()
+    found = map_of(project, named=["vendor/lib.py", ".env"])
+    assert found.own[0].text == "class Lib: ...\n"
+    assert reasons(found)[".env"] == "files with this name hold secrets"
+    assert "hunter2" not in everything(found)
+
+
+def test_repository_is_what_open_returns(project: GitProject) -> None:
+    assert isinstance(project.try_open(), Repository)
