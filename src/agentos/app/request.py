@@ -78,7 +78,7 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     project = open_project(command.invocation, command.flags, warn=dialog.warn)
     settings = _checked(project, command, dialog)
     flow = workflow(command.workflow)
-    context = _context(project, settings, dialog)
+    context = named_context(project, settings, dialog)
     github, untokened = _github(project, flow, settings, dialog)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
@@ -102,18 +102,32 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     return request
 
 
-def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[str, str]:
-    """Read the files for the drafter. Files named by the repo itself must be tracked by git."""
+def find_items(
+    project: Project, flow: Workflow, settings: Settings, ids: tuple[str, ...], dialog: Dialog
+) -> tuple[Item, ...]:
+    """Read the named items from where a run would take them."""
+    github, _ = _github(project, flow, settings, dialog)
+    return flow.discover(project.worktree, settings, ids, github=github)
+
+
+def named_context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[str, str]:
+    """Read the files that --context gives to both models. Those named by the repo itself must be tracked."""
     if not settings.context:
         return {}
-    from agentos.workflows.context import read_context  # noqa: PLC0415 - many patterns
+    from agentos.git_tracked import tracked  # noqa: PLC0415 - runs git
+    from agentos.workflows.context import ContextRules, read_context  # noqa: PLC0415 - many patterns
 
     source = project.config.sources["context"]
-    if source.origin is not Origin.REPO:
-        return read_context(project.worktree, settings.context)
-    from agentos.git_tracked import tracked  # noqa: PLC0415
-
     known = tracked(project.worktree, settings.context, project.config.environment)
+    rules = ContextRules(
+        tracked=known,
+        only_tracked=source.origin is Origin.REPO,
+        lineage=settings.lineage_folder,
+        allow=settings.context_allow,
+        skip=lambda path, why: dialog.warn(f"Skipping {path} of --context: {why}."),
+    )
+    if not rules.only_tracked:
+        return read_context(project.worktree, settings.context, rules)
     if known is None:
         dialog.warn(
             f"Ignoring {source.name}: cannot ask git which files it tracks. Use --context to name files."
@@ -123,7 +137,7 @@ def _context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[st
     for path in settings.context:
         if path not in paths:
             dialog.warn(f"Ignoring {path} of {source.name}: git does not track it.")
-    return read_context(project.worktree, paths, only=known)
+    return read_context(project.worktree, paths, rules)
 
 
 def _covers(path: Path, known: Iterable[str]) -> bool:

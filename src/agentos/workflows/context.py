@@ -1,17 +1,18 @@
-"""Reads the files of the repo for the drafter: inside the repo, text, few. Coordinator process.
+"""Reads the files that --context names: inside the repo, text, few. Coordinator process.
 
-A file that is named must exist and be usable. In a folder that is named, files that are not text are skipped.
-A file that looks like a secret is always refused: if it were skipped in silence, nobody would know.
+A file that the user names must exist and be usable. In a folder that is named, only tracked files are taken,
+and what cannot be sent is skipped by name.
 """
 
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentos import redact
 from agentos.console.lines import one_line
 from agentos.errors import UsageError
+from agentos.repo_map.file_kinds import below, excluded
 from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.store.rooted_tree import CLOSED, Tree, why_unreadable, worktree_tree
 
@@ -34,42 +35,77 @@ class _Found:
         return _shown(self.path)
 
 
-def read_context(
-    worktree: Path, paths: Sequence[Path], *, only: Container[str] | None = None
-) -> dict[str, str]:
-    """Read the named files and folders, in that order; a file that cannot be used is a UsageError.
+class _Refused(Exception):  # noqa: N818 - reads well without Error
+    """A file cannot be sent; the text says why, `instead` what to do about it."""
 
-    `only` lists the files that may be read at all, by their path in the worktree; None means any.
-    """
+    def __init__(self, why: str, instead: str = "Leave it out.") -> None:
+        super().__init__(why)
+        self.instead = instead
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextRules:
+    """Which files of --context may be sent."""
+
+    tracked: Container[str] | None = None  # by git; None: git cannot say
+    only_tracked: bool = False  # also if a file is named: the repo itself names it
+    lineage: str = ""  # folder whose files are never taken from a folder
+    allow: tuple[str, ...] = ()  # patterns of files that may be sent although they look like secrets
+    skip: Callable[[str, str], None] = lambda _path, _why: None  # told what is skipped, and why
+
+
+ANY_FILE = ContextRules()
+
+
+def read_context(worktree: Path, paths: Sequence[Path], rules: ContextRules = ANY_FILE) -> dict[str, str]:
+    """Read the named files and folders, in that order; a named file that cannot be sent is a UsageError."""
     texts: dict[str, str] = {}
     tree = worktree_tree(worktree)
     for path in paths:
         empty = True
         for found in _files(tree, path):
-            if only is not None and found.path.as_posix() not in only:
+            if not _may_be_read(found, rules):
                 continue
             if found.name not in texts:
-                text = _text(tree, found)
+                try:
+                    text = _text(tree, found, rules)
+                except _Refused as exc:
+                    if found.named and not rules.only_tracked:
+                        raise UsageError(
+                            f"--context {found.name}: {exc}. {exc.instead} None of it was sent."
+                        ) from exc
+                    rules.skip(found.name, str(exc))
+                    continue
                 if text is None:
                     continue
                 texts[found.name] = text
                 _refuse_too_much(texts)
             empty = False
-        if empty and only is None:
-            raise UsageError(f"--context {_shown(path)}: there is no text file in this folder.")
+        if empty and not rules.only_tracked:
+            what = "text file" if rules.tracked is None else "tracked text file that can be sent"
+            raise UsageError(f"--context {_shown(path)}: there is no {what} in this folder.")
     return texts
 
 
-def _text(tree: Tree, found: _Found) -> str | None:
-    """Read and check one file; None means skip it."""
-    _refuse_name(found)
+def _may_be_read(found: _Found, rules: ContextRules) -> bool:
+    path = found.path.as_posix()
+    if rules.only_tracked or not found.named:
+        known = rules.tracked is None or path in rules.tracked
+        return known and not below(path, rules.lineage)
+    return True
+
+
+def _text(tree: Tree, found: _Found, rules: ContextRules) -> str | None:
+    """Read and check one file; None means skip it without a word."""
+    path = found.path.as_posix()
+    allow = f'To send it anyway, add context_allow = ["{path}"] to your configuration file.'
+    may = excluded(path, rules.allow)
+    if secret_name(found.path.name) and not may:
+        raise _Refused("files with this name hold secrets", allow)
     data = _read(tree, found)
     text = None if data is None else _decoded(data, found)
-    if text is not None and (secret := secret_in(text)):
-        raise UsageError(
-            f"--context: {found.name} is refused: {secret}. Remove it from the file, or leave the file out. "
-            "None of it was sent."
-        )
+    if text is not None and not may and (secret := secret_in(text)):
+        raise _Refused(secret, f"Remove it from the file. {allow}")
     return text
 
 
@@ -122,15 +158,15 @@ def _read(tree: Tree, found: _Found) -> bytes | None:
             data = file.read(MAX_FILE_BYTES + 1)
             size = os.fstat(file.fileno()).st_size
     except OSError as exc:
-        raise UsageError(f"--context {found.name} cannot be read: {exc.strerror or exc}.") from exc
+        raise _Refused(f"it cannot be read: {exc.strerror or exc}") from exc
     if b"\0" in data:
         if found.named:
-            raise UsageError(f"--context {found.name} is a binary file, not text.")
+            raise _Refused("it is a binary file, not text")
         return None
     if len(data) > MAX_FILE_BYTES:
-        raise UsageError(
-            f"--context: {found.name} has {size:,} bytes; the limit is {MAX_FILE_BYTES:,} per file. "
-            "Leave it out, or give a shorter file with what matters."
+        raise _Refused(
+            f"it has {size:,} bytes; the limit is {MAX_FILE_BYTES:,} per file",
+            "Leave it out, or give a shorter file with what matters.",
         )
     return data
 
@@ -141,15 +177,7 @@ def _decoded(data: bytes, found: _Found) -> str | None:
     except UnicodeDecodeError as exc:
         if not found.named:
             return None
-        raise UsageError(f"--context {found.name} {why_unreadable(exc)}; save it as UTF-8.") from exc
-
-
-def _refuse_name(found: _Found) -> None:
-    if secret_name(found.path.name):
-        raise UsageError(
-            f"--context: {found.name} is refused: files with this name hold secrets. "
-            "Leave it out. None of it was sent."
-        )
+        raise _Refused(f"it {why_unreadable(exc)}", "Save it as UTF-8.") from exc
 
 
 def refuse_known(texts: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,16 @@ def read(repo: Path, *names: str) -> dict[str, str]:
     return read_context(repo, [Path(name) for name in names])
 
 
+def skipped(repo: Path, name: str, **rules: Any) -> dict[str, str]:
+    """What is skipped in a folder that also has a harmless file."""
+    put(repo, f"{name}/harmless.md")
+    told: dict[str, str] = {}
+    texts = read_context(repo, [Path(name)], ContextRules(skip=told.__setitem__, **rules))
+    assert f"{name}/harmless.md" in texts
+    assert not told.keys() & texts.keys()
+    return told
+
+
 # What is given
 
 
@@ -130,7 +141,9 @@ def test_a_link_is_refused_wherever_it_leads(repo: Path, inside: bool) -> None:
     (repo / "file.md").symlink_to(place / "elsewhere/a.md")
     (repo / "folder").symlink_to(place / "elsewhere")
     for name in ("file.md", "folder"):
-        assert f"{name} cannot be read: it is a symbolic link, and links are not" in refused(repo, name)
+        assert f"{name} is refused: it cannot be read: it is a symbolic link, and links are not" in refused(
+            repo, name
+        )
     assert "folder/a.md" in refused(repo, "folder/a.md")
 
 
@@ -147,7 +160,7 @@ def test_a_link_does_not_lead_into_what_git_and_we_keep(repo: Path, target: str)
     put(repo, ".git/config")
     put(repo, ".agentos/records.db")
     (repo / "link").symlink_to(target)
-    assert "link cannot be read: it is a symbolic link" in refused(repo, "link")
+    assert "link is refused: it cannot be read: it is a symbolic link" in refused(repo, "link")
     assert "link/config" in refused(repo, "link/config")
 
 
@@ -156,9 +169,9 @@ def test_a_named_file_must_be_text(repo: Path) -> None:
     put(repo, "latin.txt", "ä".encode("latin-1"))
     os.mkfifo(repo / "pipe")
     (repo / "empty").mkdir()
-    assert "a.bin is a binary file" in refused(repo, "a.bin")
-    assert "latin.txt is not UTF-8 text (byte 0)" in refused(repo, "latin.txt")
-    assert "pipe cannot be read: it is not a regular file" in refused(repo, "pipe")
+    assert "a.bin is refused: it is a binary file" in refused(repo, "a.bin")
+    assert "latin.txt is refused: it is not UTF-8 text (byte 0)" in refused(repo, "latin.txt")
+    assert "pipe is refused: it cannot be read: it is not a regular file" in refused(repo, "pipe")
     assert "no text file" in refused(repo, "empty")
 
 
@@ -175,17 +188,19 @@ def test_a_named_file_must_be_text(repo: Path) -> None:
 )  # fmt: skip
 def test_a_file_named_like_a_secret_is_refused(repo: Path, name: str) -> None:
     put(repo, f"conf/{name}", "nothing in it\n")
-    assert f"conf/{name} is refused" in refused(repo, f"conf/{name}")
+    told = refused(repo, f"conf/{name}")
+    assert f"conf/{name} is refused" in told
+    assert f'context_allow = ["conf/{name}"]' in told
     if not name.startswith("."):
-        assert f"conf/{name} is refused" in refused(repo, "conf")
+        assert skipped(repo, "conf") == {f"conf/{name}": "files with this name hold secrets"}
 
 
 def test_a_secret_is_refused_whatever_its_kind_and_its_link(repo: Path) -> None:
     put(repo, "keys/store.p12", b"\0\1\2")
     put(repo, ".env", "A=1")
     (repo / "notes.txt").symlink_to(".env")
-    assert "keys/store.p12 is refused" in refused(repo, "keys")
-    assert "notes.txt cannot be read: it is a symbolic link" in refused(repo, "notes.txt")
+    assert list(skipped(repo, "keys")) == ["keys/store.p12"]
+    assert "notes.txt is refused: it cannot be read: it is a symbolic link" in refused(repo, "notes.txt")
 
 
 @pytest.mark.parametrize("name", [".env.example", "secrets.sample", "credentials.md", "keys.py", "env.py"])
@@ -199,12 +214,24 @@ def test_a_file_made_to_be_shown_passes_by_its_name_alone(repo: Path, name: str)
 @pytest.mark.parametrize("what", SECRETS)
 def test_a_text_with_a_secret_is_refused_without_showing_it(repo: Path, what: str) -> None:
     put(repo, "docs/notes.md", f"one\ntwo\n{SECRETS[what]}\n")
-    for name in ("docs", "docs/notes.md"):
-        told = refused(repo, name)
-        assert (
-            f"docs/notes.md is refused: line {4 if what == 'a private key' else 3} looks like {what}" in told
-        )
-        assert not any(word in told for word in SECRETS[what].split() if len(word) > 12)
+    why = f"line {4 if what == 'a private key' else 3} looks like {what}"
+    told = refused(repo, "docs/notes.md")
+    assert f"docs/notes.md is refused: {why}" in told
+    assert not any(word in told for word in SECRETS[what].split() if len(word) > 12)
+    assert skipped(repo, "docs") == {"docs/notes.md": why}
+    allowed = ContextRules(allow=("docs/*.md",))
+    assert "docs/notes.md" in read_context(repo, [Path("docs/notes.md")], allowed)
+
+
+def test_a_folder_gives_only_tracked_files_and_no_lineage(repo: Path) -> None:
+    for name in ("d/a.md", "d/ignored.md", "d/lineage/001-draft.md"):
+        put(repo, name)
+    rules = ContextRules(tracked=frozenset({"d/a.md", "d/lineage/001-draft.md"}), lineage="d/lineage")
+    assert list(read_context(repo, [Path("d")], rules)) == ["d/a.md"]
+    # A file that the user names is sent all the same.
+    assert list(read_context(repo, [Path("d/ignored.md")], rules)) == ["d/ignored.md"]
+    of_repo = ContextRules(tracked=frozenset({"d/a.md"}), only_tracked=True)
+    assert list(read_context(repo, [Path("d/ignored.md"), Path("d/a.md")], of_repo)) == ["d/a.md"]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -228,8 +255,9 @@ def test_a_file_may_be_as_large_as_the_cap(repo: Path) -> None:
     put(repo, "a.md", "x" * MAX_FILE_BYTES)
     assert len(read(repo, "a.md")["a.md"]) == MAX_FILE_BYTES
     put(repo, "a.md", "x" * (MAX_FILE_BYTES + 1))
-    for name in ("a.md", "."):
-        assert f"a.md has {MAX_FILE_BYTES + 1:,} bytes" in refused(repo, name)
+    assert f"a.md is refused: it has {MAX_FILE_BYTES + 1:,} bytes" in refused(repo, "a.md")
+    put(repo, "d/a.md", "x" * (MAX_FILE_BYTES + 1))
+    assert list(skipped(repo, "d")) == ["d/a.md"]
 
 
 def test_all_together_may_be_as_large_as_the_cap(repo: Path) -> None:

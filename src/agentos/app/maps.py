@@ -1,0 +1,93 @@
+"""Opens the repository once per command, and makes the map of each item. Coordinator process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from agentos import redact
+from agentos.app.project import Project
+from agentos.errors import ItemFailed
+from agentos.model import Item
+from agentos.repo_map.parts import Part, PartKind, RepositoryMap
+from agentos.settings import Settings
+
+if TYPE_CHECKING:
+    from agentos.repo_map.repository import Repository
+
+NAMED = "named with --context"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maps:
+    """Makes the map of each item; every map begins with the same bytes."""
+
+    repository: "Repository | None" = None  # None: the map is turned off, or git tracks nothing here
+    tokens: int = 0
+    named: tuple[Part, ...] = ()  # files that the user gives to every item, in addition to the map
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every tracked file; empty if unknown."""
+        return () if self.repository is None else tuple(sorted(self.repository.files))
+
+    def of(self, item: Item) -> RepositoryMap:
+        """The map of one item; ItemFailed if it names a file that may not be sent."""
+        if self.repository is None:
+            if item.context:
+                raise ItemFailed(_refusal(item, item.context[0], "git tracks no file here"))
+            return RepositoryMap(shared=self.named)
+        self._check_named(item)
+        found = self.repository.map_for(item, tokens=self.tokens, named=item.context)
+        why = {one.path: one.why for one in found.left_out}
+        for path in item.context:
+            if path in why:
+                raise ItemFailed(_refusal(item, path, why[path]))
+        mine = {part.path for part in self.named}
+        # A file that is given whole to every item is not shown again.
+        kept = tuple(part for part in found.own if part.path not in mine)
+        return replace(found, shared=found.shared + self.named, own=kept)
+
+    def _check_named(self, item: Item) -> None:
+        """Refuse files that git does not track: an item may have been written by anybody."""
+        assert self.repository is not None
+        for path in item.context:
+            known = path in self.repository.files or any(
+                one.startswith(f"{path.rstrip('/')}/") for one in self.repository.files
+            )
+            if not known:
+                raise ItemFailed(_refusal(item, path, "git does not track it"))
+
+
+def _refusal(item: Item, path: str, why: str) -> str:
+    return (
+        f"context in {item.source} names {path!r}, which cannot be sent: {why}. "
+        "Remove it there, or allow it with context_allow in your configuration file"
+    )
+
+
+def open_maps(
+    project: Project, settings: Settings, named: Mapping[str, str], *, tokens: int | None = None, save: bool
+) -> Maps:
+    """Look at the repository; `save` allows writing the cache in the home."""
+    room = settings.context_tokens if tokens is None else tokens
+    files = tuple(Part(kind=PartKind.FILE, path=path, text=text, why=NAMED) for path, text in named.items())
+    if room == 0:
+        return Maps(named=files)
+    from agentos.repo_map.file_kinds import MapOptions  # noqa: PLC0415 - not needed if the map is turned off
+    from agentos.repo_map.repository import Repository  # noqa: PLC0415
+
+    repository = Repository.open(
+        project.worktree,
+        project.config.environment,
+        options=MapOptions(
+            lineage_folder=settings.lineage_folder,
+            backlog_folders=(settings.issues_folder, settings.briefs_folder),
+            design_folders=(settings.lld_folder,),
+            exclude=settings.context_exclude,
+            allow=settings.context_allow,
+            holds_key=lambda text: redact.find(text) is not None,
+        ),
+        cache=project.home.tree,
+        write_cache=save,
+    )
+    return Maps(repository=repository, tokens=room, named=files)
