@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from heapq import nsmallest
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -20,7 +21,7 @@ _MOST_FILES = 500  # of one document
 _MOST_LENGTH = 300
 _MOST_NEAREST = 3
 _MOST_WRONG = 20
-_MOST_COMPARED = 1_000  # paths, letter by letter
+_MOST_COMPARED = 1_000  # names, letter by letter
 
 
 class Mark(StrEnum):
@@ -141,7 +142,10 @@ class _Files:
     def __init__(self, tracked: Collection[str]) -> None:
         self.known = frozenset(tracked)
         self._sorted = sorted(self.known)
-        self._endings = {_ending(one) for one in self.known}
+        self._by_name: dict[str, list[str]] = {}
+        for one in self._sorted:
+            self._by_name.setdefault(_name(one), []).append(one)
+        self._endings = {_ending(name) for name in self._by_name}
 
     def covers(self, path: str) -> bool:
         """Whether a path is a file, a folder with files, or a pattern that matches some.
@@ -160,12 +164,32 @@ class _Files:
 
     def nearest(self, path: str) -> tuple[str, ...]:
         """Existing paths that may be meant: with the same name elsewhere, else with a similar spelling."""
-        name = _name(path)
-        same = [one for one in self._sorted if _name(one) == name]
-        similar = same or [one for one in self._sorted if _ending(one) == _ending(path)]
-        folders = path.split("/")[:-1]
-        closest = sorted(similar, key=lambda one: -_shared(folders, one.split("/")))[:_MOST_COMPARED]
-        return tuple(get_close_matches(path, closest, n=_MOST_NEAREST, cutoff=0.0 if same else 0.6))
+        same = self._by_name.get(_name(path))
+        if same:
+            return tuple(_closest(path, same))
+        alike: dict[str, list[str]] = {}  # by the name without its ending
+        stem, ending = _stem(path), f".{_ending(path)}"
+        for name, paths in self._by_name.items():
+            if name.endswith(ending) and (name[:1] == stem[:1] or _folder(paths[0]) == _folder(path)):
+                alike[_stem(name)] = paths
+                if len(alike) >= _MOST_COMPARED:
+                    break
+        close = get_close_matches(stem, alike, n=_MOST_NEAREST)
+        return tuple(one for name in close for one in _closest(path, alike[name]))[:_MOST_NEAREST]
+
+
+def _closest(path: str, paths: Sequence[str]) -> list[str]:
+    """Of paths with one name, those that have the most folders in common with this one."""
+    folders = path.split("/")[:-1]
+    return nsmallest(_MOST_NEAREST, paths, key=lambda one: -_shared(folders, one.split("/")))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _stem(path: str) -> str:
+    return _name(path).rpartition(".")[0]
 
 
 def _name(path: str) -> str:

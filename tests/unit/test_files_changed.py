@@ -76,7 +76,9 @@ def test_the_mark_of_a_file(line: str, mark: str) -> None:
 
 
 def test_a_group_ends_with_the_next_one() -> None:
-    lines = "#### Added\n\n- `a/a.py`\n\n#### Changed\n\n- `a/b.py`\n- `a/c.py`: removed\n\n#### Notes\n\n- `a/d.py`"
+    lines = (
+        "#### Added\n- `a/a.py`\n\n#### Changed\n- `a/b.py`\n- `a/c.py`: removed\n\n#### Notes\n- `a/d.py`"
+    )
     assert marks(lines) == {"a/a.py": "added", "a/b.py": "changed", "a/c.py": "removed", "a/d.py": "unknown"}
 
 
