@@ -185,12 +185,17 @@ def _decoded(data: bytes, found: _Found) -> str | None:
 
 
 def _refuse_name(found: _Found) -> None:
-    name = found.path.name.casefold()
-    if _matches(name, _SECRET_NAMES) and not _matches(name, _PUBLIC_NAMES):
+    if holds_secrets(found.path.name):
         raise UsageError(
             f"--context: {found.name} is refused: files with this name hold secrets. "
             "Leave it out. None of it was sent."
         )
+
+
+def holds_secrets(name: str) -> bool:
+    """Whether files with this name usually hold secrets."""
+    name = name.casefold()
+    return _matches(name, _SECRET_NAMES) and not _matches(name, _PUBLIC_NAMES)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
