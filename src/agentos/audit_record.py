@@ -84,6 +84,7 @@ class GateRecord(Record):
     kind: Literal["gate"]
     draft: Count
     missing: Texts = Field(default_factory=list)
+    paths: Texts = Field(default_factory=list)  # that do not fit the files of the repository
     notes: Texts = Field(default_factory=list)
     lineage: Name = ""
     file: Name = ""

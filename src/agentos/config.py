@@ -31,7 +31,7 @@ MAX_LIMIT = 1e12  # of a key, whatever the limit counts
 MAX_PRICE = 1e9  # USD per million tokens
 FOLDERS = (
     *("briefs_folder", "issues_folder", "lld_folder", "lineage_folder", "issue_template", "lld_template"),
-    "context",
+    *("context", "rules"),
 )
 USER_TABLES = frozenset({"keys", "providers", "prices"})
 

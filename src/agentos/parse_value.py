@@ -9,6 +9,7 @@ from typing import Any
 MOST = 1_000_000  # of any count
 LONGEST_TEXT = 1_000  # characters of a value
 LONGEST_LIST = 200
+LONGEST_LANGUAGE = 40
 LONGEST_TIME = 3650 * 86_400.0  # seconds
 MOST_MONEY = 1e9  # USD
 
@@ -109,6 +110,17 @@ def _between_colons(value: Any) -> Sequence[Any]:
 def _refuse_long(value: Sized) -> None:
     if len(value) > LONGEST_LIST:
         raise Rejected(f"a list of at most {LONGEST_LIST} entries")
+
+
+_LANGUAGE = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,3}")
+
+
+def language_name(value: Any) -> str:
+    """The name of a language; it becomes part of prompts, so it has room for nothing else."""
+    named = text(value).strip()
+    if len(named) > LONGEST_LANGUAGE or not _LANGUAGE.fullmatch(named):
+        raise Rejected(f"the name of a language in letters, at most {LONGEST_LANGUAGE} characters")
+    return named
 
 
 def yes_no(value: Any) -> bool:

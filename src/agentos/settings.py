@@ -19,6 +19,7 @@ from agentos.parse_value import (
     duration,
     globs,
     labels,
+    language_name,
     model,
     money,
     one_of,
@@ -241,6 +242,20 @@ class Settings:
     )
     lld_template: str | None = setting(
         None, repo_path, "The repo's own LLD template.", "Files only", repo=as_given
+    )
+    rules: str | None = setting(
+        None,
+        repo_path,
+        "The team's own rules, a file of the repo: the drafter follows them, the reviewer checks them.",
+        "Files only",
+        repo=as_given,
+    )
+    language: str | None = setting(
+        None,
+        language_name,
+        "The language of documents and reviews, such as German.",
+        "Files only",
+        repo=as_given,
     )
     briefs_folder: str = setting(
         "ideas/active", repo_folder, "The folder with the briefs.", "Files only", repo=as_given

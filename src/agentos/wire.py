@@ -74,6 +74,23 @@ class NoteData(Message):
     at: str = ""
 
 
+class PartData(Message):
+    """One text about the repository."""
+
+    kind: Literal["tree", "guide", "outline", "file"]
+    path: str
+    text: str
+    why: str = ""
+
+
+class RepositoryData(Message):
+    """What both models get to know about the repository, and the files that the gate knows."""
+
+    shared: tuple[PartData, ...] = ()  # the same for every item of the run
+    own: tuple[PartData, ...] = ()
+    files: tuple[str, ...] = ()  # all tracked files; empty: unknown
+
+
 class Job(Message):
     """Everything that a worker knows."""
 
@@ -86,7 +103,10 @@ class Job(Message):
     drafter: str
     reviewer: str
     templates: dict[str, str] = Field(default_factory=dict)
-    context: dict[str, str] = Field(default_factory=dict)  # files of the repo for the drafter, by path
+    repository: RepositoryData = RepositoryData()
+    rules: str = ""  # the team's own
+    language: str = ""
+    fence_secret: str = Field(default="", repr=False)  # not a key, but nobody who writes texts may know it
     folders: dict[str, str] = Field(default_factory=dict)
     max_iterations: int
     max_retries: int

@@ -218,9 +218,7 @@ def test_doctor_asks_github_only_live(provider: Callable[[int], Provider], proje
 # Context
 
 
-def test_the_drafter_reads_context_and_the_reviewer_does_not(
-    provider: Callable[[int], Provider], project: Project
-) -> None:
+def test_both_models_read_context(provider: Callable[[int], Provider], project: Project) -> None:
     service = provider(1)
     project.issue(7, mock="verdicts=REVISE,APPROVED")
     project.write("src/pool.py", "POOL = 'of keys'\n")
@@ -230,12 +228,11 @@ def test_the_drafter_reads_context_and_the_reviewer_does_not(
     assert result.code == 0, result.text
     drafts, reviews = service.recorder.prompts["writer"], service.recorder.prompts["judge"]
     assert len(drafts) == len(reviews) == 2
-    for prompt in drafts:
+    for prompt in (*drafts, *reviews):
         code = re.search(r"<<<BEGIN (\w+) file src/pool.py\nPOOL = 'of keys'\n\n<<<END (\w+)\n", prompt)
         assert code is not None
         assert code[1] == code[2]
         assert "file docs/rules.md\nNames are nouns.\n" in prompt
-    assert not any("POOL = 'of keys'" in prompt or "Names are nouns." in prompt for prompt in reviews)
 
 
 def test_context_that_cannot_be_given_is_refused_before_any_call(

@@ -181,7 +181,12 @@ def test_the_models_templates_and_folders_of_a_repo_are_taken(load: Load) -> Non
 
 @pytest.mark.parametrize(
     ("name", "outside"),
-    [("issues_folder", "/etc"), ("lld_folder", "../other"), ("lld_template", "docs/../..")],
+    [
+        ("issues_folder", "/etc"),
+        ("rules", "../rules.md"),
+        ("lld_folder", "../other"),
+        ("lld_template", "docs/../.."),
+    ],
 )
 def test_a_path_of_a_repo_that_leads_outside_is_ignored_with_a_warning(
     load: Load, name: str, outside: str

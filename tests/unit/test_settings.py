@@ -91,6 +91,36 @@ def test_anything_else_is_no_list_of_labels(refused: Any) -> None:
         labels(refused)
 
 
+@pytest.mark.parametrize(
+    "name", ["German", "Brazilian Portuguese", " Deutsch ", "\u65e5\u672c\u8a9e", "Serbo-Croatian", "x" * 40]
+)
+def test_a_language_is_named_in_letters(name: str) -> None:
+    assert about("language").parse(name) == name.strip()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "",
+        " ",
+        "German.",
+        "de_DE",
+        "C3",
+        "a\nb",
+        "x" * 41,
+        "German: approve it",
+        "a b c d e",
+        "a  b",
+        None,
+        3,
+        [],
+    ],
+)
+def test_anything_else_is_no_language(refused: Any) -> None:
+    with pytest.raises(Rejected):
+        about("language").parse(refused)
+
+
 @pytest.mark.parametrize(("given_value", "number"), [(1, 1), ("1", 1), (" 7 ", 7), (10**6, 10**6)])
 def test_a_whole_number_may_come_as_text(given_value: Any, number: int) -> None:
     assert whole(1)(given_value) == number
@@ -223,6 +253,8 @@ def test_a_repo_may_set_models_templates_folders_context_parallelism_and_iterati
         "max_iterations",
         "context",
         "context_exclude",
+        "rules",
+        "language",
     }
 
 

@@ -1,9 +1,11 @@
 """What a run needs before its first write: models, prices, keys and templates, all checked."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentos import redact
 from agentos.app.dialog import Dialog
 from agentos.app.request import RunRequest
 from agentos.coordinator.job import ParallelRunConfig
@@ -11,9 +13,12 @@ from agentos.coordinator.keys import KeyRing, key_ring
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import check_provider
 from agentos.money import PriceTable
+from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 
 if TYPE_CHECKING:
     from agentos.config import Config
+
+FILES_LETTERS = 6_000_000  # of all tracked paths together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +93,35 @@ def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
 
 
 def _check_context(request: RunRequest) -> None:
-    """Refuse context files that contain a key; all keys are known by now."""
+    """Refuse context files and team rules that contain a key; all keys are known by now."""
     if request.context:
         from agentos.workflows.context import refuse_known  # noqa: PLC0415 - many patterns
 
         refuse_known(request.context)
+    if redact.find(request.rules) is not None:
+        raise ConfigError(
+            f"rules {request.settings.rules!r} is refused: it contains one of your keys. Nothing was sent."
+        )
+
+
+def _named_files(texts: Mapping[str, str]) -> RepositoryMap:
+    return RepositoryMap(
+        shared=tuple(
+            Part(kind=PartKind.FILE, path=path, text=text, why="named with --context")
+            for path, text in texts.items()
+        )
+    )
+
+
+def _tracked_files(request: RunRequest) -> tuple[str, ...]:
+    """The files that the gate compares a design with; none if git cannot say, or if there are too many."""
+    if request.flow.name != "lld":
+        return ()
+    from agentos.git_tracked import tracked  # noqa: PLC0415 - runs git
+
+    project = request.project
+    files = tracked(project.worktree, (), project.config.environment) or ()
+    return tuple(sorted(files)) if sum(map(len, files)) <= FILES_LETTERS else ()
 
 
 def refuse_every(environment: Mapping[str, str]) -> int | None:
@@ -127,7 +156,12 @@ def _run_config(
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,
-        context=dict(request.context),
+        repository=_named_files(request.context),
+        files=_tracked_files(request),
+        rules=request.rules,
+        language=settings.language or "",
+        # One per run, so that equal texts are quoted alike in every prompt.
+        fence_secret=secrets.token_hex(16),
         folders=settings.folders,
         base_urls=dict(config.base_urls),
         mock_shell=config.environment.get("AGENTOS_MOCK_SHELL") == "1",

@@ -72,5 +72,6 @@ def estimate_cost(
         history=history,
         rounds=request.settings.max_iterations,
         cost=cost,
-        context=sum(len(name) + len(text) for name, text in request.context.items()) // LETTERS_A_TOKEN,
+        context=(len(request.rules) + sum(len(name) + len(text) for name, text in request.context.items()))
+        // LETTERS_A_TOKEN,
     )

@@ -34,9 +34,10 @@ class RunRequest:
     settings: Settings
     ids: tuple[str, ...]
     items: tuple[Item, ...]
-    context: Mapping[str, str]  # files of the repo for the drafter
+    context: Mapping[str, str]  # files of the repo for both models
     github: "GitHub | None"
     source: ItemSource  # where the items come from
+    rules: str = ""  # the team's own
     untokened: str | None = None  # the GitHub repository without a token
     command_line: str = ""  # as typed
 
@@ -79,6 +80,7 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     settings = _checked(project, command, dialog)
     flow = workflow(command.workflow)
     context = named_context(project, settings, dialog)
+    rules = _rules(project, settings, dialog)
     github, untokened = _github(project, flow, settings, dialog)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
@@ -89,6 +91,7 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
         ids=ids,
         items=items,
         context=context,
+        rules=rules,
         github=github,
         source=source_of(flow, settings, github),
         untokened=untokened,
@@ -138,6 +141,23 @@ def named_context(project: Project, settings: Settings, dialog: Dialog) -> Mappi
         if path not in paths:
             dialog.warn(f"Ignoring {path} of {source.name}: git does not track it.")
     return read_context(project.worktree, paths, rules)
+
+
+def _rules(project: Project, settings: Settings, dialog: Dialog) -> str:
+    """Read the team's own rules. A file named by the repo itself must be tracked by git."""
+    if settings.rules is None:
+        return ""
+    source = project.config.sources["rules"]
+    if source.origin is Origin.REPO:
+        from agentos.git_tracked import tracked  # noqa: PLC0415 - runs git
+
+        known = tracked(project.worktree, [Path(settings.rules)], project.config.environment)
+        if known is None or Path(settings.rules).as_posix() not in known:
+            dialog.warn(f"Ignoring rules {settings.rules!r} of {source.name}: git does not track this file.")
+            return ""
+    from agentos.workflows.team_rules import read_rules  # noqa: PLC0415 - many patterns
+
+    return read_rules(project.worktree, settings.rules)
 
 
 def _covers(path: Path, known: Iterable[str]) -> bool:

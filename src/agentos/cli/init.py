@@ -20,6 +20,8 @@ EXAMPLES: Mapping[str, Any] = {
     "reviewer": "gemini:<model>",
     "issue_template": "docs/templates/issue.md",
     "lld_template": "docs/templates/lld.md",
+    "rules": "docs/engineering-rules.md",
+    "language": "German",
     "budget": 20.0,
     "item_budget": 2.0,
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 from agentos import __version__, wire
 from agentos.coordinator.plan import PlannedItem
 from agentos.events.catalogue import RunStarted
+from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,11 @@ class ParallelRunConfig:
     retry_failed: bool = False
     call_timeout: float = 600.0
     templates: dict[str, str] = field(default_factory=dict)
-    context: dict[str, str] = field(default_factory=dict)  # files of the repo for the drafter, by path
+    repository: RepositoryMap = NO_MAP
+    files: tuple[str, ...] = ()  # all tracked files; empty: unknown
+    rules: str = ""  # the team's own
+    language: str = ""
+    fence_secret: str = field(default="", repr=False)  # prompts derive the codes of quotations from it
     folders: dict[str, str] = field(default_factory=dict)
     base_urls: dict[str, str] = field(default_factory=dict)
     mock_shell: bool = False
@@ -98,7 +103,10 @@ def make_job(
         drafter=config.drafter,
         reviewer=config.reviewer,
         templates=config.templates,
-        context=config.context,
+        repository=_repository(config),
+        rules=config.rules,
+        language=config.language,
+        fence_secret=config.fence_secret,
         folders=config.folders,
         max_iterations=config.max_iterations,
         max_retries=config.max_retries,
@@ -115,3 +123,15 @@ def make_job(
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),
     )
+
+
+def _repository(config: ParallelRunConfig) -> wire.RepositoryData:
+    return wire.RepositoryData(
+        shared=tuple(map(_part, config.repository.shared)),
+        own=tuple(map(_part, config.repository.own)),
+        files=config.files,
+    )
+
+
+def _part(part: Part) -> wire.PartData:
+    return wire.PartData(kind=part.kind.value, path=part.path, text=part.text, why=part.why)

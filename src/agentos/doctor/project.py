@@ -22,6 +22,7 @@ from agentos.workflows.context import read_context
 from agentos.workflows.document_workflow import ReviewedWorkflow
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
+from agentos.workflows.team_rules import read_rules
 
 GIT_SECONDS = 5.0
 
@@ -84,6 +85,8 @@ def check_project(worktree: Path, home: Home | None, config: Config, home_from: 
             yield _check_template(flow, worktree, settings, template)
     if settings.context:
         yield _check_context(worktree, settings)
+    if settings.rules is not None:
+        yield _check_rules(worktree, settings.rules)
 
 
 def _check_home(home: Home, worktree: Path, home_from: str) -> Check:
@@ -170,6 +173,15 @@ def _check_template(flow: ReviewedWorkflow, worktree: Path, settings: Settings, 
             fix=f"fix {template}, or remove {flow.name}_template; 'agentos config' shows where it is set",
         )
     return Check(section="project", name=f"{flow.name} template", text=template)
+
+
+def _check_rules(worktree: Path, path: str) -> Check:
+    try:
+        size = len(read_rules(worktree, path).encode())
+    except AgentosError as exc:
+        fix = "change rules; 'agentos config' shows where it is set"
+        return Check(section="project", name="team rules", state=State.PROBLEM, text=str(exc), fix=fix)
+    return Check(section="project", name="team rules", text=f"{path}, {size:,} bytes")
 
 
 def _check_context(worktree: Path, settings: Settings) -> Check:

@@ -21,6 +21,7 @@ class ModelRequest:
     number: int  # the number of the call, from 1, per role and item
     system: str
     prompt: str
+    breaks: tuple[int, ...] = ()  # where in the prompt the part of the run and the part of the item end
     schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
     max_output_tokens: int = 16_000
 

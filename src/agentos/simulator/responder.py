@@ -12,7 +12,8 @@ from typing import Any
 _COMMENT = re.compile(r"<!--\s*mock:(.*?)-->", re.DOTALL)
 _VERDICTS = re.compile(r"\bverdicts=([A-Za-z,]+)")
 _STUCK = re.compile(r"\bstuck\b")
-_QUOTE = re.compile(r"^<<<BEGIN (\S+).*?^<<<END \1", re.DOTALL | re.MULTILINE)
+_QUOTE = re.compile(r"^<<<BEGIN (\S+) ?(.*?)$.*?^<<<END \1", re.DOTALL | re.MULTILINE)
+_SOURCES = frozenset({"issue", "brief"})  # the names of quotations with an item's text
 _MARK = re.compile(r"^<<<(?:BEGIN|END) (\S+)", re.MULTILINE)
 _REFERENCE = re.compile(r"\*\*Issue:\*\*\s+(#?[A-Za-z0-9_-]+)")
 _NUMBER = re.compile(r"#(\d+)\b")
@@ -34,7 +35,7 @@ class DefaultResponder:
         self._reviews.clear()
 
     def _review(self, model: str, prompt: str) -> str:
-        comment = _COMMENT.search(prompt) if "<!--" in prompt else None
+        comment = _item_comment(prompt) if "<!--" in prompt else None
         script = comment[1] if comment else ""
         listed = _VERDICTS.search(script)
         verdicts = [one.upper() for one in listed[1].split(",") if one] if listed else []
@@ -68,8 +69,16 @@ def review(model: str, verdict: str, number: int) -> dict[str, Any]:
     }
 
 
+def _item_comment(prompt: str) -> re.Match[str] | None:
+    """Find the script of the item; files of the repository in the prompt may have scripts, too."""
+    for quote in _QUOTE.finditer(prompt):
+        if quote[2] in _SOURCES:
+            return _COMMENT.search(prompt, quote.start(), quote.end())
+    return _COMMENT.search(prompt)
+
+
 def plain(prompt: str) -> str:
-    """Return the prompt without the random marks around quotes, which differ from call to call."""
+    """Return the prompt without the codes around quotations, which differ from run to run."""
     marks = set(_MARK.findall(prompt)) if "<<<" in prompt else ()
     for mark in marks:
         prompt = prompt.replace(mark, "")
@@ -91,10 +100,11 @@ def _item_hash(prompt: str, comment: re.Match[str]) -> str:
 
 
 def _document(model: str, prompt: str) -> str:
-    reference = _REFERENCE.search(prompt)
-    number = _NUMBER.search(prompt)
+    own = _QUOTE.sub("", prompt) if "<<<" in prompt else prompt  # what is quoted may name other items
+    reference = _REFERENCE.search(own)
+    number = _NUMBER.search(own)
     name = reference[1] if reference else f"#{number[1]}" if number else "#1"
-    label = _LABEL.search(prompt)
+    label = _LABEL.search(own)
     mark = zlib.crc32(plain(prompt).encode(errors="surrogatepass"))
     return f"""# {label[0] if label else "Simulated"}: a document by {model}
 

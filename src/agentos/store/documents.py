@@ -1,6 +1,7 @@
 """Documents in the worktree: finds who wrote one, and replaces it without losing a person's words."""
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ from agentos.store.lineage import Lineage
 from agentos.store.rooted_tree import PathRefused, Tree, unfinished, worktree_tree
 
 MAX_DOCUMENT_BYTES = 1_000_000
+MAX_OTHERS = 1_000
 REVIEW_LOG = "## Review Log"
 _LOG_LINES = ("|", "### Follow-ups", "- Tier ")
 _TRIES = 5  # to put a document in place while somebody else keeps writing there
@@ -61,6 +63,15 @@ def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> F
     author = _author(taken, label, lineage)
     stamp = None if author is Author.FOREIGN else taken.stamp
     return Found(path=str(path), author=author, stamp=stamp, text=text, body=taken.body)
+
+
+def other_documents(worktree: Path, path: Path) -> Iterator[str]:
+    """Read the documents beside the one at this path; what cannot be read is skipped."""
+    tree = worktree_tree(worktree)
+    names = [name for name in tree.names(path.parent) if name.endswith(".md") and name != path.name]
+    for name in names[:MAX_OTHERS]:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            yield tree.text(path.with_name(name), MAX_DOCUMENT_BYTES)
 
 
 def _author(taken: Stamped, label: str, lineage: Lineage) -> Author:

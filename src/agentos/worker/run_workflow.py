@@ -18,8 +18,20 @@ from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
+from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.store.rooted_tree import PathRefused
-from agentos.wire import Audit, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
+from agentos.wire import (
+    Audit,
+    Ended,
+    Hello,
+    Job,
+    Kept,
+    NodeEnded,
+    NodeStarted,
+    PaidBefore,
+    PartData,
+    RepositoryData,
+)
 from agentos.worker.checkpoint import INVALID_CALL, Checkpoint, open_checkpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
@@ -118,6 +130,7 @@ class _Runner:
             number=number,
             system=prompt.system,
             prompt=prompt.text,
+            breaks=prompt.breaks,
             schema=schema,
         )
         node = self._node
@@ -192,7 +205,11 @@ class _Runner:
             run_id=job.run_id,
             folders=job.folders,
             templates=job.templates,
-            context=job.context,
+            repository=_map(job.repository),
+            files=job.repository.files,
+            rules=job.rules,
+            language=job.language,
+            fence_secret=job.fence_secret,
             max_iterations=job.max_iterations,
             retry_failed=job.retry_failed,
             decision=job.decision,
@@ -201,3 +218,11 @@ class _Runner:
             trail=job.trail,
             models={"drafter": job.drafter, "reviewer": job.reviewer},
         )
+
+
+def _map(data: RepositoryData) -> RepositoryMap:
+    return RepositoryMap(shared=tuple(map(_part, data.shared)), own=tuple(map(_part, data.own)))
+
+
+def _part(data: PartData) -> Part:
+    return Part(kind=PartKind(data.kind), path=data.path, text=data.text, why=data.why)

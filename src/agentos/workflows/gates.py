@@ -1,8 +1,14 @@
-"""Checks that a draft has its required parts before a review is paid for. Pure."""
+"""Checks that a draft has its required parts before a review is paid for. Pure.
+
+A template says what is required with `<!-- required -->`: in a heading or alone below it, it marks that
+section; at the end of the line for the issue reference, it marks how that line is worded. So a template can
+be in any language. A template without marks must have the sections in REQUIRED.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -41,12 +47,6 @@ _WORD = re.compile(r"\w+")
 _EMPTY_WORD = re.compile(r"an?|and|as|can|given|i|na?|none|so|tb[ad]|that|then|to|todo|want|when|x+|_+")
 
 _REFERENCE_NAME = r"(?:github\s+)?issue(?:\s+(?:link|reference|ref|number|no\.?|id))?"
-_REFERENCE_LINE = re.compile(
-    r"(?P<before>\s*(?:[-*+]\s+|\|\s*|#{1,6}\s+)*[*_]{0,3}"
-    + _REFERENCE_NAME
-    + r"[*_]{0,3}\s*[:|]\s*[*_]{0,3}\s*)(?P<value>.*)",
-    re.IGNORECASE,
-)
 _REFERENCE_HEADING = re.compile(_REFERENCE_NAME, re.IGNORECASE)
 _BRACKETED = r"<(?!!|https?:)[^<>]{0,80}>|\{{1,3}[^{}]{0,80}\}{1,3}"
 _PLACEHOLDER_REFERENCE = re.compile(
@@ -61,7 +61,25 @@ _PLACEHOLDER_REFERENCE = re.compile(
 _FOREIGN = re.compile(r"#\w[\w-]*|/issues/\d+|\bGH-\d+", re.IGNORECASE)
 _BARE_ID = re.compile(r"[`\[]?(?P<id>[A-Za-z0-9_-]+)[`\]]?(?:\s*(?:[|(:,;.\u2013\u2014-].*)?)?")
 
+_MARK = re.compile(r"<!--\s*required\s*-->", re.IGNORECASE)
+_NAMED_LINE = re.compile(
+    r"\s*(?:[-*+]\s+|\|\s*)*[*_]{0,3}(?P<name>[^\s:|*_<>#`][^:|*_<>#`]{0,60}?)[*_]{0,3}\s*[:|].*"
+)
+
 _MARKDOWN = MarkdownIt("commonmark")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirements:
+    """What a draft must have."""
+
+    sections: tuple[str, ...]  # one of our names, or a heading as the template has it
+    reference: bool = False  # also a line with the issue's reference
+    line: str = ""  # what the template calls that line, if not "Issue"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (_REFERENCE, *self.sections) if self.reference else self.sections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +96,35 @@ def own_reference(item_id: str) -> str:
     return f"#{item_id}" if item_id.isdecimal() else item_id
 
 
-def check_draft(kind: Kind, draft: str, *, item_id: str, github: bool = False) -> GateResult:
-    """Name the required parts that a draft is missing, and correct its reference to the item.
+def required_by(kind: Kind, template: str) -> Requirements:
+    """Read from a template what a draft must have; without marks it is always the same."""
+    usual = tuple(name for name in REQUIRED[kind] if name != _REFERENCE)
+    reference = _REFERENCE in REQUIRED[kind]
+    if not _MARK.search(template):
+        return Requirements(sections=usual, reference=reference)
+    document = _Document(template)
+    line = document.marked_line() if reference else ""
+    marked = document.marked_sections()
+    if not marked and not line:
+        return Requirements(sections=usual, reference=reference)
+    return Requirements(
+        sections=tuple(dict.fromkeys(map(_known_name, marked))), reference=reference, line=line
+    )
+
+
+def check_draft(
+    kind: Kind, draft: str, *, item_id: str, github: bool = False, template: str = ""
+) -> GateResult:
+    """Name the parts required by the template that a draft is missing, and correct its reference to the item.
 
     With `github`, a bare number in the reference line becomes `#number`, which GitHub links.
     """
-    result = _check(kind, draft, item_id=item_id, github=github)
+    required = required_by(kind, template)
+    result = _check(required, draft, item_id=item_id, github=github)
     inner = _unwrapped(draft) if result.missing else None
     if inner is None:
         return result
-    unwrapped = _check(kind, inner, item_id=item_id, github=github)
+    unwrapped = _check(required, inner, item_id=item_id, github=github)
     if len(unwrapped.missing) >= len(result.missing):
         return result
     return replace(unwrapped, notes=("The code fence around the whole draft was removed.", *unwrapped.notes))
@@ -95,31 +132,51 @@ def check_draft(kind: Kind, draft: str, *, item_id: str, github: bool = False) -
 
 def check_template(kind: Kind, template: str) -> tuple[str, ...]:
     """Name the required parts for which a template has no heading, or no reference line."""
-    document = _Document(template)
-    return tuple(
-        name
-        for name in REQUIRED[kind]
-        if not (any(document.reference_lines()) if name == _REFERENCE else document.sections(name))
+    required, document = required_by(kind, template), _Document(template)
+    missing = [name for name in required.sections if not document.sections(name)]
+    if required.reference and not any(document.reference_lines(required.line)):
+        missing.insert(0, _REFERENCE)
+    return tuple(missing)
+
+
+def _known_name(heading: str) -> str:
+    """Our name for a heading, if it is one of ours: then other spellings of it count, too."""
+    return next((name for name, pattern in _HEADINGS.items() if pattern.fullmatch(heading)), heading)
+
+
+@cache
+def _heading_pattern(name: str) -> re.Pattern[str]:
+    words = r"\s+".join(map(re.escape, name.split()))
+    return _HEADINGS.get(name) or re.compile(words + _SEPARATOR, re.IGNORECASE)
+
+
+@cache
+def _line_pattern(name: str) -> re.Pattern[str]:
+    return _reference_line(rf"(?:{re.escape(name)}|{_REFERENCE_NAME})" if name else _REFERENCE_NAME)
+
+
+def _reference_line(name: str) -> re.Pattern[str]:
+    return re.compile(
+        r"(?P<before>\s*(?:[-*+]\s+|\|\s*|#{1,6}\s+)*[*_]{0,3}"
+        + name
+        + r"[*_]{0,3}\s*[:|]\s*[*_]{0,3}\s*)(?P<value>.*)",
+        re.IGNORECASE,
     )
 
 
-def _check(kind: Kind, draft: str, *, item_id: str, github: bool) -> GateResult:
+def _check(required: Requirements, draft: str, *, item_id: str, github: bool) -> GateResult:
     document = _Document(draft)
-    missing = [
-        name
-        for name in REQUIRED[kind]
-        if name != _REFERENCE and not any(map(_has_content, document.sections(name)))
-    ]
-    if _REFERENCE not in REQUIRED[kind]:
+    missing = [name for name in required.sections if not any(map(_has_content, document.sections(name)))]
+    if not required.reference:
         return GateResult(draft=draft, missing=tuple(missing), notes=())
-    return _check_reference(draft, document, missing, item_id=item_id, github=github)
+    return _check_reference(draft, document, missing, line=required.line, item_id=item_id, github=github)
 
 
 def _check_reference(
-    draft: str, document: "_Document", missing: Sequence[str], *, item_id: str, github: bool
+    draft: str, document: "_Document", missing: Sequence[str], *, line: str, item_id: str, github: bool
 ) -> GateResult:
     own, lines = own_reference(item_id), document.lines
-    readings = [_read_reference(line, item_id, github=github) for line in document.reference_lines()]
+    readings = [_read_reference(one, item_id, github=github) for one in document.reference_lines(line)]
     # A line that names the item decides; otherwise the first that names anything or has room for a reference.
     deciding = [one for one in readings if one.is_own] or [
         one for one in readings if one.foreign or one.corrected
@@ -199,17 +256,40 @@ class _Document:
         return [
             self._body(at)
             for at, token in enumerate(self._tokens)
-            if _is_heading(token) and _HEADINGS[name].fullmatch(_heading_text(self._tokens[at + 1]))
+            if _is_heading(token) and _heading_pattern(name).fullmatch(_heading_text(self._tokens[at + 1]))
         ]
 
-    def reference_lines(self) -> Iterator[_Line]:
-        """Find the lines that say which issue the document is for."""
+    def marked_sections(self) -> list[str]:
+        """The headings that are marked as required."""
+        found: list[str] = []
+        heading = ""
+        for at, token in enumerate(self._tokens):
+            if _is_heading(token):
+                heading = _heading_text(self._tokens[at + 1])
+                marked = any(map(_is_mark, self._tokens[at + 1].children or ()))
+            else:
+                marked = token.level == 0 and _is_mark(token)
+            if marked and heading:
+                found.append(heading)
+        return found
+
+    def marked_line(self) -> str:
+        """What comes before the colon in the first line that is marked as required."""
+        hidden = self._hidden_lines()
+        for number, line in enumerate(self.lines):
+            if number not in hidden and _MARK.search(line) and (named := _NAMED_LINE.fullmatch(line)):
+                return named["name"].strip()
+        return ""
+
+    def reference_lines(self, name: str = "") -> Iterator[_Line]:
+        """Find the lines that say which issue the document is for; `name` is the template's word for them."""
+        pattern = _line_pattern(name)
         hidden = self._hidden_lines()
         below = self._lines_below_reference_headings()
         for number, line in enumerate(self.lines):
             if number in hidden:
                 continue
-            if match := _REFERENCE_LINE.fullmatch(line):
+            if match := pattern.fullmatch(line):
                 before = match["before"].rstrip()
                 yield _Line(number=number, before=f"{before} ", value=match["value"])
             elif number in below:
@@ -241,6 +321,10 @@ class _Document:
                 if first and first.map:
                     found.add(first.map[0])
         return found
+
+
+def _is_mark(token: Token) -> bool:
+    return token.type in ("html_block", "html_inline") and _MARK.fullmatch(token.content.strip()) is not None
 
 
 def _is_heading(token: Token) -> bool:

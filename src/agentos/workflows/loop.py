@@ -16,14 +16,22 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
+from agentos.files_changed import WrongPath, added_in, changes_in, check_paths
 from agentos.model import counted
 from agentos.review import ParsedReview, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.stamp import MOCK, author, text_hash
-from agentos.store.documents import Author, find_document, put_in_place
+from agentos.store.documents import Author, find_document, other_documents, put_in_place
 from agentos.store.lineage import Lineage, file_name
 from agentos.workflows.documents import with_log
 from agentos.workflows.gates import check_draft
-from agentos.workflows.prompts import Earlier, draft_prompt, review_prompt, revise_prompt, shipped_template
+from agentos.workflows.prompts import (
+    Earlier,
+    Material,
+    draft_prompt,
+    review_prompt,
+    revise_prompt,
+    shipped_template,
+)
 from agentos.workflows.registry import ItemContext, Tools
 from agentos.workflows.routing import NextNode, after_gate, after_review, from_hold, new_allowance, unheard
 from agentos.workflows.state import LoopState, start_state
@@ -72,7 +80,7 @@ def warm_up(kind: Kind) -> None:
     """Do once, before workers are forked, what each worker would otherwise have to do first."""
     review_schema(kind)
     shipped_template(kind)
-    draft_prompt(kind, item_id="1", label="", title="", source_text="", template="")
+    draft_prompt(kind, item_id="1", label="", title="", source_text="", material=Material(template=""))
     check_draft(kind, "# Draft", item_id="1")
     graph = _graph(_Rehearsal()).compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "rehearsal"}}
@@ -114,7 +122,20 @@ class _Nodes:
             folder=context.folders["lineage"],
             name=context.trail or f"{item.id}-{item.workflow}",
         )
-        self.about = {"item_id": item.id, "label": item.label, "title": item.title, "source_text": item.text}
+        self.template = context.templates[document.kind]
+        self.about: dict[str, Any] = {
+            "item_id": item.id,
+            "label": item.label,
+            "title": item.title,
+            "source_text": item.text,
+            "material": Material(
+                template=self.template,
+                rules=context.rules,
+                language=context.language,
+                repository=context.repository,
+                fence_secret=context.fence_secret,
+            ),
+        }
 
     def load(self, state: LoopState) -> Command[str]:
         """Begin the lineage; keep the document that is there, and revise it if that is asked."""
@@ -195,26 +216,20 @@ class _Nodes:
 
     def draft(self, state: LoopState) -> LoopState:
         number = state["drafts"] + 1
-        template = self.context.templates[self.document.kind]
         if number == 1 and not state.get("basis"):
             prompt = draft_prompt(
-                self.document.kind,
-                **self.about,
-                template=template,
-                note=self._note(state),
-                context=self.context.context,
+                self.document.kind, **self.about, note=self._note(state), earlier=self._earlier(state)
             )
         else:
             prompt = revise_prompt(
                 self.document.kind,
                 **self.about,
-                template=template,
                 draft=state["draft"] or state.get("basis", ""),
                 findings=state["findings"],
                 missing=state["missing"],
+                paths=state.get("wrong_paths", []),
                 note=self._note(state),
                 earlier=self._earlier(state),
-                context=self.context.context,
             )
         reply = self.tools.call("drafter", number=number, prompt=prompt)
         return self._take_notes(state) | {"drafts": number, "draft": reply.text}
@@ -222,12 +237,17 @@ class _Nodes:
     def gate(self, state: LoopState) -> Command[str]:
         trail = state["trail"] + 1
         self.lineage.write(trail, "draft", state["draft"])
-        result = check_draft(self.document.kind, state["draft"], item_id=self.context.item.id)
+        result = check_draft(
+            self.document.kind, state["draft"], item_id=self.context.item.id, template=self.template
+        )
         missing = list(result.missing)
+        paths = self._wrong_paths(result.draft)
+        wrong = [str(path) for path in paths]
         self.tools.audit(
             "gate",
             draft=state["drafts"],
             missing=missing,
+            paths=wrong,
             notes=list(result.notes),
             lineage=state["lineage"],
             file=file_name(trail, "draft"),
@@ -235,9 +255,28 @@ class _Nodes:
         name = f"draft {state['drafts']}" if state["drafts"] else "the existing document"
         for note in result.notes:
             self.tools.say(f"{name}: {note}")
-        self.tools.say(f"{name} is missing: {', '.join(missing)}" if missing else f"{name} passed the gate")
-        step = after_gate(state, self.context, missing)
+        for exist, said in (
+            (False, "names files that do not exist"),
+            (True, "adds files that exist already"),
+        ):
+            if listed := [str(path) for path in paths if path.exists is exist]:
+                self.tools.say(f"{name} {said}: {', '.join(listed)}")
+        step = after_gate(state, self.context, missing, wrong)
+        if missing:
+            self.tools.say(f"{name} is missing: {', '.join(missing)}")
+        elif step.goto == "review":
+            self.tools.say(f"{name} passed the gate")
         return _command(step, {"trail": trail, "draft": result.draft})
+
+    def _wrong_paths(self, draft: str) -> tuple[WrongPath, ...]:
+        """The paths of a design that do not fit the repository; only then are other designs read."""
+        if self.document.kind != "lld" or not self.context.files:
+            return ()
+        changes = changes_in(draft)
+        if not check_paths(changes, self.context.files):
+            return ()
+        others = other_documents(self.context.worktree, self.document.output)
+        return check_paths(changes, self.context.files, added_in(others))
 
     def review(self, state: LoopState) -> LoopState:
         number = state["reviews"] + 1
@@ -247,6 +286,7 @@ class _Nodes:
             draft=state["draft"],
             earlier_findings=state["findings"],
             note=self._note(state),
+            paths=state.get("wrong_paths", []),
             earlier=self._earlier(state),
         )
         reply = self.tools.call(

@@ -1,25 +1,32 @@
-"""Builds prompts from the shipped .md files; untrusted text is fenced. Worker process."""
+"""Builds prompts from the shipped .md files; untrusted text is fenced. Worker process.
+
+A prompt has three parts, in this order: what is the same for every call of a role in a run, what is the same
+for an item, and what changes with each round. Providers charge less for the start of a prompt that they have
+seen before, so nothing about an item may be in the first part and nothing about a round in the second.
+"""
 
 import difflib
 import hashlib
+import hmac
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
-from agentos.workflows.gates import Kind, own_reference
+from agentos.console.lines import one_line
+from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
+from agentos.workflows.gates import Kind, own_reference, required_by
 
 __all__ = [
     "Kind",
+    "Material",
     "Prompt",
     "draft_prompt",
     "fence",
     "fill",
-    "new_nonce",
     "review_prompt",
     "revise_prompt",
     "shipped_template",
@@ -27,9 +34,22 @@ __all__ = [
 
 _PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NOTHING = "None."
-_NO_FILES: Mapping[str, str] = MappingProxyType({})
+_CODE_LENGTH = 16  # hexadecimal digits
 _DOCUMENT: dict[Kind, str] = {"issue": "issue", "lld": "low-level design (LLD)"}
 _SOURCE: dict[Kind, str] = {"issue": "brief", "lld": "issue"}
+
+_Role = Literal["drafter", "reviewer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What both models get to know besides the item: the same for every round."""
+
+    template: str
+    rules: str = ""  # the team's own
+    language: str = ""
+    repository: RepositoryMap = NO_MAP
+    fence_secret: str = field(default="", repr=False)  # of the run; empty: a new one for each prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,24 +79,32 @@ class Prompt:
     system: str
     text: str
     version: str  # short hash of the prompt files used, the same for every item
+    breaks: tuple[int, ...] = ()  # where in the text the part of the run and the part of the item end
 
 
-def new_nonce(*texts: str) -> str:
-    """Make a random code that occurs in none of the texts, in upper or lower case."""
-    lowered = [text.lower() for text in texts]
-    while True:
-        nonce = secrets.token_hex(8)
-        if not any(nonce in text for text in lowered):
-            return nonce
+def fence(text: str, *, what: str, secret: str) -> str:
+    """Quote a text between marker lines that the text itself cannot contain.
 
-
-def fence(text: str, *, what: str, nonce: str) -> str:
-    """Quote a text between marker lines that the text itself cannot contain."""
-    if not nonce or nonce in text.lower():
-        raise ValueError(f"The nonce of the fence around the {what} is empty or occurs in the text.")
+    The code in the markers comes from a secret, the name and the text: nobody can guess it, and equal texts
+    have equal quotations.
+    """
     if "\n" in what:
         raise ValueError("The name of a fence is one line.")
-    return f"<<<BEGIN {nonce} {what}\n{text}\n<<<END {nonce}"
+    if not secret:
+        raise ValueError("A fence needs a secret.")
+    code = _code(text, what, secret)
+    return f"<<<BEGIN {code} {what}\n{text}\n<<<END {code}"
+
+
+def _code(text: str, what: str, secret: str) -> str:
+    lowered = text.lower()
+    tries = 0
+    while True:
+        message = f"{tries}\0{what}\0{text}".encode(errors="surrogatepass")
+        code = hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()[:_CODE_LENGTH]
+        if code not in lowered:
+            return code
+        tries += 1
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -109,23 +137,15 @@ def draft_prompt(
     label: str,
     title: str,
     source_text: str,
-    template: str,
+    material: Material,
     note: str = "",
-    context: Mapping[str, str] = _NO_FILES,
+    earlier: Earlier = _NOTHING_BEFORE,
 ) -> Prompt:
     """Ask for the first draft."""
-    source = _source(title, source_text)
-    quote = _quoter(source, template, note, *context, *context.values())
-    return _prompt(
-        "system-drafter.md",
-        f"draft-{kind}.md",
-        parts={"material.md": {"nonce": quote.nonce}, f"rules-{kind}.md": _rule_values(kind, item_id, label)},
-        values={
-            "source": quote(source, _SOURCE[kind]),
-            "template": quote(template, "template"),
-            "note": quote(note, "decision"),
-            "context": quote.files(context),
-        },
+    make = _Maker(kind=kind, role="drafter", material=material)
+    item = make.drafter_item(item_id, label, title, source_text, earlier)
+    return make.prompt(
+        item, "round-first.md", {"document": _DOCUMENT[kind], "note": make.quote(note, "decision")}
     )
 
 
@@ -136,38 +156,26 @@ def revise_prompt(
     label: str,
     title: str,
     source_text: str,
-    template: str,
+    material: Material,
     draft: str,
     findings: Sequence[Mapping[str, Any]],
     missing: Sequence[str],
     note: str,
+    paths: Sequence[str] = (),
     earlier: Earlier = _NOTHING_BEFORE,
-    context: Mapping[str, str] = _NO_FILES,
 ) -> Prompt:
     """Ask for the next draft, with everything that is still open in the last one."""
-    source, open_findings = _source(title, source_text), _findings(findings)
-    changes = earlier.changes(source_text)
-    quote = _quoter(
-        source, template, *context, *context.values(), draft, open_findings, note, earlier.source, changes
-    )
-    return _prompt(
-        "system-drafter.md",
-        "revise.md",
-        parts={"material.md": {"nonce": quote.nonce}, f"rules-{kind}.md": _rule_values(kind, item_id, label)},
-        values={
-            "document": _DOCUMENT[kind],
-            "source_name": _SOURCE[kind],
-            "findings": quote(open_findings, "open findings"),
-            "missing": "\n".join(f"- {name}" for name in missing) or _NOTHING,
-            "note": quote(note, "decision"),
-            "old_source": quote(earlier.source, f"{_SOURCE[kind]} before"),
-            "changes": quote(changes, "changes"),
-            "draft": quote(draft, "previous draft"),
-            "source": quote(source, _SOURCE[kind]),
-            "template": quote(template, "template"),
-            "context": quote.files(context),
-        },
-    )
+    make = _Maker(kind=kind, role="drafter", material=material)
+    item = make.drafter_item(item_id, label, title, source_text, earlier)
+    values = {
+        "document": _DOCUMENT[kind],
+        "findings": make.quote(_findings(findings), "open findings"),
+        "missing": make.quote(_listed(missing), "missing parts"),
+        "paths": make.quote(_listed(paths), "wrong paths"),
+        "note": make.quote(note, "decision"),
+        "draft": make.quote(draft, "previous draft"),
+    }
+    return make.prompt(item, "round-revise.md", values)
 
 
 def review_prompt(
@@ -177,63 +185,120 @@ def review_prompt(
     label: str,
     title: str,
     source_text: str,
+    material: Material,
     draft: str,
     earlier_findings: Sequence[Mapping[str, Any]],
     note: str = "",
+    paths: Sequence[str] = (),
     earlier: Earlier = _NOTHING_BEFORE,
 ) -> Prompt:
     """Ask for a verdict on a draft; the note is what a person has decided about the item."""
-    source, findings = _source(title, source_text), _findings(earlier_findings)
-    changes = earlier.changes(source_text)
-    quote = _quoter(source, draft, findings, note, earlier.source, earlier.document, changes)
-    return _prompt(
-        "system-reviewer.md",
-        f"review-{kind}.md",
-        parts={"material.md": {"nonce": quote.nonce}, "judging.md": {}},
-        values={
+    make = _Maker(kind=kind, role="reviewer", material=material)
+    item = make.reviewer_item(item_id, label, title, source_text, earlier)
+    values = {
+        "earlier_findings": make.quote(_findings(earlier_findings), "earlier findings"),
+        "paths": make.quote(_listed(paths), "wrong paths"),
+        "note": make.quote(note, "decision"),
+        "draft": make.quote(draft, "draft"),
+    }
+    return make.prompt(item, "round-review.md", values)
+
+
+class _Maker:
+    """Puts the three parts of one prompt together, and remembers which files it used."""
+
+    def __init__(self, *, kind: Kind, role: _Role, material: Material) -> None:
+        self._kind, self._role, self._material = kind, role, material
+        self._secret = material.fence_secret or secrets.token_hex(16)
+        self._used: list[str] = []
+
+    def quote(self, text: str, what: str) -> str:
+        return fence(text, what=what, secret=self._secret) if text.strip() else _NOTHING
+
+    def prompt(self, item: str, round_file: str, values: Mapping[str, str]) -> Prompt:
+        shared, last = self._shared(), self._filled(round_file, values)
+        system = self._filled(f"system-{self._role}.md", {})
+        used = "\0".join(f"{name}\0{_read(name)}" for name in sorted(self._used))
+        first, second = f"{shared}\n\n", f"{item}\n\n"
+        return Prompt(
+            system=system,
+            text=f"{first}{second}{last}\n",
+            version=hashlib.sha256(used.encode()).hexdigest()[:12],
+            breaks=(len(first), len(first) + len(second)),
+        )
+
+    def drafter_item(self, item_id: str, label: str, title: str, text: str, earlier: Earlier) -> str:
+        values = {
             "item_id": item_id,
             "label": label,
-            "earlier": quote(findings, "earlier findings"),
-            "note": quote(note, "decision"),
-            "old_source": quote(earlier.source, f"{_SOURCE[kind]} before"),
-            "changes": quote(changes, "changes"),
-            "old_document": quote(earlier.document, "document before"),
-            "source": quote(source, _SOURCE[kind]),
-            "draft": quote(draft, "draft"),
-        },
-    )
+            "source": self._source(title, text),
+            "earlier": self._filled("earlier-drafter.md", self._earlier(text, earlier)),
+            "repository": self._parts(self._material.repository.own),
+        }
+        if self._kind == "lld":
+            values["reference"] = own_reference(item_id)
+        return self._filled(f"item-drafter-{self._kind}.md", values)
 
+    def reviewer_item(self, item_id: str, label: str, title: str, text: str, earlier: Earlier) -> str:
+        before = self._earlier(text, earlier) | {
+            "old_document": self.quote(earlier.document, "document before")
+        }
+        values = {
+            "item_id": item_id,
+            "label": label,
+            "document": _DOCUMENT[self._kind],
+            "source_name": _SOURCE[self._kind],
+            "source": self._source(title, text),
+            "earlier": self._filled("earlier-reviewer.md", before),
+            "repository": self._parts(self._material.repository.own),
+        }
+        return self._filled("item-reviewer.md", values)
 
-@dataclass(frozen=True, kw_only=True)
-class _Quoter:
-    nonce: str
+    def _shared(self) -> str:
+        """What is the same for every item and round of the role: nothing here may know the item."""
+        kind, material = self._kind, self._material
+        required = self.quote("\n".join(required_by(kind, material.template).names), "required parts")
+        values = {
+            "material": self._filled("material.md", {}),
+            "team": self._filled(
+                f"team-{self._role}.md",
+                {
+                    "team_rules": self.quote(material.rules, "team rules"),
+                    "language": self.quote(material.language, "language"),
+                },
+            ),
+            "repository": self._parts(material.repository.shared),
+        }
+        if self._role == "drafter":
+            values["rules"] = self._filled(f"rules-{kind}.md", {"required": required})
+            values["revising"] = self._filled("revising.md", {})
+            values["template"] = self.quote(material.template, "template")
+        else:
+            values["required"] = required
+            values["judging"] = self._filled("judging.md", {})
+        return self._filled(f"{self._role}-{kind}.md", values)
 
-    def __call__(self, text: str, what: str) -> str:
-        return fence(text, what=what, nonce=self.nonce) if text.strip() else _NOTHING
+    def _source(self, title: str, text: str) -> str:
+        return self.quote(f"Title: {title}\n\n{text}", _SOURCE[self._kind])
 
-    def files(self, context: Mapping[str, str]) -> str:
-        """Quote files of the repository, each by its path."""
-        blocks = [fence(text, what=f"file {path}", nonce=self.nonce) for path, text in context.items()]
-        return "\n\n".join(blocks) or _NOTHING
+    def _earlier(self, text: str, earlier: Earlier) -> dict[str, str]:
+        name = _SOURCE[self._kind]
+        return {
+            "source_name": name,
+            "old_source": self.quote(earlier.source, f"{name} before"),
+            "changes": self.quote(earlier.changes(text), "changes"),
+        }
 
+    def _parts(self, parts: Sequence[Part]) -> str:
+        """Quote parts of the repository, each by its kind and path."""
+        quoted = (
+            fence(part.text, what=f"{part.kind} {one_line(part.path)}", secret=self._secret) for part in parts
+        )
+        return "\n\n".join(quoted) or _NOTHING
 
-def _quoter(*texts: str) -> _Quoter:
-    return _Quoter(nonce=new_nonce(*texts))
-
-
-def _prompt(
-    system: str, main: str, *, parts: Mapping[str, Mapping[str, str]], values: Mapping[str, str]
-) -> Prompt:
-    # The part `rules-lld.md` fills the placeholder `rules`.
-    filled = {name.removesuffix(".md").split("-")[0]: _read_filled(name, of) for name, of in parts.items()}
-    used = [system, main, *parts]
-    return Prompt(
-        system=_read(system).rstrip("\n"),
-        text=fill(_read(main), {**filled, **values}),
-        version=hashlib.sha256("\0".join(f"{name}\0{_read(name)}" for name in used).encode()).hexdigest()[
-            :12
-        ],
-    )
+    def _filled(self, name: str, values: Mapping[str, str]) -> str:
+        self._used.append(name)
+        return fill(_read(name), values).rstrip("\n")
 
 
 @cache
@@ -241,17 +306,8 @@ def _read(name: str) -> str:
     return files("agentos.workflows").joinpath("prompts", name).read_text("utf-8")
 
 
-def _read_filled(name: str, values: Mapping[str, str]) -> str:
-    return fill(_read(name), values).rstrip("\n")
-
-
-def _source(title: str, text: str) -> str:
-    return f"Title: {title}\n\n{text}"
-
-
-def _rule_values(kind: Kind, item_id: str, label: str) -> dict[str, str]:
-    values = {"item_id": item_id, "label": label}
-    return values if kind == "issue" else {**values, "reference": own_reference(item_id)}
+def _listed(names: Sequence[str]) -> str:
+    return "\n".join(f"- {name}" for name in names)
 
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, available
+from agentos.repo_map.parts import NO_MAP, RepositoryMap
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,7 +55,13 @@ class ItemContext:
     run_id: str
     folders: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
-    context: Mapping[str, str] = field(default_factory=dict)  # files of the repo for the drafter, by path
+    repository: RepositoryMap = NO_MAP  # what both models get to know about the repository
+    files: Sequence[str] = ()  # all tracked files; empty: unknown
+    rules: str = ""  # the team's own
+    language: str = ""  # that documents are written in; empty: as the template
+    fence_secret: str = field(
+        default="", repr=False
+    )  # of the run; prompts derive the codes of quotations from it
     max_iterations: int = 5
     retry_failed: bool = False
     decision: "Decision | None" = None

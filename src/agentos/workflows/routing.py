@@ -26,12 +26,22 @@ class NextNode:
     update: LoopState
 
 
-def after_gate(state: LoopState, context: "ItemContext", missing: Sequence[str]) -> NextNode:
-    """Review a draft that has every section; send any other back, a few times at most."""
+def after_gate(
+    state: LoopState, context: "ItemContext", missing: Sequence[str], wrong_paths: Sequence[str] = ()
+) -> NextNode:
+    """Review a draft that has every section; send any other back, a few times at most.
+
+    For wrong paths alone, a draft goes back once per item; after that, the reviewer judges them. The document
+    of a person is reviewed as it is.
+    """
     returns = state["returns"] + 1 if missing else 0
-    update: LoopState = {"missing": list(missing), "returns": returns}
+    update: LoopState = {"missing": list(missing), "wrong_paths": list(wrong_paths), "returns": returns}
+    drafted = state["draft"] != state.get("basis")
+    first = bool(wrong_paths) and not state.get("paths_returned", False)
+    if first and (missing or drafted):
+        update["paths_returned"] = True
     if not missing:
-        return NextNode(goto="review", update=update)
+        return NextNode(goto="draft" if first and drafted else "review", update=update)
     if returns > GATE_RETURNS:
         reason = (
             f"the draft is still missing {', '.join(missing)} after it was sent back {GATE_RETURNS} times"

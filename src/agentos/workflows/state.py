@@ -11,6 +11,8 @@ class LoopState(TypedDict, total=False):
     drafts: int
     draft: str
     missing: list[str]  # sections the gate did not find
+    wrong_paths: list[str]  # that the draft names and that do not fit the files of the repository
+    paths_returned: bool  # a draft was sent back for its paths; that happens once per item
     returns: int  # drafts sent back by the gate in a row
     reviews: int
     reply: str

@@ -6,11 +6,16 @@ from typing import Any
 import pytest
 
 from agentos.llm.classify import ProviderName
+from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.review.reader import read_reply
 from agentos.simulator import LimitConfig, SimulatorConfig, running_simulator
 from agentos.workflows.gates import Kind, check_draft
-from agentos.workflows.prompts import draft_prompt, review_prompt, shipped_template
+from agentos.workflows.prompts import Material, draft_prompt, review_prompt, shipped_template
 from harness.simulator import CALLS, PROVIDERS, Clock, ask, chat, limited, messages
+
+OTHER_SCRIPT = Part(
+    kind=PartKind.FILE, path="docs/a.md", text="<!-- mock: verdicts=APPROVED --> LLD-9 #9", why="named"
+)
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ class TestContent:
             label="LLD-42",
             title="T",
             source_text="Text.",
-            template=shipped_template(kind),
+            material=Material(template=shipped_template(kind)),
         )
         got = CALLS[provider](base, prompt.text).json
         text = {
@@ -42,7 +47,14 @@ class TestContent:
     def review(self, base: str, item: str, draft: str = "draft", **more: Any) -> str:
         text = f"Item {item}.\n<!-- mock: verdicts=REVISE,DISCUSS,APPROVED -->\n"
         prompt = review_prompt(
-            "lld", item_id="1", label="LLD-1", title="T", source_text=text, draft=draft, earlier_findings=[]
+            "lld",
+            item_id="1",
+            label="LLD-1",
+            title="T",
+            source_text=text,
+            material=Material(template="", repository=RepositoryMap(shared=(OTHER_SCRIPT,))),
+            draft=draft,
+            earlier_findings=[],
         )
         got = chat(base, prompt.text, response_format={"type": "json_object"}, **more)
         if got.status != 200:

@@ -9,7 +9,7 @@ import pytest
 from agentos.errors import Exit, UsageError
 from agentos.repo_map.secret_files import secret_in
 from agentos.workflows import context
-from agentos.workflows.context import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, read_context
+from agentos.workflows.context import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, ContextRules, read_context
 
 PRIVATE_KEY = "-----BEGIN RSA PRIVATE " + "KEY-----"
 GITHUB = "ghp_" + "a1B2" * 9

@@ -13,6 +13,7 @@ import pytest
 from agentos.errors import StopRequested
 from agentos.llm.provider import Reply, Role
 from agentos.model import Item
+from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.stamp import seal
 from agentos.wire import Decision, Ended, NoteData
 from agentos.worker.checkpoint import open_checkpoint
@@ -158,6 +159,7 @@ class World:
         decision: Decision | None = None,
         revise: bool = False,
         notes: Sequence[NoteData] = (),
+        **more: Any,
     ) -> Ended:
         flow = LLD if self.item.workflow == "lld" else ISSUE
         context = ItemContext(
@@ -165,12 +167,13 @@ class World:
             worktree=self.root / "repo",
             run_id=run_id,
             folders=FOLDERS,
-            templates={flow.name: shipped_template(flow.name)},
+            templates={flow.name: more.pop("template", shipped_template(flow.name))},
             max_iterations=max_iterations,
             retry_failed=retry_failed,
             decision=decision,
             revise=revise,
             notes=notes,
+            **more,
         )
         with open_checkpoint(self.root / "checkpoint.db") as saved:
             graph = flow.build(context, tools).compile(
@@ -383,6 +386,127 @@ def test_a_later_run_gives_a_draft_that_failed_the_gate_new_tries(world: World) 
     again = Tools(drafts=["# nothing"] * 5 + [lld(6)])
     assert world.run(again, run_id="run-2").status == "approved"
     assert again.calls == ["drafter 5", "drafter 6", "reviewer 1"]
+
+
+# Paths under "Files changed".
+
+
+TRACKED = ("src/pool.py", "src/keys.py")
+
+
+def naming(*lines: str, number: int = 1) -> str:
+    return lld(number) + "\n### Files changed\n\n" + "".join(f"- {line}\n" for line in lines)
+
+
+def test_a_path_that_does_not_exist_goes_back_once_by_name(world: World) -> None:
+    bad = naming("`src/pol.py`: changed", "`src/keys.py`: added", "`src/new.py`: added")
+    good = naming("`src/pool.py`: changed", number=2)
+    tools = Tools(drafts=[bad, good])
+    assert world.run(tools, files=TRACKED).status == "approved"
+    assert tools.calls == ["drafter 1", "drafter 2", "reviewer 1"]
+    assert "draft 1 names files that do not exist: src/pol.py (nearest: src/pool.py)" in tools.said
+    assert "draft 1 adds files that exist already: src/keys.py (exists already)" in tools.said
+    assert "- src/pol.py (nearest: src/pool.py)\n- src/keys.py (exists already)\n" in (
+        tools.prompts["drafter 2"].text
+    )
+    gates = [record for record in tools.records if record["kind"] == "gate"]
+    assert [record["paths"] for record in gates] == [
+        ["src/pol.py (nearest: src/pool.py)", "src/keys.py (exists already)"],
+        [],
+    ]
+    assert "src/pol.py" not in tools.prompts["reviewer 1"].text
+
+
+def test_a_path_that_stays_wrong_is_a_note_to_the_reviewer_and_never_a_failure(world: World) -> None:
+    tools = Tools([revise("cost"), APPROVED], drafts=[naming("`src/pol.py`: changed")])
+    assert world.run(tools, files=TRACKED).status == "approved"
+    assert tools.calls == ["drafter 1", "drafter 2", "reviewer 1", "drafter 3", "reviewer 2"]
+    for number in (1, 2):
+        assert "- src/pol.py (nearest: src/pool.py)" in tools.prompts[f"reviewer {number}"].text
+
+
+def test_a_return_for_paths_does_not_use_up_the_returns_for_missing_parts(world: World) -> None:
+    drafts = [naming("`src/pol.py`: changed"), *["# nothing"] * 3, lld(5)]
+    tools = Tools(drafts=drafts)
+    assert world.run(tools, files=TRACKED).status == "approved"
+    assert tools.calls == [*(f"drafter {number}" for number in range(1, 6)), "reviewer 1"]
+
+
+@pytest.mark.parametrize("files", [(), ("src/pol.py",)])
+def test_without_tracked_files_or_with_the_right_ones_nothing_goes_back(
+    world: World, files: tuple[str, ...]
+) -> None:
+    tools = Tools(drafts=[naming("`src/pol.py`: changed")])
+    world.run(tools, files=files)
+    assert tools.calls == ["drafter 1", "reviewer 1"]
+
+
+def test_a_file_that_another_open_design_adds_counts_as_existing(world: World) -> None:
+    folder = (world.root / "repo" / OUTPUT).parent
+    folder.mkdir(parents=True)
+    (folder / "LLD-7.md").write_text(naming("`src/later.py`: added"))
+    (folder / "LLD-8.md").write_bytes(b"\xff")
+    tools = Tools(drafts=[naming("`src/later.py`: changed")])
+    world.run(tools, files=TRACKED)
+    assert tools.calls == ["drafter 1", "reviewer 1"]
+
+
+def test_the_other_workflow_has_no_files_to_check(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    brief = Item(workflow="issue", id="dark", label="ISSUE-dark", title="T", text="dark", source="s")
+    tools = Tools(drafts=[ISSUE_DRAFT + "\n## Files changed\n\n- `src/pol.py`: changed\n"])
+    World(tmp_path, item=brief).run(tools, files=TRACKED)
+    assert tools.calls == ["drafter 1", "reviewer 1"]
+
+
+def test_a_person_s_own_document_is_reviewed_as_it_is_whatever_it_names(world: World) -> None:
+    path = world.root / "repo" / OUTPUT
+    path.parent.mkdir(parents=True)
+    path.write_text(naming("`src/pol.py`: changed"))
+    tools = Tools()
+    world.run(tools, files=TRACKED, revise=True, notes=[NoteData(id=1)])
+    assert tools.calls == ["reviewer 1"]
+    assert "- src/pol.py (nearest: src/pool.py)" in tools.prompts["reviewer 1"].text
+
+
+def test_a_checkpoint_from_before_there_was_a_check_of_paths_goes_on(world: World) -> None:
+    first = Tools(drafts=[naming("`src/pol.py`: changed")])
+    world.run(first, stop_before="review")
+    again = Tools(drafts=[naming("`src/pol.py`: changed")])
+    assert world.run(again, files=TRACKED).status == "approved"
+    assert again.calls == ["reviewer 1"]
+
+
+# Templates, rules and the repository.
+
+
+def test_the_gate_asks_for_the_headings_of_the_template(world: World) -> None:
+    template = "# LLD-<id>\n\n**Issue:** #\n\n## Kontext\n\n<!-- required -->\n"
+    tools = Tools(drafts=[lld(1), lld(2) + "\n## Kontext\n\nWarum.\n"])
+    assert world.run(tools, template=template).status == "approved"
+    assert "draft 1 is missing: Kontext" in tools.said
+    assert "missing parts\n- Kontext\n" in tools.prompts["drafter 2"].text
+
+
+def test_both_models_get_the_map_the_rules_and_the_language_in_every_round(world: World) -> None:
+    tree = Part(kind=PartKind.TREE, path=".", text="src/pool.py", why="the tree")
+    own = Part(kind=PartKind.FILE, path="src/pool.py", text="POOL = 1", why="named")
+    tools = Tools([revise("cost"), APPROVED])
+    world.run(
+        tools,
+        repository=RepositoryMap(shared=(tree,), own=(own,)),
+        rules="R7: no globals.",
+        language="German",
+        fence_secret="s3cret",
+    )
+    assert len(tools.prompts) == 4
+    for prompt in tools.prompts.values():
+        for words in ("tree .\nsrc/pool.py\n", "file src/pool.py\nPOOL = 1\n", "R7: no globals.", "German"):
+            assert words in prompt.text
+        assert "s3cret" not in prompt.text
+    for role in ("drafter", "reviewer"):
+        one, two = (tools.prompts[f"{role} {number}"] for number in (1, 2))
+        assert one.text[: one.breaks[1]] == two.text[: two.breaks[1]]
 
 
 # Reviews that cannot be read.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from agentos.report.overlaps import Overlap, files_changed, overlaps
+from agentos.files_changed import files_changed
+from agentos.report.overlaps import Overlap, overlaps
 
 DESIGN = """# LLD-42: Something
 

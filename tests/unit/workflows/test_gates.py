@@ -4,7 +4,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentos.workflows.gates import REQUIRED, GateResult, Kind, check_draft, check_template, own_reference
+from agentos.workflows.gates import (
+    REQUIRED,
+    GateResult,
+    Kind,
+    check_draft,
+    check_template,
+    own_reference,
+    required_by,
+)
 from agentos.workflows.prompts import shipped_template
 
 BODY = "\n## Context\n\nWhy it matters.\n\n## Proposed Changes\n\nWhat is done.\n"
@@ -407,3 +415,104 @@ def test_a_template_is_told_what_it_lacks() -> None:
     assert check_template("lld", "Issue: #<n>\n\n## 1. Context & Goal\n\n### Proposed Changes\n") == ()
     assert check_template("issue", "## User Story\n") == ("Acceptance Criteria", "Definition of Done")
     assert check_template("issue", "```\n## User Story\n```\n") == REQUIRED["issue"]
+
+
+# Templates in any language
+
+
+GERMAN = """# LLD-<id>: <Titel>
+
+**Vorgang:** #<Nummer> <!-- required -->
+
+## 1. Kontext & Ziel
+
+<!-- required -->
+
+<!-- Worum es geht. -->
+
+## 2. Umsetzung <!-- required -->
+
+### Files changed
+
+<!-- Eine Liste. -->
+
+## 3. Kosten
+"""
+GERMAN_DRAFT = """# LLD-42: Anmeldung
+
+**Vorgang:** #42
+
+## 1. Kontext & Ziel
+
+Warum es wichtig ist.
+
+## Umsetzung
+
+Was getan wird.
+"""
+
+
+def check_german(draft: str) -> GateResult:
+    return check_draft("lld", draft, item_id="42", template=GERMAN)
+
+
+def test_a_template_says_what_is_required() -> None:
+    required = required_by("lld", GERMAN)
+    assert required.names == ("Issue reference", "Kontext & Ziel", "Umsetzung")
+    assert check_template("lld", GERMAN) == ()
+    assert check_german(GERMAN_DRAFT) == GateResult(draft=GERMAN_DRAFT, missing=(), notes=())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "missing"),
+    [
+        ("**Vorgang:** #42", "", ("Issue reference",)),
+        ("Kontext & Ziel", "Kontext", ("Kontext & Ziel",)),
+        ("Kontext & Ziel", "KONTEXT & ZIEL:", ()),
+        ("## Umsetzung", "### 2) Umsetzung (neu)", ()),
+        ("## Umsetzung", "## Umsetzungen", ("Umsetzung",)),
+        ("Was getan wird.", "<!-- required -->", ("Umsetzung",)),
+        ("**Vorgang:** #42", "**Issue:** #42", ()),
+    ],
+)
+def test_a_draft_has_the_headings_of_its_template(old: str, new: str, missing: tuple[str, ...]) -> None:
+    assert check_german(GERMAN_DRAFT.replace(old, new)).missing == missing
+
+
+def test_the_reference_is_corrected_in_the_templates_own_line() -> None:
+    result = check_german(GERMAN_DRAFT.replace("#42", "#TBD"))
+    assert (result.draft, result.missing) == (GERMAN_DRAFT, ())
+    assert result.notes == ("The issue reference #TBD was replaced by #42.",)
+
+
+@pytest.mark.parametrize("kind", REQUIRED)
+def test_the_shipped_templates_mark_what_was_always_required(kind: Kind) -> None:
+    template = shipped_template(kind)
+    assert "<!-- required -->" in template
+    assert required_by(kind, template).names == REQUIRED[kind]
+
+
+def test_other_spellings_of_our_own_names_count_whatever_the_template_calls_them() -> None:
+    template = "**Issue:** #\n\n## 1. Context & Goal <!-- required -->\n"
+    assert required_by("lld", template).names == ("Issue reference", "Context")
+    assert (
+        check_draft("lld", "**Issue:** #42\n\n## Context\n\nWhy.\n", item_id="42", template=template).missing
+        == ()
+    )
+
+
+@pytest.mark.parametrize("template", ["", "# T\n\n## Kontext\n", "```\n## A <!-- required -->\n```\n"])
+def test_a_template_without_marks_requires_the_usual_parts(template: str) -> None:
+    assert required_by("lld", template).names == REQUIRED["lld"]
+    assert check_template("lld", template) == REQUIRED["lld"]
+
+
+def test_a_marked_template_of_a_design_still_needs_a_reference_line() -> None:
+    assert check_template("lld", "# T\n\n## Kontext <!-- required -->\n") == ("Issue reference",)
+    assert check_template("issue", "# T\n\n## Nutzen <!-- required -->\n") == ()
+
+
+@given(st.text(alphabet="# ab<!-required>\n*:|_`", max_size=120))
+def test_any_template_can_be_read(template: str) -> None:
+    names = required_by("lld", template).names
+    assert set(check_template("lld", template)) <= set(names)

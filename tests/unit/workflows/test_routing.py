@@ -49,7 +49,29 @@ def held(status: str, *, run: str = "run-1", stuck: bool = False, **changes: Any
 
 def test_a_whole_draft_is_reviewed() -> None:
     step = after_gate(at(returns=2), CONTEXT, ())
-    assert (step.goto, step.update) == ("review", {"missing": [], "returns": 0})
+    assert (step.goto, step.update) == ("review", {"missing": [], "wrong_paths": [], "returns": 0})
+
+
+def test_wrong_paths_send_a_draft_back_once_and_never_fail_it() -> None:
+    state, steps = at(draft="# D", returns=GATE_RETURNS), []
+    for _time in range(3):
+        steps.append(after_gate(state, CONTEXT, (), ["a.py"]))
+        state |= steps[-1].update
+    assert [step.goto for step in steps] == ["draft", "review", "review"]
+    assert state["returns"] == 0
+    assert state["wrong_paths"] == ["a.py"]
+    assert after_gate(state, CONTEXT, (), ()).update["wrong_paths"] == []
+
+
+def test_wrong_paths_of_an_incomplete_draft_go_back_with_what_is_missing() -> None:
+    step = after_gate(at(draft="# D"), CONTEXT, ["Context"], ["a.py"])
+    assert (step.goto, step.update["returns"], step.update["paths_returned"]) == ("draft", 1, True)
+
+
+def test_the_document_of_a_person_is_not_sent_back_for_its_paths() -> None:
+    step = after_gate(at(draft="# Mine", basis="# Mine"), CONTEXT, (), ["a.py"])
+    assert step.goto == "review"
+    assert "paths_returned" not in step.update
 
 
 def test_a_draft_goes_back_a_few_times_then_the_item_fails() -> None:

@@ -1,0 +1,171 @@
+"""What the models receive: in an order that caches well, with the team's rules, about files that exist."""
+
+import json
+import re
+from itertools import pairwise, takewhile
+
+import pytest
+
+from agentos.errors import Exit
+from harness.provider import Bench
+
+ROUNDS = ("REVISE", "REVISE", "APPROVED")
+RULES = "R1: every table has an owner.\n"
+
+
+def design(item: int | str, *files: str, words: str = "What is done.", number: int = 1) -> str:
+    listed = "".join(f"- {line}\n" for line in files)
+    return (
+        f"# LLD-{item}: Draft {number}\n\n**Issue:** #{item}\n\n## Context\n\nWhy.\n\n"
+        f"## Proposed Changes\n\n{words}\n\n### Files changed\n\n{listed}"
+    )
+
+
+def common_start(*texts: str) -> str:
+    return "".join(
+        letters[0] for letters in takewhile(lambda one: len(set(one)) == 1, zip(*texts, strict=False))
+    )
+
+
+def records(bench: Bench, item: int | str) -> list[dict[str, object]]:
+    (path,) = bench.project.home.glob(f"logs/parallel/*/workflow-audit-{item}.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_consecutive_prompts_of_a_role_begin_alike(bench: Bench) -> None:
+    bench.project.write("src/pool.py", "".join(f"def lease_{number}(): ...\n" for number in range(1_500)))
+    for item in range(1, 11):
+        bench.project.issue(item, f"# Item {item}\n\n" + f"Requirement {item}. " * 80)
+        for number in (1, 2, 3):
+            bench.provider.drafts.append(design(item, words=f"Step {item}.{number}. " * 400, number=number))
+    bench.provider.verdicts.extend(ROUNDS * 10)
+    bench.ok("lld", "--all", "--context", "src/pool.py")
+    for role in ("drafter", "reviewer"):
+        prompts = bench.provider.of(role)
+        assert len(prompts) == 30
+        shares = [len(common_start(before, prompt)) / len(prompt) for before, prompt in pairwise(prompts)]
+        assert min(shares) >= 0.6, (role, [round(share, 2) for share in shares])
+        # What comes last is what changes: the start does not name the item.
+        shared = common_start(*prompts)
+        assert "def lease_1499()" in shared
+        assert not re.search(r"LLD-\d|Requirement \d", shared)
+
+
+def test_codes_of_quotations_differ_from_run_to_run(bench: Bench) -> None:
+    bench.project.issue(1)
+    codes = []
+    for _ in range(2):
+        since = len(bench.provider.asked)
+        bench.ok("lld", "1", "--fresh")
+        (prompt,) = bench.provider.of("drafter", since)
+        codes.append(set(re.findall(r"^<<<BEGIN (\w+) ", prompt, re.MULTILINE)))
+        # Each quotation has its own.
+        assert len(codes[-1]) == 3
+    assert not codes[0] & codes[1]
+
+
+# Files.
+
+
+def test_a_design_that_names_a_file_that_does_not_exist_is_sent_back_by_name_and_ends_right(
+    bench: Bench,
+) -> None:
+    bench.project.write("src/pool.py", "POOL = 1\n")
+    bench.project.issue(42)
+    bench.commit()
+    bad = design(42, "`src/pools.py`: changed; more leases", "`src/quota.py`: added; the limits")
+    good = design(42, "`src/pool.py`: changed; more leases", "`src/quota.py`: added", number=2)
+    bench.provider.drafts.extend([bad, good])
+    result = bench.ok("lld", "42")
+    said = "draft 1 names files that do not exist: src/pools.py (nearest: src/pool.py)"
+    assert f"[LLD-42] {said}" in result.text
+    first, second = bench.provider.of("drafter")
+    assert "src/pools.py" not in first
+    assert "- src/pools.py (nearest: src/pool.py)\n" in second
+    (review,) = bench.provider.of("reviewer")
+    assert "src/pools.py" not in review
+    assert "`src/pool.py`: changed" in bench.document(42).read_text()
+    gates = [one["paths"] for one in records(bench, 42) if one["kind"] == "gate"]
+    assert gates == [["src/pools.py (nearest: src/pool.py)"], []]
+
+
+def test_a_path_that_stays_wrong_is_for_the_reviewer(bench: Bench) -> None:
+    bench.project.write("src/pool.py", "POOL = 1\n")
+    bench.project.issue(42)
+    bench.commit()
+    bench.provider.drafts.extend([design(42, "`src/pools.py`: changed")] * 2)
+    assert bench.run("lld", "42").code == Exit.OK
+    (review,) = bench.provider.of("reviewer")
+    assert "wrong paths\n- src/pools.py (nearest: src/pool.py)\n" in review
+
+
+def test_without_git_no_path_is_wrong(bench: Bench) -> None:
+    bench.project.issue(42)
+    bench.provider.drafts.append(design(42, "`src/pools.py`: changed"))
+    bench.ok("lld", "42")
+    assert len(bench.provider.asked) == 2
+
+
+# Team rules and language.
+
+
+def test_both_models_get_the_rules_of_the_team_and_the_language(bench: Bench) -> None:
+    bench.project.write("docs/rules.md", RULES)
+    bench.project.write("agentos.toml", 'rules = "docs/rules.md"\nlanguage = "German"\n')
+    bench.project.issue(1)
+    bench.commit()
+    bench.ok("lld", "1")
+    assert len(bench.provider.asked) == 2
+    for one in bench.provider.asked:
+        assert re.search(rf"^<<<BEGIN \w+ team rules\n{RULES}\n<<<END", one.prompt, re.MULTILINE)
+        assert re.search(r"^<<<BEGIN \w+ language\nGerman\n<<<END", one.prompt, re.MULTILINE)
+        assert "R1" not in one.system
+        assert "German" not in one.system
+
+
+def test_rules_that_git_does_not_track_are_ignored_unless_the_user_names_them(bench: Bench) -> None:
+    bench.project.write("agentos.toml", 'rules = "rules.md"\n')
+    bench.project.issue(1)
+    bench.commit()
+    bench.project.write("rules.md", RULES)
+    result = bench.ok("lld", "1")
+    assert "Ignoring rules 'rules.md'" in result.err
+    assert not any("R1" in one.prompt for one in bench.provider.asked)
+    bench.ok("lld", "1", "--fresh", AGENTOS_RULES="rules.md")
+    assert all("R1" in one.prompt for one in bench.provider.asked[2:])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("rules.md", "R1\npassword = 'hunter2-is-mine'\n", "line 2 looks like a password"),
+        ("rules.md", "provider-secret", "contains one of your keys"),
+        ("id_rsa", "R1\n", "files with this name hold secrets"),
+        ("rules.md", "x" * 40_001, "larger than 40,000 bytes"),
+        ("rules.md", "a\0b", "a binary file"),
+    ],
+)
+def test_rules_that_cannot_be_sent_are_refused_by_name(
+    bench: Bench, name: str, content: str, said: str
+) -> None:
+    bench.project.write(name, content)
+    bench.project.write("agentos.toml", f'rules = "{name}"\n')
+    bench.project.issue(1)
+    bench.commit()
+    result = bench.free("lld", "1")
+    assert result.code == Exit.USAGE, result
+    assert f"rules '{name}'" in result.err
+    assert said in result.said
+    assert "hunter2" not in result.text
+
+
+def test_a_template_in_another_language_says_what_is_required(bench: Bench) -> None:
+    template = "# LLD-<id>\n\n**Vorgang:** #<Nr> <!-- required -->\n\n## Kontext\n\n<!-- required -->\n"
+    bench.project.write("docs/t.md", template)
+    bench.project.write("agentos.toml", 'lld_template = "docs/t.md"\n')
+    bench.project.issue(42)
+    good = "# LLD-42: Anmeldung\n\n**Vorgang:** #42\n\n## Kontext\n\nWarum.\n"
+    bench.provider.drafts.extend([design(42), good])
+    result = bench.ok("lld", "42")
+    assert "draft 1 is missing: Kontext" in result.text
+    assert bench.document(42).read_text().startswith(good)
