@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from agentos import redact
 from agentos.app.dialog import Dialog
+from agentos.app.maps import Maps, open_maps
 from agentos.app.request import RunRequest
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, key_ring
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import check_provider
 from agentos.money import PriceTable
-from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 
 if TYPE_CHECKING:
     from agentos.config import Config
@@ -29,6 +29,7 @@ class Prepared:
     providers: tuple[str, ...]
     ring: KeyRing
     prices: PriceTable
+    maps: Maps
     refuse_every: int | None  # the mock refuses every n-th call
 
 
@@ -40,17 +41,19 @@ def prepare(request: RunRequest, dialog: Dialog) -> Prepared:
     if settings.budget is not None or settings.item_budget is not None:
         check_prices(models, prices)
     providers = tuple(sorted({model.partition(":")[0] for model in models.values()}))
-    config = _run_config(request, models, request.flow.prepare(project.worktree, settings))
+    templates = request.flow.prepare(project.worktree, settings)
     ring = key_ring(project.config, providers)
     check_keys(models, ring)
     for sentence in ring.unusable:
         dialog.warn(f"{sentence} This key is not used.")
     _check_context(request)
+    maps = open_maps(project, settings, request.context, save=True)  # all keys are known by now
     return Prepared(
-        config=config,
+        config=_run_config(request, models, templates, _tracked_files(request, maps)),
         providers=providers,
         ring=ring,
         prices=prices,
+        maps=maps,
         refuse_every=refuse_every(project.config.environment),
     )
 
@@ -104,24 +107,19 @@ def _check_context(request: RunRequest) -> None:
         )
 
 
-def _named_files(texts: Mapping[str, str]) -> RepositoryMap:
-    return RepositoryMap(
-        shared=tuple(
-            Part(kind=PartKind.FILE, path=path, text=text, why="named with --context")
-            for path, text in texts.items()
-        )
-    )
-
-
-def _tracked_files(request: RunRequest) -> tuple[str, ...]:
+def _tracked_files(request: RunRequest, maps: Maps) -> tuple[str, ...]:
     """The files that the gate compares a design with; none if git cannot say, or if there are too many."""
     if request.flow.name != "lld":
         return ()
-    from agentos.git_tracked import tracked  # noqa: PLC0415 - runs git
+    files = maps.files or _asked_of_git(request)
+    return files if sum(map(len, files)) <= FILES_LETTERS else ()
+
+
+def _asked_of_git(request: RunRequest) -> tuple[str, ...]:
+    from agentos.git_tracked import tracked  # noqa: PLC0415 - only if there is no map
 
     project = request.project
-    files = tracked(project.worktree, (), project.config.environment) or ()
-    return tuple(sorted(files)) if sum(map(len, files)) <= FILES_LETTERS else ()
+    return tuple(sorted(tracked(project.worktree, (), project.config.environment) or ()))
 
 
 def refuse_every(environment: Mapping[str, str]) -> int | None:
@@ -135,7 +133,7 @@ def refuse_every(environment: Mapping[str, str]) -> int | None:
 
 
 def _run_config(
-    request: RunRequest, models: Mapping[str, str], templates: dict[str, str]
+    request: RunRequest, models: Mapping[str, str], templates: dict[str, str], files: tuple[str, ...]
 ) -> ParallelRunConfig:
     settings, config = request.settings, request.project.config
     return ParallelRunConfig(
@@ -156,8 +154,7 @@ def _run_config(
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,
-        repository=_named_files(request.context),
-        files=_tracked_files(request),
+        files=files,
         rules=request.rules,
         language=settings.language or "",
         # One per run, so that equal texts are quoted alike in every prompt.

@@ -1,18 +1,37 @@
 """What a run would do and cost. No call, no write, no LangGraph."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 from agentos.app.claim_items import plan_items
+from agentos.app.maps import Maps, open_maps
 from agentos.app.request import RunRequest, source_change
-from agentos.coordinator.estimate import CostEstimate, estimate
+from agentos.coordinator.estimate import Cost, CostEstimate, estimate
 from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.errors import ItemFailed
 from agentos.money import PriceTable
+from agentos.repo_map.parts import tokens_in
 from agentos.store.records import Records, Taken
 from agentos.store.run_folder import live_runs
 
 CALLS_AT_LEAST = 2  # a draft and a review
-LETTERS_A_TOKEN = 4  # rough estimate, the same as before a call
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapSizes:
+    """The repository maps of the items that would run."""
+
+    tokens: dict[str, int]  # by item
+    problems: dict[str, str]  # by item: why it has none
+    commit: str
+    changed: int  # tracked files with uncommitted changes, which are sent as they are
+    prices: dict[str, float | None]  # USD that a map of usual size adds to a call, by role
+
+    @property
+    def usual(self) -> int:
+        """The size that half of the maps exceed."""
+        return int(median(self.tokens.values())) if self.tokens else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +43,7 @@ class Preview:
     calls_low: int
     calls_high: int
     cost: CostEstimate
+    maps: MapSizes
     unpriced: tuple[str, ...]  # the models that are set and have no known price
     moved: str | None  # what to say if the last run took items from elsewhere
     live: tuple[str, ...]  # runs that are running now
@@ -37,12 +57,14 @@ def preview(request: RunRequest) -> Preview:
         history = records.tokens_of_items(name, **request.models)
         moved = None if request.mock else source_change(request, records.source(name))
     running = [entry for entry in entries if entry.runs]
+    sizes = _map_sizes(request, running)
     return Preview(
         request=request,
         entries=entries,
         calls_low=sum(CALLS_AT_LEAST for entry in running if entry.step is not PlanAction.RESUME),
         calls_high=len(running) * settings.max_iterations * 2,
-        cost=estimate_cost(request, running, history),
+        cost=estimate_cost(request, running, history, repository=sizes.usual),
+        maps=sizes,
         unpriced=_unpriced(request),
         moved=moved,
         live=tuple(run.name for run in live_runs(home)),
@@ -55,23 +77,63 @@ def _unpriced(request: RunRequest) -> tuple[str, ...]:
     return tuple(model for model in models if not prices.knows(model))
 
 
-def estimate_cost(
-    request: RunRequest, running: Sequence[PlannedItem], history: Sequence[Mapping[str, Taken]]
-) -> CostEstimate:
-    """What the running entries will cost, judged by the tokens of earlier items."""
+def _map_sizes(request: RunRequest, running: Sequence[PlannedItem]) -> MapSizes:
+    """Make every map, to know its size; the cache in the home is read, not written."""
+    nothing = MapSizes(tokens={}, problems={}, commit="", changed=0, prices={})
+    if not running:
+        return nothing
+    maps = open_maps(request.project, request.settings, {}, save=False)
+    tokens, problems = _made(maps, running)
+    if maps.repository is None:
+        return replace(nothing, problems=problems)
+    sizes = MapSizes(
+        tokens=tokens,
+        problems=problems,
+        commit=maps.repository.commit,
+        changed=len(maps.repository.changed),
+        prices={},
+    )
+    cost = _cost(request)
+    return replace(sizes, prices={role: cost(role, sizes.usual, 0) for role in request.models})
+
+
+def _made(maps: Maps, running: Sequence[PlannedItem]) -> tuple[dict[str, int], dict[str, str]]:
+    tokens: dict[str, int] = {}
+    problems: dict[str, str] = {}
+    for entry in running:
+        try:
+            tokens[entry.item.id] = maps.of(entry.item).tokens
+        except ItemFailed as exc:
+            problems[entry.item.id] = str(exc)
+    return tokens, problems
+
+
+def _cost(request: RunRequest) -> Cost:
     prices = PriceTable(own=request.project.config.prices)
 
     def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
         provider, _, model = (request.models.get(role) or "").partition(":")
         return prices.cost(provider, model, tokens_in, tokens_out)
 
+    return cost
+
+
+def estimate_cost(
+    request: RunRequest,
+    running: Sequence[PlannedItem],
+    history: Sequence[Mapping[str, Taken]],
+    *,
+    repository: int = 0,
+) -> CostEstimate:
+    """What the running entries will cost, judged by the tokens of earlier items."""
     resumed = sum(entry.step is PlanAction.RESUME for entry in running)
+    added = "".join([request.rules, *(name + text for name, text in request.context.items())])
     return estimate(
         fresh=len(running) - resumed,
         resumed=resumed,
         history=history,
         rounds=request.settings.max_iterations,
-        cost=cost,
-        context=(len(request.rules) + sum(len(name) + len(text) for name, text in request.context.items()))
-        // LETTERS_A_TOKEN,
+        cost=_cost(request),
+        repository=repository,
+        context=tokens_in(added),
     )

@@ -33,6 +33,11 @@ COMMANDS = {
         "revise",
         "Send a document back with a note, or have your edits reviewed.",
     ),
+    "context": (
+        "agentos.cli.context",
+        "context",
+        "Show what both models get to know about the repository for an item.",
+    ),
     "status": ("agentos.cli.status", "status", "Show the latest run and every unfinished item."),
     "logs": ("agentos.cli.logs", "logs", "Print or follow the log of an item."),
     "report": ("agentos.cli.report", "report", "Write, open or print the report of a run."),

@@ -108,9 +108,9 @@ def _ids(ctx: click.Context, _incomplete: str) -> Iterable[str]:
 
     project = _project(ctx)
     settings = project.config.settings
-    folder, id_of = {"lld": (settings.issues_folder, issue_id), "issue": (settings.briefs_folder, brief_id)}[
-        str(ctx.params.get("name") or ctx.info_name)
-    ]
+    briefs = str(ctx.params.get("name") or ctx.info_name) == "issue"
+    folder = settings.briefs_folder if briefs else settings.issues_folder
+    id_of = brief_id if briefs else issue_id
     names = worktree_tree(project.worktree).names(Path(folder))
     stems = (name.removesuffix(".md") for name in names if name.endswith(".md"))
     return _counted(id_of(stem) for stem in stems if not stem.startswith("."))

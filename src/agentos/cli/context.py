@@ -81,7 +81,8 @@ def _show(made: "ItemMap") -> None:
     sent = {part.path for part in found.parts}
     others = [path for path in found.ranked if path not in sent]
     if others:
-        click.echo(one_line(f"\nAlso relevant, but not sent: {', '.join(others[:10])}"))
+        click.echo()
+        click.echo(one_line(f"Also relevant, but not sent: {', '.join(others[:10])}"))
     if found.left_out:
         click.echo(f"\nLeft out: {counted(len(found.left_out), 'file')}")
         for one in found.left_out[:_SHOWN_LEFT_OUT]:

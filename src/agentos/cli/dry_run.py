@@ -48,6 +48,8 @@ def show_preview(preview: "Preview") -> int:
     click.echo(f"\n{counted(len(entries), 'item')}: {steps}; {settings.parallel} at a time.")
     cost = _cost(preview, mock=settings.mock)
     click.echo(f"{preview.calls_low} to {preview.calls_high} calls, {cost}.")
+    for line in _about_maps(preview):
+        click.echo(one_line(line))
     click.echo("Dry run: no model was called and nothing was written.")
     if preview.live:
         click.echo(f"Running now: {', '.join(preview.live)}.")
@@ -59,6 +61,21 @@ def _where(entry: PlannedItem) -> str:
         reviews = f", {counted(entry.reviews, 'review')} done" if entry.reviews else ""
         return f" from {entry.node or 'the start'}{reviews} ({entry.reason})"
     return f" ({entry.reason})" if entry.reason else ""
+
+
+def _about_maps(preview: "Preview") -> list[str]:
+    """The size and price of the repository maps, and what is wrong with them."""
+    maps, lines = preview.maps, []
+    if maps.tokens:
+        known = [price for price in maps.prices.values() if price is not None]
+        price = f", {shown(sum(known))} per round" if len(known) == len(maps.prices) else ""
+        changed = f" with {counted(maps.changed, 'changed file')}" if maps.changed else ""
+        commit = f" (commit {maps.commit}{changed})" if maps.commit else " (nothing is committed yet)"
+        sizes = set(maps.tokens.values())
+        size = f"{maps.usual:,}" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,}"
+        lines.append(f"Repository map: {size} tokens in each call{price}{commit}.")
+    labels = {entry.item.id: entry.item.label for entry in preview.entries}
+    return lines + [f"{labels[item]} would fail: {why}." for item, why in maps.problems.items()]
 
 
 def _cost(preview: "Preview", *, mock: bool) -> str:
@@ -90,6 +107,7 @@ def _as_data(preview: "Preview") -> dict[str, object]:
                 "reason": entry.reason or None,
                 "from": entry.node or None,
                 "reviews": entry.reviews,
+                "context_tokens": preview.maps.tokens.get(entry.item.id),
             }
             for entry in preview.entries
         ],

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentos.coordinator.plan import PlannedItem
 from agentos.model import Status
+from agentos.repo_map.parts import RepositoryMap
 from agentos.spending.call import Call
 from agentos.store.home import Home
 from agentos.store.records import Paid
@@ -25,7 +26,14 @@ class AuditTrail:
         self.trace_id = ""  # known once the run is traced
         self._run_id = folder.run_id
         self._audited: dict[str, set[tuple[Any, ...]]] = {}  # calls, by item
+        self._context: dict[str, list[dict[str, Any]]] = {}  # parts of the repository map, by item
         self._findings: dict[str, tuple[dict[str, Any], ...]] = {}  # open after the last review, by item
+
+    def sends(self, item: str, repository: RepositoryMap) -> None:
+        """From now on, every call of the item sends these parts of the repository."""
+        self._context[item] = [
+            {"path": part.path, "kind": part.kind.value, "tokens": part.tokens} for part in repository.parts
+        ]
 
     def audit(self, entry: PlannedItem, attempt: int, record: dict[str, Any]) -> None:
         item = entry.item.id
@@ -47,6 +55,8 @@ class AuditTrail:
         """Record a call that is over; False if an earlier process had already recorded its payment."""
         new = self._pay(entry, call) if call.paid else True
         record = call.as_record()
+        if not again and (parts := self._context.get(entry.item.id)):
+            record["context"] = parts
         if not again or not self._known(entry.item.id, record):
             self.audit(entry, call.attempt, record)
         return new

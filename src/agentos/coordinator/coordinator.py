@@ -26,7 +26,8 @@ from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
 from agentos.errors import ItemFailed, StartFailed
 from agentos.events import catalogue as events
-from agentos.model import Status
+from agentos.model import Item, Status
+from agentos.repo_map.parts import NO_MAP, RepositoryMap
 from agentos.spending.spending import Spending
 from agentos.tracing.run import RunTrace
 
@@ -68,6 +69,7 @@ class ParallelCoordinator:
         signals: Signals,
         spending: Spending,
         trace: RunTrace,
+        map_of: Callable[[Item], RepositoryMap] = lambda _item: NO_MAP,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -79,6 +81,7 @@ class ParallelCoordinator:
         self._signals = signals
         self._spending = spending
         self._trace = trace
+        self._map_of = map_of
         self._clock = clock
         self._items = {entry.item.label: RunningItem(entry=entry) for entry in plan if entry.runs}
         self._scheduler = Scheduler(
@@ -217,10 +220,12 @@ class ParallelCoordinator:
         item.started(attempt, now)
         try:
             self._recorder.begin(item.entry, attempt)
+            repository = self._map_of(item.entry.item)
         except ItemFailed as exc:
             item.alive = False
             self._attempt_ended(item, Status.FAILED, str(exc))
             return
+        self._recorder.trail.sends(item.id, repository)
         job = make_job(
             self._config,
             item.entry,
@@ -228,6 +233,7 @@ class ParallelCoordinator:
             attempt=attempt,
             database=self._recorder.checkpoint(item.entry),
             trace=self._trace.item_started(item.label, item_id=item.id, attempt=attempt),
+            repository=repository,
         )
         try:
             pid = self._engine.start(item.label, job)

@@ -14,7 +14,6 @@ LOW, HIGH = 0.1, 0.9  # share of items that were cheaper
 DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
 REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
-CONTEXT_ROLE = "drafter"  # the role that reads the --context files, in each call
 
 Basis = Literal["measured", "assumed"]
 Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
@@ -38,26 +37,29 @@ def estimate(
     history: Sequence[Mapping[str, Taken]],
     rounds: int,
     cost: Cost,
+    repository: int = 0,
     context: int = 0,
 ) -> CostEstimate:
     """The range for this many items. For resumed items it is unknown how much is left.
 
-    `history` is from the same workflow and models; `context` is the tokens that --context adds per call.
+    `history` is from the same workflow and models. Each call also sends `repository` tokens of the map, and
+    `context` tokens that the user adds.
     """
     if len(history) >= ENOUGH:
         basis: Basis = "measured"
         why = f"measured on {len(history)} finished items with these models"
-        why += f"; --context adds up to {context:,} tokens per draft" if context else ""
+        why += f"; --context adds up to {context:,} tokens per call" if context else ""
         items = [{role: [taken] for role, taken in item.items()} for item in history]
-        # It is unknown whether the earlier items had these files, too.
+        # Earlier items had a map; whether they had the user's files, too, is unknown.
         low = _share([_total(item, cost) for item in items], LOW, math.floor)
         high = _share([_total(item, cost, context) for item in items], HIGH, math.ceil)
     else:
         basis = "assumed"
-        why = _assumption(rounds, context, finished=len(history))
-        low = _total({"drafter": [DRAFT], "reviewer": [REVIEW]}, cost, context)
+        why = _assumption(rounds, repository, context, finished=len(history))
+        sent = repository + context
+        low = _total({"drafter": [DRAFT], "reviewer": [REVIEW]}, cost, sent)
         drafts = [DRAFT, *[REVISION] * (rounds - 1)]
-        high = _total({"drafter": drafts, "reviewer": [REVIEW] * rounds}, cost, context)
+        high = _total({"drafter": drafts, "reviewer": [REVIEW] * rounds}, cost, sent)
     if low is None or high is None:
         low = high = None
     else:
@@ -66,8 +68,9 @@ def estimate(
     return CostEstimate(low=low, high=high, basis=basis, based_on=based_on, why=why)
 
 
-def _assumption(rounds: int, context: int, *, finished: int) -> str:
+def _assumption(rounds: int, repository: int, context: int, *, finished: int) -> str:
     per_round = f"{DRAFT.tokens_out:,} tokens per draft, {REVIEW.tokens_out:,} per review"
+    per_round += f", {repository:,} of the repository map" if repository else ""
     per_round += f", {context:,} of --context" if context else ""
     total = f"1 to {rounds} rounds" if rounds > 1 else "1 round"
     few = f"only {counted(finished, 'item')}" if finished else "no item"
@@ -82,12 +85,11 @@ def _share(costs: Sequence[float | None], share: float, rounded: Callable[[float
 
 
 def _total(item: Mapping[str, Sequence[Taken]], cost: Cost, context: int = 0) -> float | None:
-    """What an item costs if each draft reads `context` more tokens."""
+    """What an item costs if each call sends `context` more tokens."""
     total = 0.0
     for role, calls in item.items():
         for taken in calls:
-            more = context * taken.calls if role == CONTEXT_ROLE else 0
-            one = cost(role, taken.tokens_in + more, taken.tokens_out)
+            one = cost(role, taken.tokens_in + context * taken.calls, taken.tokens_out)
             if one is None:
                 return None
             total += one

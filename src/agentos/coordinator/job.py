@@ -32,7 +32,6 @@ class ParallelRunConfig:
     retry_failed: bool = False
     call_timeout: float = 600.0
     templates: dict[str, str] = field(default_factory=dict)
-    repository: RepositoryMap = NO_MAP
     files: tuple[str, ...] = ()  # all tracked files; empty: unknown
     rules: str = ""  # the team's own
     language: str = ""
@@ -74,6 +73,7 @@ def make_job(
     attempt: int,
     database: Path,
     trace: Mapping[str, str],
+    repository: RepositoryMap = NO_MAP,
 ) -> wire.Job:
     """Put together everything that a worker knows."""
     item, decided = entry.item, entry.decided
@@ -103,7 +103,11 @@ def make_job(
         drafter=config.drafter,
         reviewer=config.reviewer,
         templates=config.templates,
-        repository=_repository(config),
+        repository=wire.RepositoryData(
+            shared=tuple(map(_part, repository.shared)),
+            own=tuple(map(_part, repository.own)),
+            files=config.files,
+        ),
         rules=config.rules,
         language=config.language,
         fence_secret=config.fence_secret,
@@ -122,14 +126,6 @@ def make_job(
         base_urls=config.base_urls,
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),
-    )
-
-
-def _repository(config: ParallelRunConfig) -> wire.RepositoryData:
-    return wire.RepositoryData(
-        shared=tuple(map(_part, config.repository.shared)),
-        own=tuple(map(_part, config.repository.own)),
-        files=config.files,
     )
 
 

@@ -18,7 +18,7 @@ from agentos.model import Item, counted
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
-from agentos.workflows.context import read_context
+from agentos.workflows.context import ContextRules, read_context
 from agentos.workflows.document_workflow import ReviewedWorkflow
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
@@ -186,7 +186,7 @@ def _check_rules(worktree: Path, path: str) -> Check:
 
 def _check_context(worktree: Path, settings: Settings) -> Check:
     try:
-        texts = read_context(worktree, settings.context)
+        texts = read_context(worktree, settings.context, ContextRules(allow=settings.context_allow))
     except AgentosError as exc:
         return Check(
             section="project",

@@ -12,10 +12,12 @@ from agentos.report.drafts import Draft, Trail, find_trail, read_drafts, title_o
 from agentos.report.rounds import (
     GateCheck,
     Round,
+    SentPart,
     mark_findings,
     paid_calls,
     read_gates,
     read_rounds,
+    sent_parts,
     with_earlier,
 )
 from agentos.report.rows import Row
@@ -47,6 +49,7 @@ class ReportItem(Row):
     calls: tuple[PaidCall, ...]
     rounds: tuple[Round, ...]
     gates: tuple[GateCheck, ...]
+    context: tuple[SentPart, ...]
     trail: str | None
     drafts: tuple[Draft, ...]
 
@@ -61,6 +64,7 @@ class ReportItem(Row):
             "spans": sorted(spans, key=lambda span: float(span["start"])),
             "rounds": [one.as_dict() for one in self.rounds],
             "gates": [dict(vars(one)) for one in self.gates],
+            "context": [dict(vars(one)) for one in self.context],
             "drafts": [one.as_dict() for one in self.drafts],
         }
 
@@ -100,6 +104,7 @@ def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts:
         calls=tuple(calls),
         rounds=tuple(mark_findings(rounds, approved=approved)),
         gates=tuple(gates),
+        context=sent_parts(records),
         trail=None if trail is None else trail.folder.as_posix(),
         drafts=() if trail is None or not drafts else tuple(read_drafts(trail, gates)),
     )

@@ -10,6 +10,7 @@ from agentos.report.spans import PaidCall
 from agentos.same_finding import identity
 
 _MOST_FINDINGS = 100  # of one round
+_MOST_PARTS = 200  # of one repository map
 _UNREADABLE = "UNREADABLE"
 
 
@@ -235,3 +236,28 @@ def paid_calls(calls: Iterable[CallSpan], records: Iterable[Record]) -> list[Pai
                 free.remove(number)
                 break
     return paid
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentPart:
+    """A part of the repository that the item's calls sent."""
+
+    path: str
+    kind: str
+    tokens: int
+
+
+def sent_parts(records: Iterable[Record]) -> tuple[SentPart, ...]:
+    """What the latest call of an item sent of the repository."""
+    found: tuple[SentPart, ...] = ()
+    for record in records:
+        if record.get("context"):
+            found = tuple(
+                SentPart(
+                    path=text_of(part, "path", 300) or "",
+                    kind=text_of(part, "kind", 20) or "",
+                    tokens=count_of(part, "tokens"),
+                )
+                for part in dicts_of(record, "context")[:_MOST_PARTS]
+            )
+    return found

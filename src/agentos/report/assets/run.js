@@ -889,6 +889,7 @@ class Page {
       lives.length > 1 ? h("section", {}, h("h3", {}, "Workers"), h("ol", { class: "ar-lives" }, lives.map((life) => h("li", {},
         "Attempt " + life.attempt + " at " + moment(life.start) + (life.resumed ? ", resumed from its checkpoint" : "") + ": " + (life.error || (life.ended ? statusOf(life.ended).word : "running")))))) : null,
       this.options.tools ? this.options.tools(item) : null,
+      contextPart(item.context || []),
       this.history(item),
     ].filter(Boolean));
     for (const node of this.panel.querySelectorAll("details")) if (opened.has(node.dataset.name)) node.open = true;
@@ -1081,6 +1082,17 @@ function segmented(name, choices, choose) {
 function filedLink(filed) {
   const name = filed.number ? "#" + filed.number : filed.url || "yes";
   return filed.url && /^https?:\/\//.test(filed.url) ? h("a", { href: filed.url, rel: "noopener noreferrer", target: "_blank" }, name) : h("span", {}, name);
+}
+
+// What both models got to know about the repository.
+function contextPart(parts) {
+  if (!parts.length) return null;
+  const total = parts.reduce((sum, part) => sum + part.tokens, 0);
+  return h("section", {}, h("h3", {}, "Repository map"),
+    h("details", { "data-name": "context" }, h("summary", {}, counted(parts.length, "part") + ", " + tokens(total) + " tokens in each call"),
+      h("table", { class: "ar-table" }, h("caption", { class: "ar-sr" }, "Parts of the repository map"),
+        h("thead", {}, h("tr", {}, ["Path", "Kind", "Tokens"].map((text, n) => h("th", { scope: "col", class: n > 1 ? "ar-num" : null }, text)))),
+        h("tbody", {}, parts.map((part) => h("tr", {}, h("td", {}, h("code", {}, part.path)), h("td", {}, part.kind), h("td", { class: "ar-num" }, tokens(part.tokens))))))));
 }
 
 function findingPart(finding, followed) {
