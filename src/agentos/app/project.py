@@ -55,9 +55,10 @@ def _from_root(flags: Mapping[str, Any], folder: Path, worktree: Path) -> Mappin
     if not flags.get("context"):
         return flags
     here = Path(os.path.realpath(folder))
-    named = [Path(os.path.normpath(here / one)) for one in flags["context"]]
     root = Path(os.path.realpath(worktree))
-    inside = [str(one.relative_to(root)) if one.is_relative_to(root) else str(one) for one in named]
+    named = [(one, Path(os.path.normpath(here / one))) for one in flags["context"]]
+    # A path outside stays as typed, for the message that refuses it.
+    inside = [str(path.relative_to(root)) if path.is_relative_to(root) else one for one, path in named]
     return {**flags, "context": inside}
 
 
