@@ -1,4 +1,4 @@
-"""The summary of a run: totals and one row per item, as data and as Markdown. Pure."""
+"""The summary of a run, from the fold of its events: totals and one row per item, also as Markdown. Pure."""
 
 import heapq
 import re
