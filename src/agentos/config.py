@@ -185,7 +185,7 @@ class _Merged:
         """Limit a value that a repo sets to what it may set."""
         for one in raw if isinstance(raw, list) else [raw]:
             if isinstance(one, str) and one_line(one) != one:
-                raise Rejected("a text without invisible characters")
+                raise Rejected("text without invisible characters")
         rule = settings.about(name).repo
         taken = value if rule is None else rule(value)
         if taken != value:

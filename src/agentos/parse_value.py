@@ -48,11 +48,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Rejected("a non-empty text")
+        raise Rejected("non-empty text")
     if len(value) > LONGEST_TEXT:
-        raise Rejected(f"a text of at most {LONGEST_TEXT:,} characters")
+        raise Rejected(f"text of at most {LONGEST_TEXT:,} characters")
     if _CONTROL.search(value):
-        raise Rejected("a text without control characters")
+        raise Rejected("text without control characters")
     return value
 
 

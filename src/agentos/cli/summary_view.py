@@ -39,7 +39,7 @@ def show_summary(finished: FinishedRun, console: Console) -> None:
 
     line()
     line(f"Run {summary.run_id}: {summary.wall_seconds:.1f} s{_cost(summary)}")
-    line(summary.told() or "nothing pending")
+    line(summary.totals_in_words() or "nothing pending")
     rows = _shown(summary)
     for parts in row_lines(rows, width=width):
         line(*parts)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agentos import audit_record, wire
-from agentos.coordinator.item import RunningItem
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.pool_watch import PoolWatch
 from agentos.coordinator.recorder import RunRecorder
+from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Scheduler, Stop
 from agentos.credentials.key_state import usable_delay
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST

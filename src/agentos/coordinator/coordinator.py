@@ -16,12 +16,12 @@ from agentos import audit_record, wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.coordinator import scheduler as decisions
 from agentos.coordinator.calls import CallActions, Calls
-from agentos.coordinator.item import RunningItem
 from agentos.coordinator.job import ParallelRunConfig, make_job, run_started
 from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.pool_watch import PoolWatch, view
 from agentos.coordinator.recorder import RunRecorder
+from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
 from agentos.errors import ItemFailed, StartFailed

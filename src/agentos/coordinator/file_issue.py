@@ -17,7 +17,7 @@ from agentos.events import filing as events
 from agentos.events.catalogue import Event
 from agentos.github import FilingUncertain, IssueRefused, RemoteIssue
 from agentos.github.document import labels_of, title_and_text
-from agentos.github.sanitize import MAX_BODY, harmless_body, harmless_title, marker_of
+from agentos.github.sanitize import MAX_BODY, marker_of, sanitize_body, sanitize_title
 from agentos.model import Item
 from agentos.store.records import Fence, Filing, FilingState, Stale
 
@@ -188,7 +188,7 @@ class Filer:
                 " filing_labels in your configuration file"
             )
         return _IssueContent(
-            title=harmless_title(title or item.title), body=harmless_body(text, marker), labels=labels
+            title=sanitize_title(title or item.title), body=sanitize_body(text, marker), labels=labels
         )
 
     def _look_up(self, item: Item, row: Filing) -> FiledIssue | NotFiled | None:

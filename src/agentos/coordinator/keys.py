@@ -60,7 +60,9 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
     limit = config.environment.get("AGENTOS_CREDENTIAL_LIMIT")
     if limit is not None:
         if not limit.isdigit() or int(limit) < 1:
-            raise ConfigError(f"AGENTOS_CREDENTIAL_LIMIT must be a whole number from 1, not {limit!r}.")
+            raise ConfigError(
+                f"AGENTOS_CREDENTIAL_LIMIT must be a whole number of at least 1, not {limit!r}."
+            )
         specs = specs[: int(limit)]
     return KeyRing(
         specs=tuple(specs), secrets={spec.id: secrets[spec.id] for spec in specs}, unusable=unusable

@@ -18,7 +18,7 @@ from agentos.model import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agentos.coordinator.item import RunningItem
+    from agentos.coordinator.running_item import RunningItem
 
 
 class PoolWatch:

@@ -98,7 +98,7 @@ def marker_of(token: str) -> str:
     return f"<!-- agentos-filing: {token} -->"
 
 
-def harmless_body(text: str, marker: str) -> str:
+def sanitize_body(text: str, marker: str) -> str:
     """Return the document as the body of an issue, with the marker of its filing at the end."""
     assert _MARKER.fullmatch(marker)
     text = _UNSEEN.sub("", _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
@@ -107,7 +107,7 @@ def harmless_body(text: str, marker: str) -> str:
     return f"{text}{open_fence}\n\n{marker}\n"
 
 
-def harmless_title(text: str) -> str:
+def sanitize_title(text: str) -> str:
     """Return one line that mentions nobody."""
     plain = "".join(char if char.isprintable() else " " for char in text)
     title = _without_mentions(" ".join(plain.split()))

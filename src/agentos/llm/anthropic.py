@@ -46,7 +46,7 @@ def _reply(answer: HttpAnswer) -> Reply:
         cached = count(usage.get("cache_read_input_tokens")) + count(usage.get("cache_creation_input_tokens"))
         tokens_in, tokens_out = count(usage.get("input_tokens")) + cached, count(usage.get("output_tokens"))
     except (KeyError, TypeError, AttributeError):
-        raise incomplete("no content in it") from None
+        raise incomplete("it has no content") from None
     if finish == "refusal":
         raise declined("refusal", (tokens_in, tokens_out))
     if not isinstance(finish, str) or finish not in {"end_turn", "tool_use", "stop_sequence"}:

@@ -166,7 +166,7 @@ def _error(body: bytes) -> dict[str, Any]:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("the same key twice: which one is meant cannot be known")
+        raise ValueError("a duplicate key: which one counts is unknown")
     return found
 
 

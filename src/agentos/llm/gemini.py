@@ -45,7 +45,7 @@ def _reply(answer: HttpAnswer) -> Reply:
         tokens_in = count(usage.get("promptTokenCount"))
         tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise incomplete("no candidate in it") from None
+        raise incomplete("it has no candidate") from None
     if isinstance(finish, str) and finish in _DECLINED:
         raise declined(str(finish), (tokens_in, tokens_out))
     if finish != "STOP":

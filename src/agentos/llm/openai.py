@@ -57,7 +57,7 @@ def _reply(answer: HttpAnswer) -> Reply:
         usage = data.get("usage") or {}
         tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     except (KeyError, IndexError, TypeError, AttributeError):
-        raise incomplete("no message in it") from None
+        raise incomplete("it has no message") from None
     if refusal or finish == "content_filter":
         raise declined(str(refusal or finish)[:200], (tokens_in, tokens_out))
     if finish != "stop" or not isinstance(content, str):

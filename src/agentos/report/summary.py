@@ -1,4 +1,4 @@
-"""The summary of a run: totals and one row per item, as data and as Markdown. Pure."""
+"""The summary of a run, from the fold of its events: totals and one row per item, also as Markdown. Pure."""
 
 import heapq
 import re
@@ -105,7 +105,7 @@ class Summary:
         """How many items were skipped."""
         return self.totals.get(Status.SKIPPED.value, 0)
 
-    def told(self) -> str:
+    def totals_in_words(self) -> str:
         """The totals in words: finished items by status, then how many were skipped."""
         done = ", ".join(
             f"{count} {status.replace('_', ' ')}"
@@ -246,7 +246,7 @@ def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool 
 
 def as_markdown(summary: Summary) -> str:
     """The summary as a Markdown page."""
-    result = summary.told() or "no items"
+    result = summary.totals_in_words() or "no items"
     seconds = f"{summary.wall_seconds:.1f} s"
     lines = [
         f"# Run {summary.run_id}",

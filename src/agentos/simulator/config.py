@@ -21,7 +21,7 @@ class KeyConfig:
     secret: str = field(repr=False)
     group: str | None = None  # keys of a group share their limits; None is a separate group
     limits: LimitConfig = field(default_factory=LimitConfig)
-    max_in_flight: int | None = None  # calls at the same time; None is no limit
+    max_in_flight: int | None = None  # calls at the same time; None: no limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class SimulatorConfig:
 
 
 def parse_key(spec: str, *, burst: float | None = None) -> KeyConfig:
-    """Read `secret[:rpm[:tpm[:rpd]]][@group]`; an empty number is no limit."""
+    """Read `secret[:rpm[:tpm[:rpd]]][@group]`; an empty number: no limit."""
     text, _, group = spec.partition("@")
     secret, *numbers = text.split(":")
     if not secret or len(numbers) > 3:

@@ -22,7 +22,7 @@ class LimitName(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class LimitConfig:
-    """The limits of a quota group; None is no limit."""
+    """The limits of a quota group; None: no limit."""
 
     rpm: float | None = None  # requests per minute
     tpm: float | None = None  # tokens per minute, in and out together
@@ -120,7 +120,7 @@ class Limits:
         return {name: bucket.level(now) for name, bucket in self._buckets.items()}
 
     def most_calls(self, seconds: float, tokens_per_call: float) -> int | None:
-        """Return the most whole calls that the buckets allow in that time; None is no limit."""
+        """Return the most whole calls that the buckets allow in that time; None: no limit."""
         bounds = [
             bucket.most(seconds) / (max(1.0, tokens_per_call) if name is LimitName.TOKENS else 1.0)
             for name, bucket in self._buckets.items()

@@ -50,7 +50,7 @@ class RunIndex:
         self._make_data = make_data
         self._rows_lock = threading.Lock()
         self._data_lock = threading.Lock()
-        self._tallies: dict[str, _Tally] = {}
+        self._known: dict[str, _KnownRun] = {}
         self._data: dict[str, tuple[Mark, bytes]] = {}
         self._events: dict[str, _EventReader] = {}  # of live runs
         self._costs: dict[str, float] = {}
@@ -89,23 +89,23 @@ class RunIndex:
         """One row per run, newest first; only runs where every word matches the run or its items."""
         folders = self.folders()
         with self._rows_lock:
-            for gone in self._tallies.keys() - {path.name for path in folders}:
-                del self._tallies[gone]
-            tallies = [self._tally(path) for path in folders]
-            rows = [(tally, tally.row(live=self.live(tally.run))) for tally in tallies]
-            return [row for tally, row in rows if tally.has(words.casefold().split(), row)]
+            for gone in self._known.keys() - {path.name for path in folders}:
+                del self._known[gone]
+            known = [self._known_run(path) for path in folders]
+            rows = [(one, one.row(live=self.live(one.run))) for one in known]
+            return [row for one, row in rows if one.has(words.casefold().split(), row)]
 
     def _knows(self, run: Path, label: str) -> bool:
         """Whether the item belongs to a live run, even if it has no log yet."""
         with self._rows_lock:
-            tally = self._tally(run)
-            tally.row(live=True)
-            return label in tally.labels
+            one = self._known_run(run)
+            one.row(live=True)
+            return label in one.labels
 
-    def _tally(self, run: Path) -> "_Tally":
-        if run.name not in self._tallies:
-            self._tallies[run.name] = _Tally(run)
-        return self._tallies[run.name]
+    def _known_run(self, run: Path) -> "_KnownRun":
+        if run.name not in self._known:
+            self._known[run.name] = _KnownRun(run)
+        return self._known[run.name]
 
     def data(self, run_id: str) -> bytes:
         """All data of a run's page, as JSON."""
@@ -177,7 +177,7 @@ class _EventReader:
                 feed(self._state, record)
 
 
-class _Tally:
+class _KnownRun:
     """The state of a run: from its summary or, until there is one, from the events read so far."""
 
     def __init__(self, run: Path) -> None:

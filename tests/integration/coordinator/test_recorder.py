@@ -1,4 +1,4 @@
-"""The book of a run: what it does when another run has an item of its."""
+"""The recorder of a run: what it does when another run has taken one of its items."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ class Quiet:
 
 
 class Shop:
-    """A book with memory for records, and a checkpoint for its one item."""
+    """A recorder with in-memory records, and a checkpoint for its one item."""
 
     def __init__(self, home: Home, folder: RunFolder) -> None:
         self.console = Quiet()
@@ -114,7 +114,7 @@ def test_a_worker_of_an_item_that_was_lost_is_ended_at_its_next_node(shop: Shop,
 
 
 @pytest.mark.parametrize("status", [Status.APPROVED, Status.DISCUSS, Status.FAILED, Status.INTERRUPTED])
-def test_the_end_of_an_item_that_was_lost_is_told_and_not_recorded(shop: Shop, status: Status) -> None:
+def test_the_end_of_an_item_that_was_lost_is_shown_but_not_recorded(shop: Shop, status: Status) -> None:
     shop.lose()
     before = shop.records.progress()
 
@@ -138,7 +138,7 @@ def test_the_end_of_an_earlier_attempt_is_not_recorded(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_the_checkpoint_of_an_item_that_is_passed_by_goes_unless_another_run_has_it(
+def test_the_checkpoint_of_a_skipped_item_is_removed_unless_another_run_has_it(
     shop: Shop, lost: bool
 ) -> None:
     if lost:

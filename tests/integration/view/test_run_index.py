@@ -62,7 +62,7 @@ def held() -> Iterator[Any]:
         os.close(descriptor)
 
 
-def shelf_of(runs: Path, made: list[str] | None = None) -> RunIndex:
+def run_index_of(runs: Path, made: list[str] | None = None) -> RunIndex:
     def make(run: Path, _events: Callable[[Path], RunState]) -> dict[str, Any]:
         if made is not None:
             made.append(run.name)
@@ -72,12 +72,12 @@ def shelf_of(runs: Path, made: list[str] | None = None) -> RunIndex:
 
 
 def test_a_home_without_runs_is_empty(runs: Path) -> None:
-    assert shelf_of(runs).rows() == []
+    assert run_index_of(runs).rows() == []
 
 
 def test_a_row_comes_from_the_summary(runs: Path) -> None:
     make_run(runs, summary__json=json.dumps(SUMMARY))
-    assert shelf_of(runs).rows() == [
+    assert run_index_of(runs).rows() == [
         {
             "run_id": RUN,
             "workflow": "lld",
@@ -98,13 +98,13 @@ def test_an_unknown_cost_is_unknown(runs: Path) -> None:
         "items": [{"label": "LLD-41", "cost_usd": 0.25}, {"label": "LLD-42", "cost_usd": None}]
     }
     make_run(runs, summary__json=json.dumps(unknown))
-    assert shelf_of(runs).rows()[0]["cost_usd"] is None
+    assert run_index_of(runs).rows()[0]["cost_usd"] is None
 
 
 def test_a_live_run_is_told_from_its_events_as_they_come(runs: Path, held: Any) -> None:
     run = make_run(runs, events__jsonl=events(BEGUN, STARTED))
     held(run)
-    run_index = shelf_of(runs)
+    run_index = run_index_of(runs)
     [row] = run_index.rows()
     assert (row["live"], row["workflow"], row["items"]) == (True, "lld", 4)
     assert row["totals"] == {"running": 1, "pending": 3}
@@ -118,7 +118,7 @@ def test_a_live_run_is_told_from_its_events_as_they_come(runs: Path, held: Any) 
 
 def test_a_killed_run_is_cut_off(runs: Path) -> None:
     make_run(runs, events__jsonl=events(BEGUN, STARTED))
-    [row] = shelf_of(runs).rows()
+    [row] = run_index_of(runs).rows()
     assert (row["live"], row["exit_code"]) == (False, None)
     assert row["totals"] == {"cut_off": 1, "pending": 3}
 
@@ -126,20 +126,20 @@ def test_a_killed_run_is_cut_off(runs: Path) -> None:
 def test_a_broken_summary_does_not_break_the_list(runs: Path) -> None:
     make_run(runs, summary__json="{", events__jsonl=events(BEGUN, STARTED, ENDED))
     make_run(runs, "2026-11-17T00-00-00.000Z", summary__json='{"items": 3}')
-    assert [row["totals"] for row in shelf_of(runs).rows()] == [{}, {"approved": 1, "pending": 3}]
+    assert [row["totals"] for row in run_index_of(runs).rows()] == [{}, {"approved": 1, "pending": 3}]
 
 
 def test_the_newest_run_comes_first(runs: Path) -> None:
     for name in (RUN, f"{RUN}-2", f"{RUN}-10", "2026-11-15T00-00-00.000Z"):
         make_run(runs, name)
-    rows = [row["run_id"] for row in shelf_of(runs).rows()]
+    rows = [row["run_id"] for row in run_index_of(runs).rows()]
     assert rows == [f"{RUN}-10", f"{RUN}-2", RUN, "2026-11-15T00-00-00.000Z"]
 
 
 def test_the_search_looks_at_items_and_states(runs: Path) -> None:
     make_run(runs, summary__json=json.dumps(SUMMARY))
     make_run(runs, "2026-11-17T00-00-00.000Z", events__jsonl=events(BEGUN, STARTED))
-    run_index = shelf_of(runs)
+    run_index = run_index_of(runs)
     assert [row["run_id"] for row in run_index.rows("lld-42")] == [RUN]
     assert [row["run_id"] for row in run_index.rows("needs revision")] == [RUN]
     assert [row["run_id"] for row in run_index.rows("2026-11-17")] == ["2026-11-17T00-00-00.000Z"]
@@ -151,7 +151,7 @@ def test_the_search_looks_at_items_and_states(runs: Path) -> None:
 def test_data_are_made_again_only_when_a_file_changed(runs: Path) -> None:
     run = make_run(runs, summary__json=json.dumps(SUMMARY), LLD_41__log="a\n")
     made: list[str] = []
-    run_index = shelf_of(runs, made)
+    run_index = run_index_of(runs, made)
     assert json.loads(run_index.data(RUN)) == {"run": RUN}
     run_index.data(RUN)
     assert made == [RUN]
@@ -175,7 +175,7 @@ def test_each_look_at_a_live_run_reads_only_the_new_events(runs: Path, held: Any
 def test_only_few_runs_are_kept_in_memory(runs: Path) -> None:
     names = [f"2026-11-1{day}T00-00-00.000Z" for day in range(module.KEPT_DATA + 1)]
     made: list[str] = []
-    run_index = shelf_of(runs, made)
+    run_index = run_index_of(runs, made)
     for name in names:
         make_run(runs, name, summary__json=json.dumps(SUMMARY))
         run_index.data(name)
@@ -188,7 +188,7 @@ def test_only_few_runs_are_kept_in_memory(runs: Path) -> None:
 @pytest.mark.parametrize("name", ["..", ".", "", "../parallel", f"./{RUN}", f"{RUN}/", "x", f"{RUN}\0"])
 def test_a_run_is_one_of_those_that_exist(runs: Path, name: str) -> None:
     make_run(runs, summary__json=json.dumps(SUMMARY))
-    for look in (shelf_of(runs).data, shelf_of(runs).folder):
+    for look in (run_index_of(runs).data, run_index_of(runs).folder):
         with pytest.raises(NotThere):
             look(name)
 
@@ -200,7 +200,7 @@ def test_a_log_is_one_of_those_that_exist(runs: Path, label: str) -> None:
     make_run(runs, LLD_41__log="a\n")
     (runs / "secret.log").write_text("secret", "utf-8")
     with pytest.raises(NotThere):
-        shelf_of(runs).log(RUN, label, None)
+        run_index_of(runs).log(RUN, label, None)
 
 
 def test_no_link_is_followed(runs: Path, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_no_link_is_followed(runs: Path, tmp_path: Path) -> None:
     (outside / "LLD-41.log").write_text("secret", "utf-8")
     run = make_run(runs, summary__json=json.dumps(SUMMARY))
     (runs / "2026-11-18T00-00-00.000Z").symlink_to(outside)
-    run_index = shelf_of(runs)
+    run_index = run_index_of(runs)
     assert [row["run_id"] for row in run_index.rows()] == [RUN]
     with pytest.raises(NotThere):
         run_index.log("2026-11-18T00-00-00.000Z", "LLD-41", None)
@@ -224,14 +224,14 @@ def test_a_linked_summary_or_folder_of_runs_is_not_read(runs: Path, tmp_path: Pa
     real.write_text(json.dumps(SUMMARY), "utf-8")
     run = make_run(runs)
     (run / "summary.json").symlink_to(real)
-    assert shelf_of(runs).rows()[0]["exit_code"] is None
+    assert run_index_of(runs).rows()[0]["exit_code"] is None
     (tmp_path / "linked").symlink_to(runs)
-    assert shelf_of(tmp_path / "linked").rows() == []
+    assert run_index_of(tmp_path / "linked").rows() == []
 
 
 def test_a_log_is_read_on_from_where_the_page_stands(runs: Path) -> None:
     run = make_run(runs, LLD_41__log="one\ntwö\n")
-    run_index = shelf_of(runs)
+    run_index = run_index_of(runs)
     first = run_index.log(RUN, "LLD-41", None)
     assert first == {"text": "one\ntwö\n", "start": 0, "next": 9, "size": 9, "live": False}
     with (run / "LLD-41.log").open("ab") as file:
@@ -243,7 +243,7 @@ def test_a_log_is_read_on_from_where_the_page_stands(runs: Path) -> None:
 
 def test_an_item_at_work_that_has_said_nothing_has_an_empty_log(runs: Path, held: Any) -> None:
     run = make_run(runs, events__jsonl=events(BEGUN, STARTED))
-    run_index = shelf_of(runs)
+    run_index = run_index_of(runs)
     with pytest.raises(NotThere):
         run_index.log(RUN, "LLD-41", None)
     held(run)
@@ -259,7 +259,7 @@ def test_of_a_long_log_the_end_comes_first_and_a_block_at_a_time(
     monkeypatch.setattr(module, "LOG_BLOCK", 30)
     text = "".join(f"line {number:04d}\n" for number in range(20))
     make_run(runs, LLD_41__log=text)
-    run_index = shelf_of(runs)
+    run_index = run_index_of(runs)
     tail = run_index.log(RUN, "LLD-41", None)
     assert (tail["text"], tail["start"], tail["next"]) == ("line 0018\nline 0019\n", 180, 200)
     read, after = "", 0
@@ -273,4 +273,4 @@ def test_a_fifo_in_the_place_of_a_log_does_not_hang(runs: Path) -> None:
     run = make_run(runs)
     os.mkfifo(run / "LLD-41.log")
     with pytest.raises(NotThere):
-        shelf_of(runs).log(RUN, "LLD-41", None)
+        run_index_of(runs).log(RUN, "LLD-41", None)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from agentos.github.sanitize import BREAK, MAX_TITLE, harmless_body, harmless_title, marker_of
+from agentos.github.sanitize import BREAK, MAX_TITLE, marker_of, sanitize_body, sanitize_title
 
 MARKER = "<!-- agentos-filing: 0123456789abcdef0123456789abcdef -->"
 
@@ -21,7 +21,7 @@ CLOSING = re.compile(
 
 
 def body_of(text: str) -> str:
-    body = harmless_body(text, MARKER)
+    body = sanitize_body(text, MARKER)
     assert body.endswith(f"\n\n{MARKER}\n")
     return body.removesuffix(f"\n\n{MARKER}\n")
 
@@ -176,7 +176,7 @@ def test_the_line_of_the_local_document_is_dropped() -> None:
 
 
 def test_the_marker_stays_hidden_behind_an_open_fence() -> None:
-    body = harmless_body("~~~~python\ncode", MARKER)
+    body = sanitize_body("~~~~python\ncode", MARKER)
 
     assert body == f"~~~~python\ncode\n~~~~\n\n{MARKER}\n"
     assert f"{MARKER}" in MarkdownIt("commonmark").render(body)  # as HTML, not as text
@@ -389,13 +389,13 @@ def test_a_long_hostile_text_takes_no_time() -> None:
 
 
 def test_a_title_is_one_plain_line() -> None:
-    assert harmless_title("  Dark\n mode\t\x1b[31m for\u202e all ") == "Dark mode [31m for all"
-    assert harmless_title("Ask @bob, fixes #12") == f"Ask @{BREAK}bob, fixes{BREAK} #12"
-    assert harmless_title("\n\x00") == "Untitled"
-    long = harmless_title("word " * 200)
+    assert sanitize_title("  Dark\n mode\t\x1b[31m for\u202e all ") == "Dark mode [31m for all"
+    assert sanitize_title("Ask @bob, fixes #12") == f"Ask @{BREAK}bob, fixes{BREAK} #12"
+    assert sanitize_title("\n\x00") == "Untitled"
+    long = sanitize_title("word " * 200)
     assert len(long) <= MAX_TITLE
     assert long.endswith("…")
-    assert len(harmless_title("x" * MAX_TITLE)) == MAX_TITLE
+    assert len(sanitize_title("x" * MAX_TITLE)) == MAX_TITLE
 
 
 def test_each_token_has_its_marker() -> None:

@@ -211,7 +211,7 @@ def test_findings_are_a_list_and_the_mock_is_told() -> None:
 def test_skipped_items_are_counted_apart(statuses: list[Status], skipped: int, told: str) -> None:
     rows = [row(str(number), status) for number, status in enumerate(statuses)]
     assert as_json(*rows)["skipped"] == skipped
-    assert summary(*rows).told() == told
+    assert summary(*rows).totals_in_words() == told
     assert (told or "no items") in as_markdown(summary(*rows))
 
 

@@ -46,7 +46,7 @@ def check_schema(db: sqlite3.Connection) -> int:
     if odd := sorted(found.keys() ^ expected.keys()) or sorted(
         name for name in found if found[name] != expected[name]
     ):
-        raise sqlite3.DatabaseError(f"{odd[0][0]} {odd[0][1]!r} in them is not as agentos makes it")
+        raise sqlite3.DatabaseError(f"{odd[0][0]} {odd[0][1]!r} is not as agentos creates it")
     return int(version)
 
 
