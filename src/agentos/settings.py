@@ -161,7 +161,7 @@ class Settings:
     context: tuple[Path, ...] = setting(
         (),
         paths,
-        "Give the drafter this file or folder of the repo to read; repeatable.",
+        "Give both models this file or folder of the repo to read; repeatable.",
         "Models, cost and context",
         metavar="PATH",
         repo=as_given,
