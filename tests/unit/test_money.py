@@ -75,21 +75,21 @@ def test_with_history_the_estimate_is_what_most_items_took() -> None:
     assert few.why.endswith("because only 2 items have finished with these models")
 
 
-def test_an_assumed_estimate_counts_the_files_of_context_in_each_draft() -> None:
+def test_an_assumed_estimate_counts_the_files_of_context_in_each_call() -> None:
     without = estimate(fresh=1, resumed=0, history=[], rounds=3, cost=a_dollar_a_token)
     found = estimate(fresh=1, resumed=0, history=[], rounds=3, cost=a_dollar_a_token, context=7_000)
     assert without.low is not None
     assert without.high is not None
-    assert found.low == without.low + 7_000
-    assert found.high == without.high + 3 * 7_000
+    assert found.low == without.low + 2 * 7_000
+    assert found.high == without.high + 6 * 7_000
     assert "7,000 of --context" in found.why
 
 
 def test_a_measured_estimate_leaves_open_whether_the_items_before_had_the_files() -> None:
     history = [{"drafter": taken(100, 10, calls=2), "reviewer": taken(50, 5, calls=2)}] * ENOUGH
     found = estimate(fresh=1, resumed=0, history=history, rounds=3, cost=a_dollar_a_token, context=7_000)
-    assert (found.low, found.high) == (165, 165 + 2 * 7_000)
-    assert "--context adds up to 7,000 tokens per draft" in found.why
+    assert (found.low, found.high) == (165, 165 + 4 * 7_000)
+    assert "--context adds up to 7,000 tokens per call" in found.why
 
 
 @pytest.mark.parametrize("history", [[], [{"drafter": taken(1, 1)}] * ENOUGH])

@@ -14,7 +14,6 @@ LOW, HIGH = 0.1, 0.9  # share of items that were cheaper
 DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
 REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
-CONTEXT_ROLE = "drafter"  # the role that reads the --context files, in each call
 
 Basis = Literal["measured", "assumed"]
 Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
@@ -47,7 +46,7 @@ def estimate(
     if len(history) >= ENOUGH:
         basis: Basis = "measured"
         why = f"measured on {len(history)} finished items with these models"
-        why += f"; --context adds up to {context:,} tokens per draft" if context else ""
+        why += f"; --context adds up to {context:,} tokens per call" if context else ""
         items = [{role: [taken] for role, taken in item.items()} for item in history]
         # It is unknown whether the earlier items had these files, too.
         low = _share([_total(item, cost) for item in items], LOW, math.floor)
@@ -82,12 +81,11 @@ def _share(costs: Sequence[float | None], share: float, rounded: Callable[[float
 
 
 def _total(item: Mapping[str, Sequence[Taken]], cost: Cost, context: int = 0) -> float | None:
-    """What an item costs if each draft reads `context` more tokens."""
+    """What an item costs if each call reads `context` more tokens."""
     total = 0.0
     for role, calls in item.items():
         for taken in calls:
-            more = context * taken.calls if role == CONTEXT_ROLE else 0
-            one = cost(role, taken.tokens_in + more, taken.tokens_out)
+            one = cost(role, taken.tokens_in + context * taken.calls, taken.tokens_out)
             if one is None:
                 return None
             total += one
