@@ -169,3 +169,11 @@ def test_a_template_in_another_language_says_what_is_required(bench: Bench) -> N
     result = bench.ok("lld", "42")
     assert "draft 1 is missing: Kontext" in result.text
     assert bench.document(42).read_text().startswith(good)
+
+
+def test_the_mock_follows_such_a_template_too(bench: Bench) -> None:
+    bench.project.write("docs/t.md", "# LLD-<id>\n\n**Issue:** #\n\n## Kontext <!-- required -->\n")
+    bench.project.write("agentos.toml", 'lld_template = "docs/t.md"\n')
+    bench.project.issue(42)
+    bench.ok("lld", "42", "--mock")
+    assert "\n## Kontext\n\nWritten by the mock drafter.\n" in bench.document(42).read_text()

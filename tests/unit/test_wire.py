@@ -35,7 +35,9 @@ from agentos.wire import (
     NodeEnded,
     NodeStarted,
     PaidBefore,
+    PartData,
     ProtocolError,
+    RepositoryData,
     encode,
     read_for_coordinator,
     read_for_worker,
@@ -59,6 +61,11 @@ JOB = Job(
     max_retries=5,
     call_timeout=600.0,
     decision=Decision(reviews=2, answer="revise", note="less"),
+    repository=RepositoryData(
+        shared=(PartData(kind="tree", path=".", text="src/\n", why="the tree"),), files=("src/a.py",)
+    ),
+    rules="R1",
+    fence_secret="0f",
 )
 CALL = {
     "kind": "call",

@@ -8,13 +8,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_THINKING = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_UNSEEN = "\ufeff\u200b\u2060"  # a byte order mark, or a space without width
+_THINKING = re.compile(r"\s*<(think|thinking|thought|reasoning)(?: [^<>]{0,200})?>", re.IGNORECASE)
 _END_OF_THINKING = re.compile(
-    r"^.*</(?:think|thinking|thought|reasoning)>[ \t]*$", re.IGNORECASE | re.MULTILINE
+    r"^.*</(?:think|thinking|thought|reasoning)>[ \t]*(?:$|(?=[#{]))", re.IGNORECASE | re.MULTILINE
 )
 _FENCE = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^`]*")
 _WRAPPERS = frozenset({"", "markdown", "md", "json", "text"})
+_MARKDOWN = frozenset({"markdown", "md"})
 _TITLE = re.compile(r"# +\S")
+_UNDERLINE = re.compile(r" {0,3}=+[ \t]*")  # makes the line above it a title
+_FIELD = re.compile(r"\*\*[^*]{1,40}(?::\*\*|\*\*:)")  # as in "**Issue:** #42": a part of the document
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _GREETING = re.compile(
     r"(?:sure|certainly|of course|absolutely|okay|ok|got it|understood|no problem"
@@ -41,8 +45,11 @@ class CleanReply:
 def clean_reply(text: str, *, review: bool) -> CleanReply:
     """Remove the wrapping. Of a review, only a greeting goes: other words may speak against its verdict."""
     removed: list[str] = []
-    inner = _without_thinking(text)
-    if inner != text:
+    seen = text.lstrip(_UNSEEN)
+    if seen != text:
+        removed.append("invisible characters")
+    inner = _without_thinking(seen)
+    if inner != seen:
         removed.append("the model's thinking")
     lines = inner.strip().split("\n")
     if (unwrapped := _unfenced(lines, review=review)) is not None:
@@ -65,7 +72,7 @@ def _without_thinking(text: str) -> str:
         text = text[closing.end() :].lstrip("\n")
     # Some chat templates eat the opening tag.
     stray = _END_OF_THINKING.search(text)
-    if stray is not None:
+    if stray is not None and not text.lstrip().startswith("{"):
         before = text[: stray.end()].split("\n")
         if not any(map(_HEADING.match, before)) and not any(map(_FENCE.fullmatch, before)):
             return text[stray.end() :].lstrip("\n")
@@ -75,22 +82,33 @@ def _without_thinking(text: str) -> str:
 def _unfenced(lines: Sequence[str], *, review: bool) -> list[str] | None:
     """The lines inside a fence around the whole reply, or around all of it but some chat."""
     at = next((number for number, line in enumerate(lines) if _FENCE.fullmatch(line)), None)
-    if at is None or any(map(_HEADING.match, lines[:at])):
+    if at is None or any(map(_HEADING.match, lines[:at])) or not _is_chat(lines[:at], review=review):
         return None
     opening = _FENCE.fullmatch(lines[at])
     assert opening is not None
-    if opening["language"].lower() not in _WRAPPERS:
+    language, rest = opening["language"].lower(), lines[at + 1 :]
+    if language not in _WRAPPERS:
         return None
-    end = _closing(lines, at, opening["mark"])
-    if end is None:
-        return None
-    inner, before, after = list(lines[at + 1 : end]), lines[:at], lines[end + 1 :]
-    first = next((line for line in inner if line.strip()), "")
+    if [line.strip() for line in rest if line.strip()] == [opening["mark"]]:
+        return []
+    first = next((line for line in rest if line.strip()), "")
     if not (_TITLE.match(first) or first.startswith(("{", "## ", "---"))):
         return None  # an example, not the document
-    if not _is_chat(before, review=review) or not _is_chat(after, review=review):
-        return None
-    return inner
+    end = _closing(lines, at, opening["mark"])
+    if end is not None and _is_chat(lines[end + 1 :], review=review):
+        return list(lines[at + 1 : end])
+    sure = not review and language in _MARKDOWN and _TITLE.match(first) is not None
+    return _half_fenced(rest, opening["mark"]) if sure else None
+
+
+def _half_fenced(lines: Sequence[str], mark: str) -> list[str] | None:
+    """The lines of a draft whose fence is not closed, or is hard to tell from the fences inside."""
+    fences = [number for number, line in enumerate(lines) if _FENCE.fullmatch(line)]
+    if len(fences) % 2 == 0:
+        return list(lines)  # those inside are in pairs: the one around the document was not closed
+    last = fences[-1]
+    closes = lines[last].strip().startswith(mark) and not lines[last].strip(" `~\t")
+    return list(lines[:last]) if closes and not any(line.strip() for line in lines[last + 1 :]) else None
 
 
 def _closing(lines: Sequence[str], at: int, mark: str) -> int | None:
@@ -123,17 +141,26 @@ def _greets(text: str) -> bool:
 
 
 def _start(lines: Sequence[str], *, review: bool) -> int:
-    """The line with which the document starts."""
-    first = next((number for number, line in enumerate(lines) if _begins(line)), 0)
+    """The line with which the document starts; the number of lines if there is only a greeting."""
+    first = next((number for number in range(len(lines)) if _begins(lines, number)), None)
+    if first is None:
+        text = "\n".join(lines).strip()
+        return len(lines) if text.endswith(":") and _greets(text) else 0
     before = lines[:first]
     text = "\n".join(before).strip()
-    if not text or any(map(_FENCE.fullmatch, before)) or text.startswith(("---", "<!--", "|", "[!", "![")):
+    if not text or any(map(_FENCE.fullmatch, before)) or any(map(_FIELD.match, before)):
         return 0
-    titled = _TITLE.match(lines[first]) is not None
-    if not review and titled:
-        return first
-    return first if _greets(text) else 0
+    if text.startswith(("---", "<!--", "|", "[!", "![")):
+        return 0
+    titled = not review and (_TITLE.match(lines[first]) or _underlined(lines, first))
+    return first if titled or _greets(text) else 0
 
 
-def _begins(line: str) -> bool:
-    return _HEADING.match(line) is not None or line.startswith("{")
+def _begins(lines: Sequence[str], number: int) -> bool:
+    line = lines[number]
+    return _HEADING.match(line) is not None or line.startswith("{") or _underlined(lines, number)
+
+
+def _underlined(lines: Sequence[str], number: int) -> bool:
+    after = lines[number + 1] if number + 1 < len(lines) else ""
+    return bool(lines[number].strip()) and _UNDERLINE.fullmatch(after) is not None

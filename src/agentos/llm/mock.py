@@ -50,7 +50,7 @@ class MockProvider:
             self._staged = True
             self._perform()
         cancel.sleep(self._script.latency)
-        text = self._draft(request.number) if request.role == "drafter" else self._review(request.number)
+        text = self._draft(request) if request.role == "drafter" else self._review(request.number)
         if self._script.chat:
             text = mock_documents.wrapped(text)
         return Reply(
@@ -89,10 +89,11 @@ class MockProvider:
         sys.stdout.flush()
         programs.shell(command, environment.read(), self._worktree)
 
-    def _draft(self, number: int) -> str:
+    def _draft(self, request: ModelRequest) -> str:
+        number = request.number
         # The first draft that passes the gate answers no review; each later one answers the review before it.
         answered = number - 1 - self._script.gate
-        return mock_documents.draft(
+        text = mock_documents.draft(
             self._kind,
             self._item_id,
             self._title,
@@ -101,6 +102,9 @@ class MockProvider:
             resolved=self._findings(answered) if answered > 0 else (),
             files=self._script.files,
         )
+        if number <= self._script.gate:
+            return text
+        return mock_documents.with_sections(text, mock_documents.required_in(request.prompt))
 
     def _review(self, number: int) -> str:
         text = mock_documents.review(self._kind, number, self._verdict(number), self._findings(number))

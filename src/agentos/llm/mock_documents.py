@@ -9,6 +9,7 @@ from typing import Any, Literal
 from agentos.llm.mock_script import Garbage, Verdict
 
 Kind = Literal["issue", "lld"]
+_REQUIRED = re.compile(r"^<<<BEGIN (\S+) required parts\n(.*?)\n<<<END \1$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,23 @@ def draft(
     if kind == "lld":
         return _lld(item_id, title, number, complete=complete, resolved=resolved, files=files)
     return _issue(item_id, title, number, complete=complete, resolved=resolved)
+
+
+def required_in(prompt: str) -> tuple[str, ...]:
+    """The parts that a prompt requires of a draft; a template may name its own."""
+    found = _REQUIRED.search(prompt)
+    return tuple(found[2].split("\n")) if found else ()
+
+
+def with_sections(text: str, names: Sequence[str]) -> str:
+    """Add the sections for which the document has no heading."""
+    headings = [line.lower() for line in text.split("\n") if line.startswith("#")]
+    missing = [name for name in names if name != "Issue reference" and not _has(headings, name)]
+    return text + "".join(f"\n## {name}\n\nWritten by the mock drafter.\n" for name in missing)
+
+
+def _has(headings: Sequence[str], name: str) -> bool:
+    return any(name.lower() in heading for heading in headings)
 
 
 def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[MockFinding]) -> str:

@@ -195,6 +195,16 @@ def test_templates_and_context_are_read(place: Place) -> None:
     assert one(checks, "project", "context").text == "2 files, 10 bytes"
 
 
+def test_team_rules_are_read(place: Place) -> None:
+    set_up(place)
+    place.put("agentos.toml", 'rules = "docs/rules.md"\n')
+    assert problems(place.examine()) == {("project", "team rules")}
+    place.put("docs/rules.md", "R1: be brief.\n")
+    checks = place.examine()
+    assert problems(checks) == set()
+    assert one(checks, "project", "team rules").text == "docs/rules.md, 14 bytes"
+
+
 # Configuration
 
 

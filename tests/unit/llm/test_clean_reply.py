@@ -9,11 +9,14 @@ from agentos.llm.clean_reply import clean_reply
 DOCUMENT = "# LLD-42: Login\n\n## Context\n\nText.\n"
 CODE = "# Title\n\n```python\nx = 1\n```\n\nEnd.\n"
 JSON = '{"verdict": "APPROVED"}\n'
-THINKING, FENCE, BEFORE = (
+THINKING, FENCE, BEFORE, UNSEEN = (
     "the model's thinking",
     "the code fence around the reply",
     "the text before the title",
+    "invisible characters",
 )
+BARE = "# Title\n\n```\nx = 1\n```\n\nEnd.\n"
+UNDERLINED = "LLD-42: Login\n=============\n\nText.\n\n# Part\n\nMore.\n"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,25 @@ THINKING, FENCE, BEFORE = (
         (f"<THINK>a</THINK><think>b</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
         (f"Let me see. The login ...\n</think>\n\n{DOCUMENT}", DOCUMENT, (THINKING,)),
         ("<think>It was cut off", "", (THINKING,)),
+        ("<thinking>\nIt was cut off before\n\n# LLD-42", "", (THINKING,)),
+        (f"<thinking>a</thinking>\n\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f'<think duration="3">a</think>{DOCUMENT}', DOCUMENT, (THINKING,)),
+        (f"<think>a <think>b</think> c</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"So I write:</think>{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"Okay.\n<think>a</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"\ufeff{DOCUMENT}", DOCUMENT, (UNSEEN,)),
+        (f"\ufeff\u200bSure:\n\n{DOCUMENT}", DOCUMENT, (UNSEEN, BEFORE)),
+        (f"\ufeff<think>a</think>{DOCUMENT}", DOCUMENT, (UNSEEN, THINKING)),
+        ("Sure! Here is the design:", "", (BEFORE,)),
+        ("```markdown\n```", "", (FENCE,)),
+        ("Here it is:\n```\n\n```\n", "", (FENCE,)),
+        (f"Sure! Here is the design:\n\n#{DOCUMENT}", f"#{DOCUMENT}", (BEFORE,)),
+        (f"Some remarks first.\n\n{UNDERLINED}", UNDERLINED, (BEFORE,)),
+        (f"```markdown\n{DOCUMENT}", DOCUMENT, (FENCE,)),
+        (f"```markdown\n{CODE}", CODE, (FENCE,)),
+        (f"```markdown\n{BARE}```", BARE, (FENCE,)),
+        (f"```markdown\n{BARE}", BARE, (FENCE,)),
+        (f"```markdown\n{DOCUMENT}```\n\nI hope this helps. Shall I go on?\n", DOCUMENT, (FENCE,)),
         ("<think>a</think>\n", "", (THINKING,)),
         (f"Sure! Here is the design:\n\n{DOCUMENT}", DOCUMENT, (BEFORE,)),
         (f"I looked at the code first.\nThen I wrote this.\n\n{DOCUMENT}", DOCUMENT, (BEFORE,)),
@@ -61,6 +83,14 @@ def test_a_draft_loses_its_wrapping(reply: str, text: str, removed: tuple[str, .
         "# Title\n\n```html\n<think>\n</think>\n```\n",
         "# Title\n\n```markdown\n# An example\n```\n",
         "## Before\n\nText.\n\n# Title\n",
+        "**Issue:** #42\n\n# LLD-42: Login\n",
+        "**Issue**: #42\n\n# LLD-42: Login\n",
+        UNDERLINED,
+        "```\n```\n\nText that is short.\n",
+        "```\n# A comment of a shell script\nls\n```\n\n" + "Text. " * 120 + "\n",
+        "```markdown\n# An example\n```\n\n" + "Text. " * 120 + "\n",
+        "Sure is a word. Here is a text without a heading.\n",
+        "## Context\n\nIt ends with\n</think>\n",
     ],
 )
 def test_content_is_not_touched(reply: str) -> None:
@@ -76,6 +106,10 @@ def test_content_is_not_touched(reply: str) -> None:
         (f"Here is the review:\n```json\n{JSON}```", JSON),
         (f"Sure! Here is the review:\n\n{JSON}", JSON),
         (f"Certainly.\n\n{DOCUMENT}", DOCUMENT),
+        (f"\ufeff{JSON}", JSON),
+        (f"I should approve?</think>{JSON}", JSON),
+        (f"<thinking>No.</thinking>\n```json\n{JSON}```", JSON),
+        ("<think>It was cut off", ""),
     ],
 )
 def test_a_review_loses_thinking_fence_and_greeting(reply: str, text: str) -> None:
@@ -94,6 +128,9 @@ def test_a_review_loses_thinking_fence_and_greeting(reply: str, text: str) -> No
         f"Here is why it fails:\n\n{JSON}",
         f"Sure, revise it!\n\n{JSON}",
         f"Here is an approved version:\n\n{JSON}",
+        '{"summary": "the tag </think>{is} not closed"}\n',
+        f"```markdown\n{DOCUMENT}",
+        "Do not approve it.\n\nTitle\n=====\n",
     ],
 )
 def test_words_that_may_speak_against_a_verdict_stay(reply: str) -> None:
@@ -116,6 +153,9 @@ _PARTS = st.lists(
             "}",
             "Sure:",
             "---",
+            "====",
+            "\ufeff",
+            "**Issue:** #4",
         ]
     ),
     max_size=9,
