@@ -154,6 +154,20 @@ def start(
     )
 
 
+def start_filter(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a program of our own that answers on pipes; it knows nothing of the environment."""
+    return subprocess.Popen(
+        command,
+        env={"LC_ALL": "C.UTF-8"},
+        cwd=os.sep,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        process_group=0,  # Ctrl+C is for us; it ends with its input
+    )
+
+
 def shell(line: str, environment: Environment, worktree: Path | None) -> None:
     """Run a shell line that the user allowed; it shares our output streams."""
     found = find_program("sh", environment, worktree) or "/bin/sh"

@@ -34,9 +34,9 @@ def map_of_item(
     item = _find(project, name, dialog)
     if item.problem is not None:
         raise UsageError(item.problem)
-    maps = open_maps(project, settings, named_context(project, settings, dialog), tokens=tokens, save=False)
-    limit = settings.context_tokens if tokens is None else tokens
-    return ItemMap(item=item, found=maps.of(item), maps=maps, limit=limit)
+    named = named_context(project, settings, dialog)
+    with open_maps(project, settings, named, tokens=tokens, save=False) as maps:
+        return ItemMap(item=item, found=maps.of(item), maps=maps, limit=maps.tokens)
 
 
 def _find(project: Project, name: str, dialog: Dialog) -> Item:

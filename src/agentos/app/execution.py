@@ -53,7 +53,7 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
             signals=run.session.signals,
             spending=spending,
             trace=trace,
-            map_of=run.prepared.maps.of,
+            map_of=run.maps.of,
         )
         stopped = coordinator.run()
     return Ran(stopped=stopped, recorder=recorder, keys=keys, spending=spending, trace=trace, console=console)

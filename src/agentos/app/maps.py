@@ -1,6 +1,7 @@
 """Opens the repository once per command, and makes the map of each item. Coordinator process."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from agentos.repo_map.repository import Repository
 
 NAMED = "named with --context"
+FILES_LETTERS = 6_000_000  # of all tracked paths together; a design is not checked against more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,18 +26,14 @@ class Maps:
     repository: "Repository | None" = None  # None: the map is turned off, or git tracks nothing here
     tokens: int = 0
     named: tuple[Part, ...] = ()  # files that the user gives to every item, in addition to the map
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Every tracked file; empty if unknown."""
-        return () if self.repository is None else tuple(sorted(self.repository.files))
+    files: tuple[str, ...] = ()  # every tracked file; empty if unknown
 
     def of(self, item: Item) -> RepositoryMap:
         """The map of one item; ItemFailed if it names a file that may not be sent."""
         if self.repository is None:
             if item.context:
                 raise ItemFailed(_refusal(item, item.context[0], "git tracks no file here"))
-            return RepositoryMap(shared=self.named)
+            return RepositoryMap(shared=self.named, files=self.files)
         self._check_named(item)
         found = self.repository.map_for(item, tokens=self.tokens, named=item.context)
         why = {one.path: one.why for one in found.left_out}
@@ -45,7 +43,7 @@ class Maps:
         mine = {part.path for part in self.named}
         # A file that is given whole to every item is not shown again.
         kept = tuple(part for part in found.own if part.path not in mine)
-        return replace(found, shared=found.shared + self.named, own=kept)
+        return replace(found, shared=found.shared + self.named, own=kept, files=self.files)
 
     def _check_named(self, item: Item) -> None:
         """Refuse files that git does not track: an item may have been written by anybody."""
@@ -65,18 +63,28 @@ def _refusal(item: Item, path: str, why: str) -> str:
     )
 
 
+@contextmanager
 def open_maps(
     project: Project, settings: Settings, named: Mapping[str, str], *, tokens: int | None = None, save: bool
-) -> Maps:
+) -> Iterator[Maps]:
     """Look at the repository; `save` allows writing the cache in the home."""
     room = settings.context_tokens if tokens is None else tokens
     files = tuple(Part(kind=PartKind.FILE, path=path, text=text, why=NAMED) for path, text in named.items())
-    if room == 0:
-        return Maps(named=files)
+    repository = _open(project, settings, save=save) if room else None
+    tracked = _tracked(project) if repository is None else sorted(repository.files)
+    known = tuple(tracked) if sum(map(len, tracked)) <= FILES_LETTERS else ()
+    try:
+        yield Maps(repository=repository, tokens=room, named=files, files=known)
+    finally:
+        if repository is not None:
+            repository.close()
+
+
+def _open(project: Project, settings: Settings, *, save: bool) -> "Repository | None":
     from agentos.repo_map.file_kinds import MapOptions  # noqa: PLC0415 - not needed if the map is turned off
     from agentos.repo_map.repository import Repository  # noqa: PLC0415
 
-    repository = Repository.open(
+    return Repository.open(
         project.worktree,
         project.config.environment,
         options=MapOptions(
@@ -90,4 +98,9 @@ def open_maps(
         cache=project.home.tree,
         write_cache=save,
     )
-    return Maps(repository=repository, tokens=room, named=files)
+
+
+def _tracked(project: Project) -> Sequence[str]:
+    from agentos.git_tracked import tracked  # noqa: PLC0415 - only if there is no map
+
+    return sorted(tracked(project.worktree, (), project.config.environment) or ())

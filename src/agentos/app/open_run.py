@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from agentos.app.dialog import Dialog
+from agentos.app.maps import Maps, open_maps
 from agentos.app.preparation import Prepared
 from agentos.app.project import Project
 from agentos.app.request import RunRequest
@@ -26,6 +27,7 @@ class OpenRun:
     home: Home
     records: Records
     folder: RunFolder
+    maps: Maps
 
 
 @contextmanager
@@ -37,6 +39,7 @@ def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: 
         folder = create_run(home)
         stack.callback(folder.close)
         stack.callback(records.release, folder.run_id)
+        maps = stack.enter_context(open_maps(request.project, request.settings, request.context, save=True))
         yield OpenRun(
             request=request,
             prepared=prepared,
@@ -45,6 +48,7 @@ def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: 
             home=home,
             records=records,
             folder=folder,
+            maps=maps,
         )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from agentos import redact
 from agentos.app.dialog import Dialog
-from agentos.app.maps import Maps, open_maps
 from agentos.app.request import RunRequest
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, key_ring
@@ -18,8 +17,6 @@ from agentos.money import PriceTable
 if TYPE_CHECKING:
     from agentos.config import Config
 
-FILES_LETTERS = 6_000_000  # of all tracked paths together
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -29,7 +26,6 @@ class Prepared:
     providers: tuple[str, ...]
     ring: KeyRing
     prices: PriceTable
-    maps: Maps
     refuse_every: int | None  # the mock refuses every n-th call
 
 
@@ -41,19 +37,17 @@ def prepare(request: RunRequest, dialog: Dialog) -> Prepared:
     if settings.budget is not None or settings.item_budget is not None:
         check_prices(models, prices)
     providers = tuple(sorted({model.partition(":")[0] for model in models.values()}))
-    templates = request.flow.prepare(project.worktree, settings)
+    config = _run_config(request, models, request.flow.prepare(project.worktree, settings))
     ring = key_ring(project.config, providers)
     check_keys(models, ring)
     for sentence in ring.unusable:
         dialog.warn(f"{sentence} This key is not used.")
     _check_context(request)
-    maps = open_maps(project, settings, request.context, save=True)  # all keys are known by now
     return Prepared(
-        config=_run_config(request, models, templates, _tracked_files(request, maps)),
+        config=config,
         providers=providers,
         ring=ring,
         prices=prices,
-        maps=maps,
         refuse_every=refuse_every(project.config.environment),
     )
 
@@ -107,21 +101,6 @@ def _check_context(request: RunRequest) -> None:
         )
 
 
-def _tracked_files(request: RunRequest, maps: Maps) -> tuple[str, ...]:
-    """The files that the gate compares a design with; none if git cannot say, or if there are too many."""
-    if request.flow.name != "lld":
-        return ()
-    files = maps.files or _asked_of_git(request)
-    return files if sum(map(len, files)) <= FILES_LETTERS else ()
-
-
-def _asked_of_git(request: RunRequest) -> tuple[str, ...]:
-    from agentos.git_tracked import tracked  # noqa: PLC0415 - only if there is no map
-
-    project = request.project
-    return tuple(sorted(tracked(project.worktree, (), project.config.environment) or ()))
-
-
 def refuse_every(environment: Mapping[str, str]) -> int | None:
     """n, if a test wants the mock to refuse every n-th call."""
     text = environment.get("AGENTOS_SIMULATE_429")
@@ -133,7 +112,7 @@ def refuse_every(environment: Mapping[str, str]) -> int | None:
 
 
 def _run_config(
-    request: RunRequest, models: Mapping[str, str], templates: dict[str, str], files: tuple[str, ...]
+    request: RunRequest, models: Mapping[str, str], templates: dict[str, str]
 ) -> ParallelRunConfig:
     settings, config = request.settings, request.project.config
     return ParallelRunConfig(
@@ -154,7 +133,6 @@ def _run_config(
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,
-        files=files,
         rules=request.rules,
         language=settings.language or "",
         # One per run, so that equal texts are quoted alike in every prompt.

@@ -82,8 +82,8 @@ def _map_sizes(request: RunRequest, running: Sequence[PlannedItem]) -> MapSizes:
     nothing = MapSizes(tokens={}, problems={}, commit="", changed=0, prices={})
     if not running:
         return nothing
-    maps = open_maps(request.project, request.settings, {}, save=False)
-    tokens, problems = _made(maps, running)
+    with open_maps(request.project, request.settings, {}, save=False) as maps:
+        tokens, problems = _made(maps, running)
     if maps.repository is None:
         return replace(nothing, problems=problems)
     sizes = MapSizes(

@@ -32,7 +32,6 @@ class ParallelRunConfig:
     retry_failed: bool = False
     call_timeout: float = 600.0
     templates: dict[str, str] = field(default_factory=dict)
-    files: tuple[str, ...] = ()  # all tracked files; empty: unknown
     rules: str = ""  # the team's own
     language: str = ""
     fence_secret: str = field(default="", repr=False)  # prompts derive the codes of quotations from it
@@ -106,7 +105,7 @@ def make_job(
         repository=wire.RepositoryData(
             shared=tuple(map(_part, repository.shared)),
             own=tuple(map(_part, repository.own)),
-            files=config.files,
+            files=repository.files if item.workflow == "lld" else (),
         ),
         rules=config.rules,
         language=config.language,

@@ -19,6 +19,7 @@ MANIFESTS = (
     "gemfile", "composer.json", "makefile",
 )  # fmt: skip
 MAX_GUIDES = 8
+MAX_MANIFEST = 1_600  # characters
 _PROSE = re.compile(
     r"(?:.*\.)?(?:md|markdown|rst|txt|adoc|toml|json|mod|xml|gradle|kts)|[^.]*", re.IGNORECASE
 )

@@ -45,6 +45,7 @@ class RepositoryMap:
     own: tuple[Part, ...] = ()  # chosen for this item, in order of rank
     ranked: tuple[str, ...] = ()  # the most relevant paths, whether they fit or not
     left_out: tuple[LeftOut, ...] = ()
+    files: tuple[str, ...] = ()  # every tracked file, which a design is checked against; empty: unknown
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -20,9 +20,17 @@ from agentos.repo_map.file_kinds import (
 )
 from agentos.repo_map.file_tree import draw_tree
 from agentos.repo_map.git_state import Git, compare, read_worktree
-from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, test_layout
+from agentos.repo_map.guides import (
+    MANIFESTS,
+    MAX_MANIFEST,
+    cut,
+    excerpt,
+    find_guides,
+    list_designs,
+    test_layout,
+)
 from agentos.repo_map.history import index_messages
-from agentos.repo_map.outline import outline_by_words
+from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
 from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment, own_words
 from agentos.repo_map.secret_files import secret_in, secret_name
@@ -46,13 +54,17 @@ _KEY_INSIDE = "it contains one of your keys"
 class Repository:
     """Tracked files, their texts and words; the same for all items of a command."""
 
-    def __init__(self, *, worktree: Path, options: MapOptions, texts: Texts, commit: str) -> None:
+    def __init__(
+        self, *, worktree: Path, options: MapOptions, texts: Texts, commit: str, cache: MapCache
+    ) -> None:
         self.commit = commit[:12]
         self.files: frozenset[str] = frozenset()  # every tracked regular file that exists
         self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
         self._tree = worktree_tree(worktree)
         self._options = options
         self._texts = texts
+        self._cache = cache
+        self._outlines = Outlines(cache)
         self._words = Words()
         self._blobs: dict[str, str] = {}  # of every file that is not left out by its path
         self._designs: dict[str, str] = {}
@@ -78,7 +90,8 @@ class Repository:
         if not tracked:
             return None
         head = git.head()
-        made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head)
+        kept = MapCache(cache, write=write_cache)
+        made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head, cache=kept)
         state = compare(made._tree, tracked, git.staged(head))
         made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
         made.changed = tuple(sorted(state.changed))
@@ -94,7 +107,7 @@ class Repository:
                 changed = file.path in state.changed
                 blob = made._texts.read_changed(made._tree, file.path, file.blob) if changed else file.blob
                 (made._designs if is_design else made._blobs)[file.path] = blob
-        made._index(git, head, worktree.resolve().name, MapCache(cache, write=write_cache))
+        made._index(git, head, worktree.resolve().name)
         return made
 
     def map_for(self, item: Item, *, tokens: int, named: Sequence[str] = ()) -> RepositoryMap:
@@ -118,7 +131,7 @@ class Repository:
                 own.take(_whole(one.path, text, own.letters // 2, why=one.why))
             elif outlines < OUTLINES and kind_of(one.path) is not FileKind.DOCUMENT:
                 most = min(own.letters, tokens * LETTERS_A_TOKEN // (12 if outlines < 4 else 24))
-                outline = outline_by_words(text, most)
+                outline = self._outlines.of(one.path, self._blobs[one.path], text, most)
                 outlines += own.take(
                     Part(kind=PartKind.OUTLINE, path=shown(one.path), text=outline, why=one.why)
                 )
@@ -131,10 +144,15 @@ class Repository:
             ),
         )
 
+    def close(self) -> None:
+        """End the parser, and keep what it found for the next run."""
+        self._outlines.close()
+
     # Opening.
 
-    def _index(self, git: Git, head: str, name: str, cache: MapCache) -> None:
+    def _index(self, git: Git, head: str, name: str) -> None:
         """Find the words of all texts: in the cache, or by reading."""
+        cache = self._cache
         wanted = self._to_index()
         packs = cache.words(frozenset(wanted))
         left_out = {blob: why for pack in packs for blob, why in pack.left_out.items()}
@@ -251,11 +269,11 @@ class Repository:
         folder = next(iter(self._options.design_folders), ".")
         guides = [path for path in find_guides(self._blobs) if self._text(path) is not None]
         for number, path in enumerate(guides):
-            room = (budget.letters - len(tests) - len(listed) - 8) // (len(guides) - number)
-            text = excerpt(self._text(path) or "", max(0, room))
-            budget.take(
-                Part(kind=PartKind.GUIDE, path=shown(path), text=text, why="a guide for contributors")
-            )
+            room = max(0, (budget.letters - len(tests) - len(listed) - 8) // (len(guides) - number))
+            manifest = path.lower() in MANIFESTS
+            text = excerpt(self._text(path) or "", min(room, MAX_MANIFEST) if manifest else room)
+            why = "how it is built" if manifest else "a guide for contributors"
+            budget.take(Part(kind=PartKind.GUIDE, path=shown(path), text=text, why=why))
         budget.take(Part(kind=PartKind.GUIDE, path=folder, text=listed, why="existing designs"))
         budget.take(Part(kind=PartKind.GUIDE, path=".", text=tests, why="where the tests are"))
 

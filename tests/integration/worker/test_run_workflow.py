@@ -50,15 +50,16 @@ def job(root: Path, text: str = "Please.", files: tuple[str, ...] = ()) -> Job:
         reviewer="mock:r",
         templates={"lld": shipped_template("lld")},
         folders={"issues": "issues", "lld": "docs/lld", "lineage": "docs/lineage"},
-        repository=RepositoryMap(shared=(tree,), own=(own,)),
-        files=files,
         rules="R1: name the owner.",
         language="German",
         fence_secret=SECRET,
     )
     item = Item(workflow="lld", id="42", label="LLD-42", title="T", text=text, source="42.md")
     entry = PlannedItem(item=item, step=PlanAction.START)
-    made = make_job(config, entry, run_id="r", attempt=1, database=root / "a.db", trace={})
+    repository = RepositoryMap(shared=(tree,), own=(own,), files=files)
+    made = make_job(
+        config, entry, run_id="r", attempt=1, database=root / "a.db", trace={}, repository=repository
+    )
     assert SECRET not in repr(config) + repr(made) + str(made)
     sent = read_for_worker(encode(made)[4:])
     assert isinstance(sent, Job)
