@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentos.app.connections import connections
 from agentos.app.dialog import Dialog
 from agentos.app.request import RunRequest
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, key_ring
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import check_provider
+from agentos.model_access import provider_of, usual_variable
 from agentos.money import PriceTable
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def checked_models(models: Mapping[str, str | None], config: "Config") -> dict[s
                 f"{config.user_file or 'your configuration file'} ('agentos init --user' creates it), "
                 f"or use --{role} or --mock."
             )
-        check_provider(model, config.worktree, config.environment)
+        check_provider(model, config.worktree, config.environment, config.providers)
         checked[role] = model
     return checked
 
@@ -82,7 +84,7 @@ def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
         if all(spec.provider != provider for spec in ring.specs):
             raise NoUsableKey(
                 f"No key for {provider}, which the {role} {model} needs. Set "
-                f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
+                f"{usual_variable(provider)}, or add [[keys]] to your configuration file; "
                 "'agentos doctor' shows what is there."
             )
 
@@ -129,7 +131,8 @@ def _run_config(
         templates=templates,
         context=dict(request.context),
         folders=settings.folders,
-        base_urls=dict(config.base_urls),
+        providers=connections(config, map(provider_of, models.values())),
+        roles=dict(config.roles),
         mock_shell=config.environment.get("AGENTOS_MOCK_SHELL") == "1",
         environment=_langsmith(config.environment) if settings.langsmith else {},
     )

@@ -37,7 +37,7 @@ def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Call
         flags=flags, worktree=worktree, user_file=invocation.config_file, environment=invocation.environment
     )
     leave_no_core()
-    know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
+    know(config.environment, config.key_variables)
     for warning in config.warnings:
         warn(warning)
     home = find_home(invocation, worktree)

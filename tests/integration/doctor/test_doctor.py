@@ -283,11 +283,17 @@ def test_the_mock_needs_nothing(place: Place) -> None:
     assert one(checks, "models", "mock").state is State.OK
 
 
-def test_an_endpoint_is_shown_without_its_password_and_not_over_plain_http(place: Place) -> None:
+def test_an_endpoint_with_a_password_is_refused_without_showing_it(place: Place) -> None:
     set_up(place)
     place.user_file.write_text(
         f'{MODELS}[providers.openai]\nbase_url = "http://me:{SECRET}@host.example/v1"\n'
     )
+    assert "contains a login" in one(place.examine(), "configuration", "settings", State.PROBLEM).text
+
+
+def test_an_endpoint_is_shown_and_not_over_plain_http(place: Place) -> None:
+    set_up(place)
+    place.user_file.write_text(f'{MODELS}[providers.openai]\nbase_url = "http://host.example/v1"\n')
     found = one(place.examine(), "models", "openai")
     assert found.state is State.WARNING
     assert "http://host.example/v1" in found.text
@@ -471,7 +477,7 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
 ) -> None:
     set_up(place)
     deaf = Deaf()
-    monkeypatch.setattr(network, "real_provider", lambda _name, **_how: deaf)
+    monkeypatch.setattr(network, "real_provider", lambda _name, _access, **_how: deaf)
     monkeypatch.setattr(network, "CALL_SECONDS", 0.05)
     monkeypatch.setattr(network, "GRACE_SECONDS", 0.05)
     checks = place.examine(live=True)
@@ -484,7 +490,7 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
 def test_an_error_nobody_foresaw_shows_no_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     set_up(place)
 
-    def make(_name: str, **_how: Any) -> Any:
+    def make(_name: str, _access: Any, **_how: Any) -> Any:
         raise RuntimeError(f"header {SECRET} is wrong")
 
     monkeypatch.setattr(network, "real_provider", make)
@@ -518,7 +524,7 @@ def test_the_users_file_is_valid_once_uncommented(tmp_path: Path) -> None:
     path.write_text(uncommented(user_text()))
     config = load_config(flags={}, worktree=None, user_file=path, environment={})
     assert [one.id for one in config.keys] == ["anthropic-1", "gemini-1"]
-    assert config.base_urls
+    assert config.providers
     given = {name for name, source in config.sources.items() if source.origin is Origin.USER}
     assert {"drafter", "reviewer", "max_parallel", "budget"} <= given
 
