@@ -71,7 +71,7 @@ class Endpoint:
         """Make the call; anything but a complete JSON object with a 2xx status is a ProviderError."""
         deadline = time.monotonic() + self._call_timeout
         sent = {**(headers or {}), **{one.header: one.value + _revealed(one.secret) for one in self._headers}}
-        if secret := key.secret.reveal():  # empty if a header of the user's identifies the user
+        if secret := _revealed(key.secret):  # empty if a header of the user's identifies the user
             sent[key.name] = key.scheme + secret
         # Errors show only their class: the library's errors contain the request, and so the key.
         try:

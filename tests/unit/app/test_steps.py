@@ -22,8 +22,8 @@ from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.credentials.pool import KeySpec
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import MODULES
-from agentos.model_access import Network, ProviderSpec, read_proxy
 from agentos.model import Item
+from agentos.model_access import Network, ProviderSpec, read_proxy
 from agentos.money import Price, PriceTable
 from agentos.store.home import Home
 from agentos.store.records import Claim, FilingState
