@@ -85,9 +85,7 @@ def _kind(name: str, table: Mapping[str, Any], place: str) -> Kind:
         hint = f"Did you mean [providers.{meant}]? For a provider of your own, set" if meant else "Set"
         raise ConfigError(f"{place} has no kind. {hint} kind to {kinds}.")
     if name in KINDS and given != name:
-        raise ConfigError(
-            f"kind of {place} is always {name}. Choose another name for a provider of your own."
-        )
+        raise ConfigError(f"kind of {place} is always {name}. Give a provider of your own another name.")
     if not _NAME.fullmatch(name) or name.endswith("-cli"):
         raise ConfigError(
             f"{place}: a provider's name has lower case letters, digits and '-', starts with a letter, "
@@ -138,14 +136,10 @@ def _headers(table: Any, provider: str, kind: Kind, place: str) -> tuple[Header,
 def _header(name: str, value: Any, provider: str, kind: Kind, place: str) -> Header:
     about = f"{name} in headers of {place}"
     if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
-        raise ConfigError(
-            f"{about} must be a text of printable ASCII characters, or env:NAME for a variable."
-        )
+        raise ConfigError(f"{about} must be a text of printable ASCII, or env:NAME for a variable.")
     reference = _REFERENCE.fullmatch(value)
     if reference is None and re.search(r"(?:^|\s)env\s*:", value, re.IGNORECASE):
-        raise ConfigError(
-            f"{about}: to refer to a variable, write env:NAME, or a word before it: Bearer env:NAME."
-        )
+        raise ConfigError(f'{about}: to refer to a variable, write "env:NAME" or "Bearer env:NAME".')
     if name == KEY_HEADERS[kind]:
         entry = (
             f'[[keys]] with provider = "{provider}" and env = "{reference["name"] if reference else "NAME"}"'
@@ -154,9 +148,7 @@ def _header(name: str, value: Any, provider: str, kind: Kind, place: str) -> Hea
     if reference is not None:
         return Header(name=name, value=reference["scheme"] or "", env=reference["name"])
     if _PRIVATE.search(name):
-        raise ConfigError(
-            f"{about} looks like a secret. Put its value into a variable and write env:NAME here."
-        )
+        raise ConfigError(f"{about} looks like a secret. Put the value into a variable and write env:NAME.")
     return Header(name=name, value=value)
 
 
@@ -208,9 +200,7 @@ def read_network(table: Any, where: str, environment: Mapping[str, str]) -> Netw
         bypassed = tuple(entry.strip() for entry in listed.split(",") if entry.strip())
     elif given is not None:
         if not isinstance(given, str):
-            raise ConfigError(
-                f'proxy of {place} must be a text such as "http://proxy.example:3128", or "env".'
-            )
+            raise ConfigError(f'proxy of {place} must be "http://HOST:PORT" or "env".')
         proxies = dict.fromkeys(_VARIABLES, _proxy(given, f"proxy of {place}"))
     ca_file, ca = _read_ca(table["ca_file"], place) if "ca_file" in table else (None, "")
     return Network(
@@ -261,9 +251,7 @@ def _read_ca(given: Any, place: str) -> tuple[str, str]:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):
-        raise ConfigError(
-            f"{about}: {path} contains no certificate in PEM format that can be read."
-        ) from None
+        raise ConfigError(f"{about}: {path} contains no readable certificate in PEM format.") from None
     return str(path), text
 
 

@@ -19,7 +19,7 @@ Effort = Literal["minimal", "low", "medium", "high"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)  # also the names of providers that need no configuration
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-PROXY_PASSWORD = "proxy-password"  # the name of the secret
+PROXY_LOGIN = "proxy-login"  # the name of the secret
 ROLES = ("drafter", "reviewer")
 COMMAND_PROVIDERS = frozenset({"claude-cli", "gemini-cli"})  # programs with their own login instead of a key
 BUILT_IN = (*KINDS, *sorted(COMMAND_PROVIDERS), "mock")
@@ -145,14 +145,12 @@ def read_proxy(text: str) -> Proxy:
     except ValueError:
         raise NotAProxy("http://HOST:PORT") from None
     if parts.scheme != "http" or not host or parts.path not in {"", "/"} or parts.query or parts.fragment:
-        raise NotAProxy(
-            "an address such as http://proxy.example:3128; other kinds of proxy are not supported"
-        )
+        raise NotAProxy("http://HOST:PORT; other kinds of proxy are not supported")
     shown = f"[{host}]" if ":" in host else host
     password = None
     if parts.password is not None:
-        Secret(PROXY_PASSWORD, parts.password)  # known as it is written, so that it is not shown either
-        password = Secret(PROXY_PASSWORD, unquote(parts.password))
+        Secret(PROXY_LOGIN, parts.password)  # known as it is written, so that it is not shown either
+        password = Secret(PROXY_LOGIN, unquote(parts.password))
     return Proxy(
         url=f"http://{shown}:{80 if port is None else port}",
         user=unquote(parts.username or ""),

@@ -23,7 +23,7 @@ from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
 from agentos.model import CallError
-from agentos.model_access import PROXY_PASSWORD, Kind, RoleOptions
+from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -107,7 +107,7 @@ class ProxyAccess(Message):
 
     url: str
     user: str = ""
-    name: str = PROXY_PASSWORD
+    name: str = PROXY_LOGIN
     password: SentSecret | None = None
 
 
