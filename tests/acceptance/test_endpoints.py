@@ -221,6 +221,21 @@ def test_options_of_roles_arrive_in_geminis_format(desk: Desk, model: str, think
     assert review["thinkingConfig"] == thinking
 
 
+def test_a_role_can_have_a_time_limit_of_its_own(desk: Desk) -> None:
+    desk.configure(
+        'drafter = "openai:writer"\nreviewer = "openai:judge"\n'
+        f'[providers.openai]\nbase_url = "{desk.one.url}/v1"\n'
+        '[roles.reviewer]\ntimeout = "1s"\n'
+    )
+    desk.one.silent = "judge"
+    desk.project.issue(1)
+    result = desk.run("lld", "1", "--max-retries", "0", OPENAI_API_KEY=KEY)
+    assert result.code == Exit.FAILED, result
+    error = desk.project.row("1")["error"]
+    assert "timed out" in error or "within 1 s" in error
+    assert [one.body["model"] for one in desk.one.arrived] == ["writer", "judge"]
+
+
 # Live checks.
 
 

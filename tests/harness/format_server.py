@@ -27,6 +27,8 @@ class FormatServer:
     url: str = ""
     arrived: list[Arrived] = field(default_factory=list)
     refuse: dict[str, int] = field(default_factory=dict)  # by model: the status of the answer
+    silent: str = ""  # a model whose calls get no answer until the server ends
+    over: threading.Event = field(default_factory=threading.Event)
     _default: DefaultResponder = field(default_factory=DefaultResponder)
 
     @property
@@ -48,6 +50,8 @@ class FormatServer:
 
     def _openai(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         model = asked["model"]
+        if model == self.silent:
+            self.over.wait(60)
         if status := self.refuse.get(model):
             return status, {"error": {"message": "no", "type": "invalid_request_error"}}
         prompt = asked["messages"][-1]["content"]
@@ -101,11 +105,13 @@ def running_format_server() -> Iterator[FormatServer]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         http.daemon_threads = True
+        http.handle_error = lambda *_: None  # type: ignore[method-assign] # a caller that gave up
         server.url = f"http://127.0.0.1:{http.server_address[1]}"
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:
             yield server
         finally:
+            server.over.set()
             http.shutdown()
             thread.join()
