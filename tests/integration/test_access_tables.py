@@ -1,5 +1,6 @@
 """The tables [providers], [roles] and [network]: what is taken, and how mistakes are told."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,6 +163,20 @@ def test_a_ca_is_read_and_checked_at_the_start(load: Load, tmp_path: Path) -> No
         file.write_text(wrong)
         with pytest.raises(ConfigError, match="contains no readable certificate"):
             load(f"[network]\nca_file = '{file}'")
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["configuration.md", "how-to/endpoints.md", "how-to/litellm.md"])
+def test_what_the_documentation_shows_can_be_copied(load: Load, tmp_path: Path, page: str) -> None:
+    ca = tmp_path / "corp.pem"
+    trustme.CA().cert_pem.write_to_path(str(ca))
+    blocks = re.findall(r"^```toml\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        text = re.sub(r'ca_file = "[^"]*"', f'ca_file = "{ca}"', block)
+        assert load(text) != load(""), text
 
 
 # Keys of named providers.

@@ -525,6 +525,8 @@ def test_the_users_file_is_valid_once_uncommented(tmp_path: Path) -> None:
     config = load_config(flags={}, worktree=None, user_file=path, environment={})
     assert [one.id for one in config.keys] == ["anthropic-1", "gemini-1"]
     assert config.providers
+    assert config.roles
+    assert config.network.proxies
     given = {name for name, source in config.sources.items() if source.origin is Origin.USER}
     assert {"drafter", "reviewer", "max_parallel", "budget"} <= given
 
