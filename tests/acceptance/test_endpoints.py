@@ -449,7 +449,7 @@ def test_config_shows_every_table_with_its_origin_and_no_secret(desk: Desk) -> N
     assert shown.json["prices"]["value"] == {"azure:gpt-5": {"input": 1.5, "output": 6.0}}
     text = desk.run("config").out
     assert re.search(r"^providers +\(user: ", text, re.MULTILINE)
-    assert "headers api-key = env:AZURE_KEY" in text
+    assert "headers [api-key = env:AZURE_KEY, x-team]" in text
     assert "proxy.test:3128" in text
     for secret in (HEADER, KEY, LOGIN, "not-shown"):
         assert secret not in text

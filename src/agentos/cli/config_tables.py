@@ -49,7 +49,7 @@ def _row(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_row(one)}" for name, one in value.items())
     if isinstance(value, list):
-        return " ".join(map(_row, value))
+        return f"[{', '.join(map(_row, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -139,7 +139,8 @@ def check_keys(
     config: Config, home: Home | None, user_file: Path | None
 ) -> tuple[list[Check], list[KeyInUse]]:
     """Check every key by its id; also return the keys that a run could use, for live calls."""
-    used = sorted(set(map(provider_of, models_of(config).values())) - {"mock"})
+    chosen = set(map(provider_of, models_of(config).values()))
+    used = sorted(chosen & set(known_providers(config.providers)) - {"mock"})
     # The limit on keys is for tests; it gets its own check below.
     environment = {k: v for k, v in config.environment.items() if k != "AGENTOS_CREDENTIAL_LIMIT"}
     plain = replace(config, environment=environment)
@@ -166,8 +167,7 @@ def check_keys(
         theirs = [key.id for key in keys if key.provider == provider]
         if provider in keyless(config, used) and provider not in referred:
             keys.append(KeyInUse(id=provider, provider=provider, secret=Secret(provider, "")))
-            program = provider in COMMAND_PROVIDERS
-            text = f"{'a program with its own login' if program else 'no key of its own'}; no key is needed"
+            text = f"{_identified(provider, config)}; no key is needed"
             checks.append(Check(section="keys", name=provider, text=text))
         elif provider not in referred:
             checks.append(_missing(provider, config, user_file))
@@ -182,6 +182,15 @@ def check_keys(
         fix = "unset AGENTOS_CREDENTIAL_LIMIT"
         checks.append(Check(section="keys", name="limit", state=State.WARNING, text=text, fix=fix))
     return checks, [key for key in keys if key.provider in used]
+
+
+def _identified(provider: str, config: Config) -> str:
+    """Why a provider needs no key."""
+    if provider in COMMAND_PROVIDERS:
+        return "a program with its own login"
+    spec = config.provider(provider)
+    by_headers = spec is not None and any(header.env is not None for header in spec.headers)
+    return "identified by its headers" if by_headers else "a server on this machine"
 
 
 def _no_key(name: str, text: str, fix: str) -> Check:

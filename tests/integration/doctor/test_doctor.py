@@ -301,6 +301,38 @@ def test_an_endpoint_is_shown_and_not_over_plain_http(place: Place) -> None:
     assert one(place.examine(), "models", "openai").text == "http://127.0.0.1:8000/v1"
 
 
+def test_a_mistyped_provider_is_one_problem_with_the_nearest_name(place: Place) -> None:
+    set_up(place)
+    place.user_file.write_text('drafter = "openai:gpt-5"\nreviewer = "antropic:claude-sonnet-4-5"\n')
+    checks = place.examine()
+    assert problems(checks) == {("models", "reviewer")}
+    assert "Did you mean 'anthropic'?" in one(checks, "models", "reviewer", State.PROBLEM).text
+
+
+def test_a_provider_with_headers_needs_no_key_but_its_variables(place: Place) -> None:
+    place.user_file.write_text(
+        'drafter = "azure:gpt-5"\nreviewer = "local:x"\n'
+        '[providers.azure]\nkind = "openai"\nbase_url = "https://models.example/v1"\n'
+        'headers = { api-key = "env:AZURE_KEY" }\n'
+        '[providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:8000/v1"\n'
+        '[network]\nproxy = "http://proxy.example:3128"\n'
+    )
+    missing = place.examine()
+    assert problems(missing) == {("models", "azure")}
+    assert one(missing, "models", "azure").fix == 'export AZURE_KEY="..."'
+    assert exit_code(missing) == Exit.NO_KEY
+    place.environment["AZURE_KEY"] = SECRET
+    checks = place.examine()
+    assert problems(checks) == set()
+    assert one(checks, "models", "azure").text == (
+        "openai format, https://models.example/v1, headers api-key = env:AZURE_KEY, "
+        "through the proxy http://proxy.example:3128"
+    )
+    assert one(checks, "models", "local").text == "openai format, http://127.0.0.1:8000/v1"
+    assert one(checks, "keys", "azure").text == "identified by its headers; no key is needed"
+    assert one(checks, "keys", "local").text == "a server on this machine; no key is needed"
+
+
 # Keys
 
 
