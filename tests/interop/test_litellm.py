@@ -159,9 +159,10 @@ headers = {{ authorization = "Bearer env:GATEWAY_TOKEN" }}
     )
     project.issues(4)
     env = {"CHAT_API_KEY": MASTER_KEY, "GATEWAY_TOKEN": MASTER_KEY}
-    live = project.run("--config", "user.toml", "doctor", "--live", env=env, timeout=120)
+    live = project.run("--config", "user.toml", "doctor", "--live", "--json", env=env, timeout=120)
     assert live.code == 0, live.text
-    assert "served by design-drafter" in live.out
+    told = [check["text"] for check in live.json["checks"] if check["section"] == "live"]
+    assert [text.rpartition(" ")[2] for text in told] == ["design-drafter", "design-reviewer"]
     result = project.run("--config", "user.toml", "lld", "--all", "-j4", env=env, timeout=120)
     assert result.code == 0, result.text
     for number in range(1, 5):
