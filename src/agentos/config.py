@@ -7,6 +7,7 @@ anything else in it is ignored with a warning.
 import hashlib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +18,19 @@ from typing import Any
 
 from agentos import environment as environ
 from agentos import parse_value, settings
+from agentos.access_tables import read_network, read_providers, read_roles, refuse_unknown, shortened
 from agentos.console.visible import one_line
 from agentos.errors import ConfigError
+from agentos.model_access import (
+    KINDS,
+    Network,
+    ProviderSpec,
+    RoleOptions,
+    known_providers,
+    no_provider,
+    provider_of,
+    usual_variable,
+)
 from agentos.money import Price
 from agentos.parse_value import NotForRepo, OutsideRepo, Rejected
 from agentos.settings import Settings
@@ -26,14 +38,13 @@ from agentos.store.rooted_tree import TooLarge, Tree, read_named, worktree_tree
 from agentos.toml_value import toml_value
 
 MAX_FILE_BYTES = 1_000_000
-MAX_SHOWN = 80  # characters of a wrong value
 MAX_LIMIT = 1e12  # of a key, whatever the limit counts
 MAX_PRICE = 1e9  # USD per million tokens
 FOLDERS = (
     *("briefs_folder", "issues_folder", "lld_folder", "lineage_folder", "issue_template", "lld_template"),
     *("context", "rules"),
 )
-USER_TABLES = frozenset({"keys", "providers", "prices"})
+USER_TABLES = frozenset({"keys", "providers", "roles", "network", "prices"})
 
 
 class Origin(StrEnum):
@@ -92,7 +103,11 @@ class Config:
     warnings: tuple[str, ...] = ()
     repo: tuple[RepoFile, ...] = ()
     keys: tuple[KeyReference, ...] = ()
-    base_urls: Mapping[str, str] = field(default_factory=dict)
+    providers: Mapping[str, ProviderSpec] = field(
+        default_factory=dict
+    )  # those that the user's file describes
+    roles: Mapping[str, RoleOptions] = field(default_factory=dict)
+    network: Network = field(default_factory=Network)
     prices: Mapping[str, Price] = field(default_factory=dict)  # the user's own, by provider:model
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     worktree: Path | None = None
@@ -105,8 +120,22 @@ class Config:
 
     @property
     def key_variables(self) -> frozenset[str]:
-        """The variables that keys are read from."""
-        return frozenset(key.env for key in self.keys if key.env is not None)
+        """The variables that hold secrets of the user's providers: keys and headers."""
+        keys = {key.env for key in self.keys if key.env is not None}
+        headers = {one.env for spec in self.providers.values() for one in spec.headers if one.env is not None}
+        usual = "|".join(usual_variable(name) for name in (*KINDS, *self.providers))
+        named = re.compile(rf"(?:{usual}|GOOGLE_API_KEY)(?:_\d+)?")
+        return frozenset(keys | headers | {name for name in self.environment if named.fullmatch(name)})
+
+    def provider(self, name: str) -> ProviderSpec | None:
+        """A provider with a server, described by the user's file or built in; None for any other name."""
+        if name in self.providers:
+            return self.providers[name]
+        return next((ProviderSpec(name=name, kind=kind) for kind in KINDS if kind == name), None)
+
+    def options(self, role: str) -> RoleOptions:
+        """What the user's file sets for a role."""
+        return self.roles.get(role, RoleOptions())
 
 
 def load_config(
@@ -129,7 +158,7 @@ def load_config(
     user_path = _user_path(user_file, env)
     user_table = {} if user_path is None else _read_toml(user_path)
     tables = {name: user_table.pop(name) for name in USER_TABLES & user_table.keys()}
-    _refuse_unknown(user_table, str(user_path))
+    refuse_unknown(user_table, settings.NAMES, str(user_path))
     merged.take(user_table, Origin.USER, partial(_place, user_path))
     variables = {
         name: env[settings.variable_of(name)] for name in settings.NAMES if settings.variable_of(name) in env
@@ -139,14 +168,18 @@ def load_config(
     merged.take(given, Origin.FLAG, settings.flag_of)
 
     _cap_repo_parallel(merged.values, merged.sources, merged.warnings)
+    where = str(user_path)
+    providers = read_providers(tables.get("providers", {}), where)
     return Config(
         settings=Settings(**merged.values),
         sources=merged.sources,
         warnings=tuple(merged.warnings),
         repo=tuple(of_repo),
-        keys=_read_keys(tables.get("keys", []), str(user_path)),
-        base_urls=_read_providers(tables.get("providers", {}), str(user_path)),
-        prices=_read_prices(tables.get("prices", {}), str(user_path)),
+        keys=_read_keys(tables.get("keys", []), where, providers),
+        providers=providers,
+        roles=read_roles(tables.get("roles", {}), where),
+        network=read_network(tables.get("network", {}), where, env),
+        prices=_read_prices(tables.get("prices", {}), where, providers),
         environment=env,
         worktree=worktree,
         user_file=usual_file,
@@ -221,7 +254,7 @@ def _repo_tables(worktree: Path) -> list[tuple[Path, dict[str, Any]]]:
 def _allowed_of_repo(table: dict[str, Any], where: Path, merged: "_Merged") -> dict[str, Any]:
     allowed: dict[str, Any] = {}
     mine = {name: raw for name, raw in table.items() if name not in USER_TABLES}
-    _refuse_unknown(mine, str(where))
+    refuse_unknown(mine, settings.NAMES, str(where))
     for name, raw in table.items():
         if name in mine and settings.about(name).repo is not None:
             allowed[name] = raw
@@ -240,16 +273,12 @@ def _repo_file(path: Path, table: Mapping[str, Any]) -> RepoFile:
 
 def _line(name: str, raw: Any, where: str) -> str:
     """A setting as its file has it, with the file."""
-    return f"{name} = {_shortened(toml_value(raw))}{where.removeprefix(name)}"
+    return f"{name} = {shortened(toml_value(raw))}{where.removeprefix(name)}"
 
 
 def _shown(raw: Any) -> str:
     """A wrong value, shortened for a message."""
-    return _shortened(repr(raw))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text):,} characters)"
+    return shortened(repr(raw))
 
 
 def check_folders(config: Config, worktree: Path, home: Path) -> None:
@@ -266,19 +295,6 @@ def check_folders(config: Config, worktree: Path, home: Path) -> None:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-def _refuse_unknown(table: Mapping[str, Any], where: str) -> None:
-    for name in table:
-        if name not in settings.NAMES:
-            raise ConfigError(f"Unknown setting {_shown(name)} in {where}. {_meant(name)}")
-
-
-def _meant(name: str) -> str:
-    import difflib  # noqa: PLC0415 - for mistyped settings only
-
-    near = difflib.get_close_matches(name, settings.NAMES, n=1) if len(name) <= MAX_SHOWN else []
-    return f"Did you mean {near[0]!r}?" if near else "Remove it."
 
 
 def _cap_repo_parallel(
@@ -335,13 +351,19 @@ def _read_toml(path: Path, tree: Tree | None = None) -> dict[str, Any]:
         ) from exc
 
 
-def _read_keys(entries: Any, where: str) -> tuple[KeyReference, ...]:
+def _read_keys(entries: Any, where: str, named: Mapping[str, ProviderSpec]) -> tuple[KeyReference, ...]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ConfigError(f"keys in {where} must be [[keys]] tables.")
     keys = tuple(_read_key(entry, index, where) for index, entry in enumerate(entries, start=1))
     ids = [key.id for key in keys]
     if twice := next((one for one in ids if ids.count(one) > 1), None):
         raise ConfigError(f"Two [[keys]] in {where} have the id {twice!r}. Give each its own.")
+    known = known_providers(named)
+    for key in keys:
+        if key.provider not in known:
+            raise ConfigError(f"The key {key.id!r} in {where}: {no_provider(key.provider, named)}")
+        if key.id in known and key.id != key.provider:
+            raise ConfigError(f"The key {key.id!r} in {where} has the name of another provider as its id.")
     return keys
 
 
@@ -350,6 +372,7 @@ _NUMBERS = {"rpm": float, "tpm": float, "rpd": float, "burst": int, "max_in_flig
 
 def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
     place = f"[[keys]] number {index} in {where}"
+    refuse_unknown(entry, ("id", "provider", "env", "file", "quota_group", *_NUMBERS), place)
     for name, raw in entry.items():
         if name in _NUMBERS:
             whole = _NUMBERS[name] is int
@@ -357,13 +380,11 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
             if not fits or not 0 < raw <= MAX_LIMIT:
                 kind = "whole number" if whole else "number"
                 raise ConfigError(f"{name} of {place} must be a {kind} above 0, not {_shown(raw)}.")
-        elif name in {"id", "provider", "env", "file", "quota_group"}:
-            try:
-                parse_value.text(raw)
-            except Rejected as exc:
-                raise ConfigError(f"{name} of {place} must be {exc}.") from exc  # never shown: may be a key
-        else:
-            raise ConfigError(f"Unknown setting {name!r} in {place}.")
+            continue
+        try:
+            parse_value.text(raw)
+        except Rejected as exc:
+            raise ConfigError(f"{name} of {place} must be {exc}.") from exc  # never shown: may be a key
     for needed in ("id", "provider"):
         if needed not in entry:
             raise ConfigError(f"{place} is missing {needed!r}.")
@@ -374,23 +395,7 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
     return KeyReference(**texts, **numbers)
 
 
-def _read_providers(tables: Any, where: str) -> dict[str, str]:
-    urls: dict[str, str] = {}
-    if not isinstance(tables, dict):
-        raise ConfigError(f"providers in {where} must be tables such as [providers.openai].")
-    for provider, table in tables.items():
-        if not isinstance(table, dict) or set(table) - {"base_url"}:
-            raise ConfigError(f"[providers.{provider}] in {where} may contain only base_url.")
-        url = table.get("base_url")
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"base_url of [providers.{provider}] in {where} must start with http:// or https://."
-            )
-        urls[provider] = url
-    return urls
-
-
-def _read_prices(tables: Any, where: str) -> dict[str, Price]:
+def _read_prices(tables: Any, where: str, named: Mapping[str, ProviderSpec]) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     if not isinstance(tables, dict):
         raise ConfigError(f'prices in {where} must be tables such as [prices."openai:my-model"].')
@@ -407,5 +412,7 @@ def _read_prices(tables: Any, where: str) -> dict[str, Price]:
             parse_value.model(model)
         except Rejected as exc:
             raise ConfigError(f"{place}: the name must be {exc}.") from exc
+        if (provider := provider_of(model)) not in known_providers(named):
+            raise ConfigError(f"{place}: {no_provider(provider, named)}")
         prices[model] = Price(input=float(table["input"]), output=float(table["output"]))
     return prices

@@ -151,15 +151,19 @@ def whole(minimum: int) -> Parser:
     return parse
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhd])\s*)+|\d+(?:\.\d+)?")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration(value: Any) -> float:
-    found = None if isinstance(value, bool) else _DURATION.fullmatch(_short(value).strip().lower())
-    if not found:
-        raise Rejected("a duration such as 90, 90s, 5m or 1h")
-    seconds = float(found[1]) * _UNITS[found[2] or "s"]
+    written = "" if isinstance(value, bool) else _short(value).strip().lower()
+    parts = _DURATION_PART.findall(written) if _DURATION.fullmatch(written) else []
+    units = [_UNITS[unit or "s"] for _, unit in parts]
+    # From the largest unit to the smallest, each once: 30m1h and 1h1h are mistakes.
+    if not parts or units != sorted(set(units), reverse=True):
+        raise Rejected("a duration such as 90, 90s, 5m or 1h30m")
+    seconds = sum(float(number) * unit for (number, _), unit in zip(parts, units, strict=True))
     if not 0 < seconds <= LONGEST_TIME:
         raise Rejected("a duration above 0 and up to 3650d")
     return seconds

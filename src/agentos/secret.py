@@ -13,7 +13,7 @@ from agentos.errors import ConfigError
 _ALLOWED = re.compile(r"[\x21-\x7e]*")
 # Variables that hold a secret, whether this run uses them or not.
 _USUAL = re.compile(
-    r"(?:GEMINI|ANTHROPIC|OPENAI|LANGSMITH|LANGCHAIN)_API_KEY(?:_[1-9]\d{0,3})?|(?:GH|GITHUB)_TOKEN"
+    r"(?:GEMINI|GOOGLE|ANTHROPIC|OPENAI|LANGSMITH|LANGCHAIN)_API_KEY(?:_[1-9]\d{0,3})?|(?:GH|GITHUB)_TOKEN"
 )
 
 

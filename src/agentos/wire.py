@@ -23,6 +23,7 @@ from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
 from agentos.model import CallError
+from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -91,6 +92,52 @@ class RepositoryData(Message):
     files: tuple[str, ...] = ()  # all tracked files; empty: unknown
 
 
+def _secret(value: object, name: str) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("not a key")  # noqa: TRY004 - pydantic expects ValueError
+    return Secret(name, value)
+
+
+# A secret in a message, named by the field `key` or `name`; the only way for a secret to become part of one.
+SentSecret = Annotated[
+    Secret,
+    PlainValidator(
+        lambda value, info: _secret(value, info.data.get("key") or info.data.get("name") or "key")
+    ),
+    PlainSerializer(Secret.reveal),
+]
+
+
+class HeaderAccess(Message):
+    """One extra header of a provider: a plain value, with a secret after it or without."""
+
+    header: str
+    value: str = ""
+    name: str = ""  # of the secret
+    secret: SentSecret | None = None
+
+
+class ProxyAccess(Message):
+    """A forward proxy with the user's login."""
+
+    url: str
+    user: str = ""
+    name: str = PROXY_LOGIN
+    password: SentSecret | None = None
+
+
+class ProviderAccess(Message):
+    """How a worker reaches the server of one provider."""
+
+    kind: Kind
+    base_url: str | None = None
+    headers: tuple[HeaderAccess, ...] = ()
+    proxy: ProxyAccess | None = None
+    ca: str = ""  # a CA to trust besides the usual ones, PEM
+
+
 class Job(Message):
     """Everything that a worker knows."""
 
@@ -116,17 +163,10 @@ class Job(Message):
     notes: tuple[NoteData, ...] = ()
     revise: bool = False  # the first draft revises the existing document
     trail: str = ""  # the item's folder in the lineage, if not the usual one
-    base_urls: dict[str, str] = Field(default_factory=dict)
+    providers: dict[str, ProviderAccess] = Field(default_factory=dict)  # those with a server, by name
+    roles: dict[str, RoleOptions] = Field(default_factory=dict)
     mock_shell: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
-
-
-def _secret(value: object, key: str) -> Secret:
-    if isinstance(value, Secret):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("not a key")  # noqa: TRY004 - pydantic expects ValueError
-    return Secret(key, value)
 
 
 class LeaseGranted(Message):
@@ -136,11 +176,7 @@ class LeaseGranted(Message):
     number: int
     lease: int
     key: str
-    secret: Annotated[
-        Secret,
-        PlainValidator(lambda value, info: _secret(value, info.data.get("key", "key"))),
-        PlainSerializer(Secret.reveal),  # the only place where a secret becomes part of a message
-    ]
+    secret: SentSecret
 
 
 class LeaseRefused(Message):
@@ -295,9 +331,10 @@ def encode(message: Message) -> bytes:
     except ValueError:
         # Half of a surrogate pair, from a model or a file name, cannot be encoded in UTF-8.
         data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
-    # Only a lease carries a secret to a worker, and a job may carry the user's own for tracing.
+    # A lease carries a key to a worker; a job may carry the secrets of headers, a proxy's login and the
+    # user's own for tracing.
     if not isinstance(message, LeaseGranted):
-        data = _without_secrets(data, but="environment" if isinstance(message, Job) else None)
+        data = _without_secrets(data, but=("environment", "providers") if isinstance(message, Job) else ())
     if len(data) > MAX_MESSAGE_BYTES:
         raise ProtocolError(f"a message of {len(data):,} bytes is too large")
     return _LENGTH.pack(len(data)) + data
@@ -314,8 +351,8 @@ def read_for_coordinator(frame: bytes) -> ToCoordinator:
     return message if cleaned is frame else _validate(_TO_COORDINATOR, cleaned)
 
 
-def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
-    """The same JSON without the secrets that this process knows, except in one field."""
+def _without_secrets(frame: bytes, *, but: tuple[str, ...] = ()) -> bytes:
+    """The same JSON without the secrets that this process knows, except in some fields."""
     if redact.find(frame.decode("utf-8", errors="replace")) is None:
         return frame
     try:
@@ -323,7 +360,7 @@ def _without_secrets(frame: bytes, *, but: str | None = None) -> bytes:
         cleaned = redact.clean(decoded)
     except RecursionError:
         raise ProtocolError("not a message: nested too deeply") from None
-    return json.dumps(cleaned if but is None else cleaned | {but: decoded[but]}).encode()
+    return json.dumps(cleaned | {name: decoded[name] for name in but} if but else cleaned).encode()
 
 
 def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:

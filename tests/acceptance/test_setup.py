@@ -153,7 +153,7 @@ def test_doctor_bears_what_is_broken_and_obeys_no_escapes(project: Project) -> N
     assert "\\x1b]0;x\\x07" in hostile.out
 
 
-def test_doctor_calls_once_a_key_and_only_when_asked(
+def test_doctor_calls_each_model_with_each_key_and_only_when_asked(
     provider: Callable[[int], Provider], project: Project
 ) -> None:
     service = provider(2)
@@ -163,11 +163,12 @@ def test_doctor_calls_once_a_key_and_only_when_asked(
     assert not service.recorder.prompts
     live = service.run("doctor", "--live", **right)
     assert live.code == 0, live.text
-    assert re.search(r"ok +key-1 +openai:writer answered in \d+\.\d s, served by writer", live.out)
-    assert re.search(r"ok +key-2 +openai:judge answered in \d+\.\d s, served by judge", live.out)
+    for key in ("key-1", "key-2"):
+        assert re.search(rf"ok +{key} +openai:writer answered in \d+\.\d s, served by writer", live.out)
+        assert re.search(rf"ok +{key} +openai:judge answered in \d+\.\d s, served by judge", live.out)
     assert {model: len(asked) for model, asked in service.recorder.prompts.items()} == {
-        "writer": 1,
-        "judge": 1,
+        "writer": 2,
+        "judge": 2,
     }
     one = service.run("doctor", "--live", KEY_1="secret-1", KEY_2="not-a-key-of-theirs")
     assert one.code == 0, one.text

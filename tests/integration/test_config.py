@@ -1,6 +1,7 @@
 """Configuration: which layer wins, what a repo may say, and how a wrong file is told of."""
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from agentos.config import MAX_FILE_BYTES, Config, Origin, load_config
 from agentos.coordinator.keys import KeyRing, key_ring, usual_keys
 from agentos.errors import ConfigError, UsageError
+from agentos.model_access import Network, ProviderSpec
 
 Load = Callable[..., Config]
 
@@ -139,6 +141,8 @@ def test_a_usual_file_that_is_not_there_is_no_error(tmp_path: Path) -> None:
 
 FORBIDDEN = {
     "providers": '[providers.openai]\nbase_url = "http://evil.example/v1"',
+    "roles": "[roles.drafter]\nmax_output_tokens = 1000000",
+    "network": '[network]\nproxy = "http://evil.example:3128"',
     "keys": '[[keys]]\nid = "k"\nprovider = "openai"\nenv = "SECRET"',
     "max_parallel": "max_parallel = 99",
     "timeout": "timeout = 1",
@@ -157,11 +161,13 @@ FORBIDDEN = {
 def test_what_a_repo_may_not_set_is_ignored_with_a_warning(load: Load, name: str, layer: str) -> None:
     line = FORBIDDEN[name]
     if layer == "pyproject":
-        line = line.replace("[[", "[[tool.agentos.").replace("[prov", "[tool.agentos.prov")
+        line = line.replace("[[", "[[tool.agentos.")
+        line = re.sub(r"^\[(?=\w)", "[tool.agentos.", line)
         line = line if "[" in line else f"[tool.agentos]\n{line}"
     config = load(**{layer: line})
     assert config.settings == load_config(flags={}, worktree=None, environment={}).settings
-    assert (config.keys, config.base_urls) == ((), {})
+    assert (config.keys, config.providers, config.roles) == ((), {}, {})
+    assert config.network == Network()
     assert len(config.warnings) == 1
     assert repr(name) in config.warnings[0]
     assert "toml" in config.warnings[0]
@@ -225,7 +231,7 @@ def test_an_unknown_key_is_an_error_that_names_key_and_file(load: Load, layer: s
         ({"parallel": "many"}, "--parallel must be .*, not 'many'"),
         (
             {"environment": {"AGENTOS_TIMEOUT": "soon"}},
-            "AGENTOS_TIMEOUT must be a duration such as 90, 90s, 5m or 1h, not 'soon'",
+            "AGENTOS_TIMEOUT must be a duration such as 90, 90s, 5m or 1h30m, not 'soon'",
         ),
         ({"user": "parallel = 2.5"}, "parallel in .*user.toml must be .*, not 2.5"),
         ({"repo": "max_iterations = 0"}, "max_iterations in .*agentos.toml must be .*, not 0"),
@@ -352,7 +358,8 @@ def test_an_endpoint_that_is_not_well_formed_is_an_error(load: Load, table: str)
 
 def test_the_endpoints_of_the_user_are_taken(load: Load) -> None:
     url = "http://127.0.0.1:8000/v1"
-    assert load(user=f'[providers.openai]\nbase_url = "{url}"').base_urls == {"openai": url}
+    found = load(user=f'[providers.openai]\nbase_url = "{url}"').providers
+    assert found == {"openai": ProviderSpec(name="openai", kind="openai", base_url=url)}
 
 
 def test_the_environment_is_kept_but_never_shown(load: Load) -> None:

@@ -43,8 +43,8 @@ class Gateway:
         finally:
             connection.close()
 
-    def answered(self) -> int:
-        return self.log.read_text("utf-8", errors="replace").count('"POST /v1/chat/completions HTTP/1.1" 200')
+    def answered(self, path: str = "/v1/chat/completions") -> int:
+        return self.log.read_text("utf-8", errors="replace").count(f'"POST {path} HTTP/1.1" 200')
 
 
 def gateway_config() -> str:
@@ -138,3 +138,36 @@ def test_a_backlog_of_ten_goes_through_the_gateway(project: Project, gateway: Ga
     missing = project.run("--config", "user.toml", "lld", "11", env={"LITELLM_KEY": MASTER_KEY})
     assert missing.code == 1, missing.text
     assert "no-such-model refused the request" in project.row("11")["error"]
+
+
+def test_two_named_providers_speak_two_formats_with_one_gateway(project: Project, gateway: Gateway) -> None:
+    project.write(
+        "user.toml",
+        f"""
+drafter = "chat:design-drafter"
+reviewer = "messages:design-reviewer"
+
+[providers.chat]
+kind = "openai"
+base_url = "http://127.0.0.1:{gateway.port}/v1"
+
+[providers.messages]
+kind = "anthropic"
+base_url = "http://127.0.0.1:{gateway.port}"
+headers = {{ authorization = "Bearer env:GATEWAY_TOKEN" }}
+""",
+    )
+    project.issues(4)
+    env = {"CHAT_API_KEY": MASTER_KEY, "GATEWAY_TOKEN": MASTER_KEY}
+    live = project.run("--config", "user.toml", "doctor", "--live", "--json", env=env, timeout=120)
+    assert live.code == 0, live.text
+    told = [check["text"] for check in live.json["checks"] if check["section"] == "live"]
+    assert [text.rpartition(" ")[2] for text in told] == ["design-drafter", "design-reviewer"]
+    result = project.run("--config", "user.toml", "lld", "--all", "-j4", env=env, timeout=120)
+    assert result.code == 0, result.text
+    for number in range(1, 5):
+        assert project.calls(str(number)) == [("drafter", 1), ("reviewer", 1)]
+    assert gateway.answered() == 4 + 1
+    assert gateway.answered("/v1/messages") == 4 + 1
+    assert {row["id"] for row in project.summary()["keys"]} == {"chat", "messages"}
+    assert MASTER_KEY not in f"{live.text}{result.text}"

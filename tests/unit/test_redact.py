@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 
 from agentos import redact
 from agentos.errors import ConfigError
+from agentos.model_access import RoleOptions
 from agentos.redact import SHORTEST, WINDOW, Redactor
 from agentos.secret import Secret, know, read_secret
-from agentos.wire import Ended, Job, LeaseGranted, encode, read_for_coordinator
+from agentos.wire import (
+    Ended,
+    HeaderAccess,
+    Job,
+    LeaseGranted,
+    ProviderAccess,
+    ProxyAccess,
+    encode,
+    read_for_coordinator,
+    read_for_worker,
+)
 from harness.echo import FORMS, pieces
 
 KEY = "sk-proj-Zq3vXw81LmNbTrQ-7hJkYpDs_Fg5cVaE"
@@ -174,6 +185,31 @@ def test_a_lease_is_the_only_message_with_a_secret_in_it() -> None:
     assert KEY.encode() not in encode(ended)
     frame = json.dumps({"type": "ended", "status": "failed", "error": f"said \u200b{KEY}"}).encode()
     assert read_for_coordinator(frame) == Ended(status="failed", error="said \u200b[secret: key-1]")
+
+
+def test_a_job_brings_the_secrets_of_headers_and_a_proxys_login_and_nothing_else() -> None:
+    know({"HEADER_KEY": KEY})
+    item = {"workflow": "lld", "id": "1", "label": "LLD-1", "title": "t", "text": KEY, "source": ""}
+    header = HeaderAccess(
+        header="api-key", value="Bearer ", name="HEADER_KEY", secret=Secret("HEADER_KEY", KEY)
+    )
+    proxy = ProxyAccess(url="http://proxy.test:3128", user="me", password=Secret("proxy-login", KEY))
+    access = ProviderAccess(kind="openai", base_url="https://models.test", headers=(header,), proxy=proxy)
+    job = Job.model_validate(
+        {"run_id": "r", "attempt": 1, "item": item, "worktree": "", "database": "", "drafter": "a:b"}
+        | {"reviewer": "a:b", "max_iterations": 1, "max_retries": 1, "call_timeout": 1.0}
+        | {"providers": {"azure": access}, "roles": {"drafter": RoleOptions(temperature=0.5, timeout=9.0)}}
+    )
+    assert KEY not in repr(job.providers)
+    sent = encode(job)[4:]
+    assert json.loads(sent)["item"]["text"] != KEY
+    received = read_for_worker(sent)
+    assert isinstance(received, Job)
+    assert received.providers == {"azure": access}
+    assert received.roles == job.roles
+    secret = received.providers["azure"].headers[0].secret
+    assert secret is not None
+    assert secret.name == "HEADER_KEY"
 
 
 def test_a_job_brings_the_variables_for_tracing_and_no_other_secret() -> None:

@@ -53,6 +53,9 @@ STEADY = settings(derandomize=True, database=None, deadline=None)
         ("2d", 172_800.0),
         ("250ms", 0.25),
         ("1.5h", 5400.0),
+        ("1h30m", 5400.0),
+        ("2m30s", 150.0),
+        ("1D 2h 500ms", 93_600.5),
         (" 5 M ", 300.0),
     ],
 )
@@ -62,7 +65,27 @@ def test_a_duration_is_seconds_or_a_number_with_its_unit(given_value: Any, secon
 
 @pytest.mark.parametrize(
     "refused",
-    [0, "0s", -1, "-5m", "", "m", "5x", "1h30m", "inf", "nan", "1e3", True, None, [], "9" * 400, 10**400],
+    [
+        0,
+        "0s",
+        -1,
+        "-5m",
+        "",
+        "m",
+        "5x",
+        "30m1h",
+        "1h1h",
+        "1h30",
+        "90 5m",
+        "inf",
+        "nan",
+        "1e3",
+        True,
+        None,
+        [],
+        "9" * 400,
+        10**400,
+    ],
     ids=lambda value: repr(value)[:10],
 )
 def test_anything_else_is_no_duration(refused: Any) -> None:

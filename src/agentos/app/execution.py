@@ -1,6 +1,6 @@
 """Runs the items of a plan: builds what the coordinator needs, and starts it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agentos.app.open_run import OpenRun
@@ -14,6 +14,7 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
 from agentos.engine.local import LocalEngine
 from agentos.loopback import in_clear_text
+from agentos.model_access import proxy_for
 from agentos.spending.spending import Spending
 from agentos.store.key_health import HealthFile
 from agentos.tracing.run import RunTrace
@@ -101,7 +102,7 @@ def _keys(run: OpenRun) -> KeyService:
         prepared.ring,
         HealthFile(home.mock_key_health if run.request.mock else home.key_health),
         run_id=run.folder.run_id,
-        call_timeout=prepared.config.call_timeout,
+        call_timeout=prepared.config.longest_call,
         refuse_every=prepared.refuse_every,
     )
 
@@ -135,7 +136,7 @@ def _announce(run: OpenRun, recorder: RunRecorder) -> None:
     """Say where items come from, and warn about what may surprise."""
     request, records = run.request, run.records
     recorder.say(recorder.source)
-    for place in unencrypted(request.project.config.base_urls, run.prepared.providers):
+    for place in unencrypted(request.project.config, run.prepared.providers):
         recorder.say(f"{place}: keys are sent unencrypted; use https://")
     if not request.mock:
         if moved := source_change(request, records.source(request.flow.name)):
@@ -143,7 +144,11 @@ def _announce(run: OpenRun, recorder: RunRecorder) -> None:
         recorder.guard(records.note_source, request.flow.name, request.source.place)
 
 
-def unencrypted(base_urls: Mapping[str, str], providers: Iterable[str]) -> list[str]:
-    """The servers that get keys and texts unencrypted in this run, without duplicates."""
-    places = (in_clear_text(base_urls[provider]) for provider in providers if provider in base_urls)
-    return list(dict.fromkeys(place for place in places if place is not None))
+def unencrypted(config: Config, providers: Iterable[str]) -> list[str]:
+    """The servers, with their proxies, that get keys and texts unencrypted in this run; each once."""
+    found: dict[str, None] = {}
+    for spec in filter(None, map(config.provider, providers)):
+        if (place := in_clear_text(spec.server)) is not None:
+            proxy = proxy_for(spec.server, config.network)
+            found[place if proxy is None else f"{place}, through the proxy {proxy.url}"] = None
+    return list(found)

@@ -7,10 +7,11 @@ from typing import Any
 
 from agentos.app.project import Project
 from agentos.config import KeyReference
-from agentos.coordinator.keys import login_keys, read_key, usual_keys
+from agentos.coordinator.keys import key_references, login_keys, read_key
 from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
 from agentos.model import available
+from agentos.model_access import COMMAND_PROVIDERS
 from agentos.secret import BadCharacterError
 from agentos.store.key_health import HealthFile
 
@@ -44,7 +45,7 @@ def list_keys(project: Project) -> tuple[KeyInfo, ...]:
     """Every key that a run of this project could use."""
     config, now = project.config, time.time()
     health = HealthFile(project.home.key_health).read().get("keys", {})
-    references = (*(config.keys or usual_keys(config.environment)), *login_keys(config, known=health))
+    references = (*key_references(config), *login_keys(config, known=health))
     return tuple(_info(one, _table(health.get(one.id)), config.environment, now) for one in references)
 
 
@@ -92,8 +93,12 @@ def _info(
         reason=reason,
         seconds_left=round(pause.seconds, 1),
         limits={name: value for name, value in configured.items() if value is not None} | learnt,
-        source=reference.env or reference.file or "its own login",
+        source=reference.env or reference.file or _without_key(reference.provider),
     )
+
+
+def _without_key(provider: str) -> str:
+    return "its own login" if provider in COMMAND_PROVIDERS else f"[providers.{provider}], no key needed"
 
 
 def _problem(reference: KeyReference, environment: Mapping[str, str]) -> str | None:

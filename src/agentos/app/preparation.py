@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentos import redact
+from agentos.app.connections import connections
 from agentos.app.dialog import Dialog
 from agentos.app.request import RunRequest
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, key_ring
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import check_provider
+from agentos.model_access import provider_of, usual_variable
 from agentos.money import PriceTable
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def checked_models(models: Mapping[str, str | None], config: "Config") -> dict[s
                 f"{config.user_file or 'your configuration file'} ('agentos init --user' creates it), "
                 f"or use --{role} or --mock."
             )
-        check_provider(model, config.worktree, config.environment)
+        check_provider(model, config.worktree, config.environment, config.providers)
         checked[role] = model
     return checked
 
@@ -84,7 +86,7 @@ def check_keys(models: Mapping[str, str], ring: KeyRing) -> None:
         if all(spec.provider != provider for spec in ring.specs):
             raise NoUsableKey(
                 f"No key for {provider}, which the {role} {model} needs. Set "
-                f"{provider.upper()}_API_KEY, or add [[keys]] to your configuration file; "
+                f"{usual_variable(provider)}, or add [[keys]] to your configuration file; "
                 "'agentos doctor' shows what is there."
             )
 
@@ -138,7 +140,8 @@ def _run_config(
         # One per run, so that equal texts are quoted alike in every prompt.
         fence_secret=secrets.token_hex(16),
         folders=settings.folders,
-        base_urls=dict(config.base_urls),
+        providers=connections(config, map(provider_of, models.values())),
+        roles=dict(config.roles),
         mock_shell=config.environment.get("AGENTOS_MOCK_SHELL") == "1",
         environment=_langsmith(config.environment) if settings.langsmith else {},
     )

@@ -41,7 +41,7 @@ def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Call
         environment=invocation.environment,
     )
     leave_no_core()
-    know(config.environment, frozenset(key.env for key in config.keys if key.env is not None))
+    know(config.environment, config.key_variables)
     for warning in config.warnings:
         warn(warning)
     home = find_home(invocation, worktree)

@@ -220,7 +220,8 @@ def _github(
 
         within = _shortest(environment)
         limit, stale = min(ANSWER_SECONDS, within), min(STALE_SECONDS, within)
-        return GitHub(repository, token, limit=limit, stale=stale, tell=dialog.tell), None
+        network = project.config.network
+        return GitHub(repository, token, limit=limit, stale=stale, network=network, tell=dialog.tell), None
     why = "--source github" if wanted else "--file"
     if repository is None:
         if wanted or asked_to_file:

@@ -1,4 +1,4 @@
-"""`agentos config`: every setting with its value and where it was set."""
+"""`agentos config`: every setting and table with its value and where it was set."""
 
 from dataclasses import asdict
 
@@ -20,7 +20,11 @@ def _shown(value: object) -> str:
 @click.command("config")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def config(*, as_json: bool) -> None:
-    """Show every setting with its value and origin: flag, environment, user, repo or default."""
+    """Show every setting with its value and origin: flag, environment, user, repo or default.
+
+    Also shows your providers, roles, network, keys and prices, but never a secret.
+    """
+    from agentos.cli.config_tables import table_lines, table_origin, table_values  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.settings import variable_of  # noqa: PLC0415
 
@@ -32,6 +36,9 @@ def config(*, as_json: bool) -> None:
             name: {"value": value, "origin": sources[name].origin.value, "where": sources[name].name or None}
             for name, value in values.items()
         }
+        for table, value in table_values(project.config).items():
+            origin, where = table_origin(project.config, table)
+            data[table] = {"value": value, "origin": origin.value, "where": where or None}
         click.echo(json_text(data))
         return
     width = max(map(len, values))
@@ -39,9 +46,9 @@ def config(*, as_json: bool) -> None:
         source = sources[name]
         where = f"{source.origin.value}: {source.name}" if source.name else source.origin.value
         click.echo(one_line(f"{name:<{width}}  {_shown(value):<20}  {where}"))
+    for line in table_lines(project.config):
+        click.echo(one_line(line))
     click.echo()
     click.echo(f"project  {project.worktree}")
     click.echo(f"home     {project.home.path}")
-    for key in project.config.keys:
-        click.echo(one_line(f"key      {key.id} ({key.provider}, from {key.env or key.file})"))
     click.echo(f"Each setting is also a variable, such as {variable_of('max_iterations')}.")

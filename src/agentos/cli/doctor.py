@@ -21,7 +21,7 @@ NAME_WIDTH = 14  # a longer name moves its text to the right
 
 
 @click.command("doctor")
-@click.option("--live", is_flag=True, help="Also make one tiny call with each key, and query GitHub.")
+@click.option("--live", is_flag=True, help="Also make a tiny call with each model and key, and query GitHub.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, live: bool, as_json: bool) -> int:
     """Check git, project, settings, models, keys and GitHub, and show how to fix what is missing."""
@@ -108,4 +108,4 @@ def _say_next(checks: Sequence["Check"], *, live: bool) -> None:
         click.echo(f"{counts} Next:")
         click.echo("  agentos lld --all --dry-run")
         if not live:
-            click.echo("  agentos doctor --live    # try each key with one tiny call")
+            click.echo("  agentos doctor --live    # try each model and key with a tiny call")

@@ -48,13 +48,28 @@ USER_HEAD = """\
 # shows what is missing.
 """
 USER_TABLES = """\
-# The address of a provider's server, if it is not the usual one: [providers.openai] for any server that
-# speaks OpenAI's protocol, also [providers.anthropic] and [providers.gemini].
-#[providers.openai]
-#base_url = "http://127.0.0.1:8000/v1"
+# A server of your own, under any name; its models are azure:MODEL. kind is the format that it speaks: openai,
+# anthropic or gemini. A header's value may be a variable: env:NAME.
+#[providers.azure]
+#kind = "openai"
+#base_url = "https://RESOURCE.openai.azure.com/openai/v1"
+#headers = { api-key = "env:AZURE_KEY" }
+
+# Options for the calls of a role, [roles.drafter] or [roles.reviewer]; each is optional.
+#[roles.drafter]
+#max_output_tokens = 32000
+#temperature = 0.2
+#reasoning_effort = "high"
+#timeout = "10m"
+
+# A proxy for models and GitHub; "env" takes HTTPS_PROXY and NO_PROXY. A CA to trust besides the usual ones is
+# ca_file = "/etc/ssl/corp.pem".
+#[network]
+#proxy = "http://proxy.example:3128"
 
 # Your keys, each as a reference, never the key itself: env names a variable, file names a file with the key.
-# Without [[keys]], agentos uses OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY, also with _1, _2, ...
+# Without [[keys]], agentos uses OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY and NAME_API_KEY for
+# [providers.NAME], also with _1, _2, ...
 # Optional for each key: quota_group (keys that share one rate limit), rpm, tpm, rpd, burst, max_in_flight.
 #[[keys]]
 #id = "anthropic-1"

@@ -7,6 +7,7 @@ from pathlib import Path
 from agentos import __version__, wire
 from agentos.coordinator.plan import PlannedItem
 from agentos.events.catalogue import RunStarted
+from agentos.model_access import ROLES, RoleOptions
 from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
 
 
@@ -36,11 +37,18 @@ class ParallelRunConfig:
     language: str = ""
     fence_secret: str = field(default="", repr=False)  # prompts derive the codes of quotations from it
     folders: dict[str, str] = field(default_factory=dict)
-    base_urls: dict[str, str] = field(default_factory=dict)
+    providers: dict[str, wire.ProviderAccess] = field(default_factory=dict)  # those with a server, by name
+    roles: dict[str, RoleOptions] = field(default_factory=dict)
     mock_shell: bool = False
     environment: dict[str, str] = field(
         default_factory=dict
     )  # what workers get in addition to the usual variables
+
+    @property
+    def longest_call(self) -> float:
+        """Seconds that a call of any role may take."""
+        chosen = (self.roles.get(role, RoleOptions()).timeout for role in ROLES)
+        return max(seconds or self.call_timeout for seconds in chosen)
 
 
 def run_started(config: ParallelRunConfig, *, run_id: str, items: int, mock: bool) -> RunStarted:
@@ -122,7 +130,8 @@ def make_job(
         ),
         revise=entry.revises,
         trail=entry.trail,
-        base_urls=config.base_urls,
+        providers=config.providers,
+        roles=config.roles,
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),
     )

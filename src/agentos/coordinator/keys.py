@@ -17,15 +17,15 @@ from agentos.events.asker import Asker
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import KeyDisabled, Leased, LimitLearnt, QuotaExhausted, RateLimited
 from agentos.llm.mock import REFUSED_SECRET
-from agentos.llm.providers import COMMAND_PROVIDERS
 from agentos.model import CallError
+from agentos.model_access import COMMAND_PROVIDERS, KINDS, provider_of, usual_variable
 from agentos.secret import Secret, read_secret
 from agentos.spending.call import Call
 from agentos.store.key_health import HealthFile
 from agentos.store.rooted_tree import read_named
 
-_USUAL = re.compile(r"(GEMINI|ANTHROPIC|OPENAI)_API_KEY(?:_([1-9]\d{0,3}))?")
 MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1, 2, 3))
+GOOGLE_KEY = "GOOGLE_API_KEY"  # for Gemini, if GEMINI_API_KEY is not set
 MAX_KEY_BYTES = 100_000  # of a file with a key
 SAVE_SECONDS = 1.0  # how long something learnt may stay unsaved
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
@@ -53,8 +53,8 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
     found, unusable = _read_keys(config, providers)
     specs += (_spec(reference) for reference in found)
     secrets |= {reference.id: secret for reference, secret in found.items()}
-    for name in sorted(COMMAND_PROVIDERS & set(providers) - {spec.provider for spec in specs}):
-        # A program has its own login; the pool treats it as one key without a secret.
+    for name in sorted(keyless(config, providers) - {spec.provider for spec in specs}):
+        # The pool treats it as one key without a secret.
         specs.append(KeySpec(id=name, provider=name))
         secrets[name] = Secret(name, "")
     limit = config.environment.get("AGENTOS_CREDENTIAL_LIMIT")
@@ -75,7 +75,7 @@ def _read_keys(
     """Read the keys, and say which cannot be used. Fails only if a provider has no usable key at all."""
     found: dict[KeyReference, Secret] = {}
     problems: dict[str, list[str]] = {}  # by provider
-    for reference in config.keys or usual_keys(config.environment):
+    for reference in key_references(config):
         if reference.provider in providers:
             try:
                 found[reference] = read_key(reference, config.environment)
@@ -87,24 +87,47 @@ def _read_keys(
     return found, tuple(sentence for sentences in problems.values() for sentence in sentences)
 
 
-def usual_keys(environment: Mapping[str, str]) -> tuple[KeyReference, ...]:
+def key_references(config: Config) -> tuple[KeyReference, ...]:
+    """The keys that the user's file lists, or else those in the usual variables."""
+    return config.keys or usual_keys(config.environment, config.providers)
+
+
+def usual_keys(environment: Mapping[str, str], named: Iterable[str] = ()) -> tuple[KeyReference, ...]:
     """The keys in the usual variables, for users who configured none."""
     found: list[tuple[str, int, str]] = []
-    for name, value in environment.items():
-        match = _USUAL.fullmatch(name)
-        if match and value.strip():
-            found.append((match[1].lower(), int(match[2] or 0), name))
-    return tuple(
-        KeyReference(id=f"{provider}-{number}" if number else provider, provider=provider, env=name)
-        for provider, number, name in sorted(found)
-    )
+    for provider in dict.fromkeys((*KINDS, *named)):
+        own = _numbered(environment, usual_variable(provider))
+        if provider == "gemini" and not own:
+            own = _numbered(environment, GOOGLE_KEY)
+        found += ((provider, number, name) for number, name in own)
+    ids: dict[str, KeyReference] = {}
+    for provider, number, name in sorted(found):
+        usual = f"{provider}-{number}" if number else provider
+        # A provider named azure-2 and the second key of azure must not have the same id.
+        chosen = name.lower() if usual in ids else usual
+        ids[chosen] = KeyReference(id=chosen, provider=provider, env=name)
+    return tuple(ids.values())
+
+
+def _numbered(environment: Mapping[str, str], variable: str) -> list[tuple[int, str]]:
+    """The variables with this name and those with a number at the end, if they are not empty."""
+    spelled = re.compile(rf"{variable}(?:_([1-9]\d{{0,3}}))?")
+    found = [(spelled.fullmatch(name), name) for name, value in environment.items() if value.strip()]
+    return [(int(match[1] or 0), name) for match, name in found if match is not None]
+
+
+def keyless(config: Config, providers: Iterable[str]) -> frozenset[str]:
+    """The providers that work without a key: programs with a login, and servers that need none."""
+    specs = {name: config.provider(name) for name in providers}
+    free = {name for name, spec in specs.items() if spec is not None and not spec.needs_key}
+    return frozenset(free | (COMMAND_PROVIDERS & specs.keys()))
 
 
 def login_keys(config: Config, known: Iterable[str]) -> tuple[KeyReference, ...]:
-    """The command providers that are configured or known from a run. Each counts as one key, see key_ring."""
-    chosen = {str(model).partition(":")[0] for model in (config.settings.drafter, config.settings.reviewer)}
-    taken = {reference.provider for reference in config.keys}
-    names = COMMAND_PROVIDERS & (chosen | set(known)) - taken
+    """The providers without a key that are chosen or known from a run. Each counts as one, see key_ring."""
+    chosen = {provider_of(str(model)) for model in (config.settings.drafter, config.settings.reviewer)}
+    taken = {reference.provider for reference in key_references(config)}
+    names = keyless(config, chosen | set(known)) - taken
     return tuple(KeyReference(id=name, provider=name) for name in sorted(names))
 
 

@@ -7,23 +7,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
-from urllib.parse import urlsplit
 
+from agentos.app.connections import connection
 from agentos.app.keys import rest_of
 from agentos.config import Config, KeyReference
-from agentos.coordinator.keys import read_key, usual_keys
+from agentos.coordinator.keys import key_references, keyless, read_key, usual_keys
 from agentos.doctor.check import Check, State
 from agentos.duration import words
 from agentos.errors import AgentosError, Exit
 from agentos.github.repository import Repository, find_repository, find_token
-from agentos.llm.providers import COMMAND_PROVIDERS, MODULES, check_provider
+from agentos.llm.providers import check_provider
 from agentos.loopback import in_clear_text
+from agentos.model_access import (
+    COMMAND_PROVIDERS,
+    ROLES,
+    ProviderSpec,
+    known_providers,
+    provider_of,
+    proxy_for,
+    usual_variable,
+)
 from agentos.money import PriceTable
 from agentos.secret import Secret
 from agentos.store.home import Home
 from agentos.store.key_health import HealthFile
-
-ROLES = ("drafter", "reviewer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,41 +75,47 @@ def check_models(config: Config, user_file: Path | None) -> Iterator[Check]:
             text="Drafter and reviewer are the same model. A model overlooks its own mistakes.",
             fix=_put(user_file, 'reviewer = "PROVIDER:ANOTHER-MODEL"'),
         )
-    used = {model.partition(":")[0] for model in models.values()}
-    for provider, url in config.base_urls.items():
-        parts = urlsplit(url)
-        host = (parts.hostname or "") + (f":{parts.port}" if _has_port(url) else "")
-        address = f"{parts.scheme}://{host}{parts.path}" + ("" if provider in used else ", not used")
-        if in_clear_text(url) is not None and provider in used:
-            yield Check(
-                section="models",
-                name=provider,
-                state=State.WARNING,
-                text=f"Keys and texts are sent unencrypted to {address}.",
-                fix=_put(user_file, f'[providers.{provider}]\nbase_url = "https://{host}{parts.path}"'),
-            )
-        else:
-            yield Check(section="models", name=provider, text=address)
+    used = set(map(provider_of, models.values()))
+    for spec in config.providers.values():
+        yield _check_server(spec, config, user_file, used=spec.name in used)
 
 
-def _has_port(url: str) -> bool:
+def _check_server(spec: ProviderSpec, config: Config, user_file: Path | None, *, used: bool) -> Check:
+    """Check one provider of the user's file: its address and the variables of its headers."""
+    name, proxy = spec.name, proxy_for(spec.server, config.network)
+    through = "" if proxy is None else f", through the proxy {proxy.url}"
     try:
-        return urlsplit(url).port is not None
-    except ValueError:
-        return False
+        connection(spec, config)
+    except AgentosError as exc:
+        variable = next(header.env for header in spec.headers if header.env and header.env in str(exc))
+        state = State.PROBLEM if used else State.WARNING
+        fix = f'export {variable}="..."'
+        return Check(section="models", name=name, state=state, text=str(exc), fix=fix, exit_code=Exit.NO_KEY)
+    if in_clear_text(spec.server) is not None and used:
+        return Check(
+            section="models",
+            name=name,
+            state=State.WARNING,
+            text=f"Keys and texts are sent unencrypted to {spec.server}{through}.",
+            fix=_put(user_file, f'[providers.{name}]\nbase_url = "https{spec.server.removeprefix("http")}"'),
+        )
+    kind = "" if spec.kind == name else f"{spec.kind} format, "
+    headers = f", headers {', '.join(map(str, spec.headers))}" if spec.headers else ""
+    text = f"{kind}{spec.server}{headers}{through}{'' if used else ', not used'}"
+    return Check(section="models", name=name, text=text)
 
 
 def _check_model(role: str, model: str | None, config: Config, user_file: Path | None) -> Check:
     wanted = _put(user_file, f'{role} = "provider:model"')
     if model is None:
-        names = ", ".join(name for name in MODULES if name != "mock")
+        names = ", ".join(name for name in known_providers(config.providers) if name != "mock")
         text = f"No {role} is set, so only runs with --mock work. Providers: {names}."
         return Check(section="models", name=role, state=State.PROBLEM, text=text, fix=wanted)
     if "<" in model:
         text = f"{model} is only the example. Name a real model."
         return Check(section="models", name=role, state=State.PROBLEM, text=text, fix=wanted)
     try:
-        check_provider(model, config.worktree, config.environment)
+        check_provider(model, config.worktree, config.environment, config.providers)
     except AgentosError as exc:
         return Check(section="models", name=role, state=State.PROBLEM, text=str(exc), fix=wanted)
     if PriceTable(own=config.prices).knows(model):
@@ -126,7 +139,8 @@ def check_keys(
     config: Config, home: Home | None, user_file: Path | None
 ) -> tuple[list[Check], list[KeyInUse]]:
     """Check every key by its id; also return the keys that a run could use, for live calls."""
-    used = sorted({model.partition(":")[0] for model in models_of(config).values()} - {"mock"})
+    chosen = set(map(provider_of, models_of(config).values()))
+    used = sorted(chosen & set(known_providers(config.providers)) - {"mock"})
     # The limit on keys is for tests; it gets its own check below.
     environment = {k: v for k, v in config.environment.items() if k != "AGENTOS_CREDENTIAL_LIMIT"}
     plain = replace(config, environment=environment)
@@ -135,7 +149,7 @@ def check_keys(
     keys: list[KeyInUse] = []
     rejected: list[str] = []
     referred: set[str] = set()  # providers with a configured key, even one that cannot be read
-    for reference in config.keys or usual_keys(environment):
+    for reference in key_references(plain):
         referred.add(reference.provider)
         needed = reference.provider in used
         found = _find(plain, reference)
@@ -151,9 +165,9 @@ def check_keys(
     checks += _empty(environment, config)
     for provider in used:
         theirs = [key.id for key in keys if key.provider == provider]
-        if provider in COMMAND_PROVIDERS and provider not in referred:
+        if provider in keyless(config, used) and provider not in referred:
             keys.append(KeyInUse(id=provider, provider=provider, secret=Secret(provider, "")))
-            text = "a program with its own login; no key is needed"
+            text = f"{_identified(provider, config)}; no key is needed"
             checks.append(Check(section="keys", name=provider, text=text))
         elif provider not in referred:
             checks.append(_missing(provider, config, user_file))
@@ -168,6 +182,15 @@ def check_keys(
         fix = "unset AGENTOS_CREDENTIAL_LIMIT"
         checks.append(Check(section="keys", name="limit", state=State.WARNING, text=text, fix=fix))
     return checks, [key for key in keys if key.provider in used]
+
+
+def _identified(provider: str, config: Config) -> str:
+    """Why a provider needs no key."""
+    if provider in COMMAND_PROVIDERS:
+        return "a program with its own login"
+    spec = config.provider(provider)
+    by_headers = spec is not None and any(header.env is not None for header in spec.headers)
+    return "identified by its headers" if by_headers else "a server on this machine"
 
 
 def _no_key(name: str, text: str, fix: str) -> Check:
@@ -235,7 +258,7 @@ def _empty(environment: Mapping[str, str], config: Config) -> Iterator[Check]:
     """Warn about usual key variables that are empty; those named in [[keys]] have their own check."""
     checked = {reference.env for reference in config.keys}
     blank = {name: "set" for name, value in environment.items() if not value.strip()}
-    for reference in usual_keys(blank):
+    for reference in usual_keys(blank, config.providers):
         if reference.env not in checked:
             yield Check(
                 section="keys",
@@ -247,7 +270,7 @@ def _empty(environment: Mapping[str, str], config: Config) -> Iterator[Check]:
 
 
 def _missing(provider: str, config: Config, user_file: Path | None) -> Check:
-    variable = f"{provider.upper()}_API_KEY"
+    variable = usual_variable(provider)
     if not config.keys:
         return _no_key(provider, f"No key for {provider}.", f'export {variable}="..."')
     lines = f'[[keys]]\nid = "{provider}-1"\nprovider = "{provider}"\nenv = "{variable}"'

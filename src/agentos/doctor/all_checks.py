@@ -66,5 +66,5 @@ def run_checks(
         from agentos.doctor.network import check_calls, check_github_access  # noqa: PLC0415 - an HTTP client
 
         checks += check_calls(config, keys)
-        checks += [] if access is None else check_github_access(access)
+        checks += [] if access is None else check_github_access(access, config.network)
     return tuple(checks)

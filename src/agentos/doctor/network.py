@@ -1,4 +1,7 @@
-"""The live checks: one tiny call with each key, and one query to GitHub. Nothing else uses the network."""
+"""The live checks: a tiny call with each model and key, and one query to GitHub.
+
+Nothing else uses the network.
+"""
 
 import threading
 import time
@@ -6,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agentos.app.connections import connections
 from agentos.config import Config
 from agentos.doctor.access import GitHubAccess, KeyInUse, models_of
 from agentos.doctor.check import Check, State
@@ -14,10 +18,12 @@ from agentos.llm.http import incomplete
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.llm.providers import real_provider
 from agentos.model import CallError
+from agentos.model_access import Network, RoleOptions, provider_of
 
 CALL_SECONDS = 20.0
 GRACE_SECONDS = 2.0  # for a call to stop after it was cancelled
 MAX_OUTPUT_TOKENS = 16
+MAX_THINKING_TOKENS = 2_048  # the fewest that allow a model to think first
 PROMPT = "Answer with the word ok."
 
 _ADVICE: Mapping[CallError, str] = {
@@ -32,7 +38,7 @@ _ADVICE: Mapping[CallError, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Called:
-    """The result of one key's call."""
+    """The result of one call with one key."""
 
     key: KeyInUse
     model: str
@@ -41,29 +47,41 @@ class Called:
     error: AgentosError | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """One call to make: a model with the options of its role, and a key of its provider."""
+
+    key: KeyInUse
+    model: str
+    options: RoleOptions
+
+
 def check_calls(config: Config, keys: Sequence[KeyInUse]) -> list[Check]:
-    """Call once with each key, all at the same time; keys of a provider take turns with its models."""
-    models: dict[str, list[str]] = {}
-    for model in dict.fromkeys(models_of(config).values()):
-        models.setdefault(model.partition(":")[0], []).append(model)
-    turns = dict.fromkeys(models, 0)
-    calls: list[tuple[KeyInUse, str]] = []
-    for key in keys:
-        turn = turns[key.provider]
-        calls.append((key, models[key.provider][turn % len(models[key.provider])]))
-        turns[key.provider] = turn + 1
-    return judge(_call_all(config, calls))
+    """Call every role's model once with each key of its provider, all at the same time."""
+    # Once if both roles have the same model and options.
+    pairs = dict.fromkeys((model, config.options(role)) for role, model in models_of(config).items())
+    return judge(
+        _call_all(
+            config,
+            [
+                _Planned(key=key, model=model, options=options)
+                for key in keys
+                for model, options in pairs
+                if provider_of(model) == key.provider
+            ],
+        )
+    )
 
 
-def _call_all(config: Config, calls: Sequence[tuple[KeyInUse, str]]) -> list[Called]:
+def _call_all(config: Config, calls: Sequence[_Planned]) -> list[Called]:
     cancel = Cancel()
-    done: dict[str, Called] = {}
+    done: dict[int, Called] = {}
 
-    def call(key: KeyInUse, model: str) -> None:
-        done[key.id] = _call(config, key, model, cancel)
+    def call(number: int) -> None:
+        done[number] = _call(config, calls[number], cancel)
 
     # Daemon threads: a name server that does not answer must not keep the process alive.
-    threads = [threading.Thread(target=call, args=one, daemon=True) for one in calls]
+    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(len(calls))]
     began = time.monotonic()
     for thread in threads:
         thread.start()
@@ -74,20 +92,24 @@ def _call_all(config: Config, calls: Sequence[tuple[KeyInUse, str]]) -> list[Cal
         thread.join(max(0.0, began + CALL_SECONDS + GRACE_SECONDS - time.monotonic()))
     late = ProviderError(CallError.TRANSIENT, f"no answer within {CALL_SECONDS:.0f} s")
     return [
-        done.get(key.id) or Called(key=key, model=model, seconds=CALL_SECONDS, error=late)
-        for key, model in calls
+        done.get(number) or Called(key=one.key, model=one.model, seconds=CALL_SECONDS, error=late)
+        for number, one in enumerate(calls)
     ]
 
 
-def _call(config: Config, key: KeyInUse, model: str, cancel: Cancel) -> Called:
-    _, _, name = model.partition(":")
+def _call(config: Config, planned: _Planned, cancel: Cancel) -> Called:
+    key, model, options = planned.key, planned.model, planned.options
+    fewest = MAX_OUTPUT_TOKENS if options.reasoning_effort is None else MAX_THINKING_TOKENS
     request = ModelRequest(
         role="drafter",
-        model=name,
+        model=model.partition(":")[2],
         number=1,
         system="You check a connection.",
         prompt=PROMPT,
-        max_output_tokens=MAX_OUTPUT_TOKENS,
+        # The user's own limit as a run sends it: would the server take it? The answer is short anyway.
+        max_output_tokens=options.max_output_tokens or fewest,
+        temperature=options.temperature,
+        reasoning_effort=options.reasoning_effort,
     )
     began = time.monotonic()
     reply: Reply | None = None
@@ -95,7 +117,7 @@ def _call(config: Config, key: KeyInUse, model: str, cancel: Cancel) -> Called:
     try:
         provider = real_provider(
             key.provider,
-            base_url=config.base_urls.get(key.provider),
+            connections(config, [key.provider]).get(key.provider),
             call_timeout=CALL_SECONDS,
             worktree=config.worktree or Path(),
         )
@@ -111,12 +133,12 @@ def _call(config: Config, key: KeyInUse, model: str, cancel: Cancel) -> Called:
 
 
 def judge(calls: Sequence[Called]) -> list[Check]:
-    """Turn results into checks. A failed key is only a warning while another key of its provider works."""
+    """Turn results into checks. A failed key is only a warning while another works with the same model."""
     checks = [(call, _judged(call)) for call in calls]
-    working = {call.key.provider for call, check in checks if check.state is State.OK}
+    working = {call.model for call, check in checks if check.state is State.OK}
     return [
         replace(check, state=State.WARNING)
-        if check.state is State.PROBLEM and call.key.provider in working and _of_key(call)
+        if check.state is State.PROBLEM and call.model in working and _of_key(call)
         else check
         for call, check in checks
     ]
@@ -150,7 +172,7 @@ def _judged(call: Called) -> Check:
     )
 
 
-def check_github_access(access: GitHubAccess) -> list[Check]:
+def check_github_access(access: GitHubAccess, network: Network) -> list[Check]:
     """Ask GitHub what the token can do in the repository."""
     if access.repository is None or access.token is None:
         return []
@@ -160,7 +182,9 @@ def check_github_access(access: GitHubAccess) -> list[Check]:
         return [Check(section="live", name="github", state=state, text=text, fix=fix)]
 
     try:
-        found = GitHub(access.repository, access.token, limit=CALL_SECONDS / 2, sleep=_no_wait).check()
+        found = GitHub(
+            access.repository, access.token, limit=CALL_SECONDS / 2, network=network, sleep=_no_wait
+        ).check()
     except AgentosError as exc:
         return check(State.PROBLEM, str(exc), "gh auth login")
     if not found.readable:

@@ -22,6 +22,7 @@ from agentos.github.exchange import ANSWER_SECONDS, SILENT_SECONDS, Exchange, No
 from agentos.github.issue import read_issue
 from agentos.github.refusal import quoted, refusal_text, wait_seconds
 from agentos.github.repository import Repository
+from agentos.model_access import Network
 from agentos.secret import Secret
 
 BACKOFF_SECONDS = (0.5, 2.0)  # before the second and the third try of a read
@@ -61,6 +62,7 @@ class GitHub:
         timeout: float = SILENT_SECONDS,
         limit: float = ANSWER_SECONDS,
         stale: float = STALE_SECONDS,
+        network: Network | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         tell: Callable[[str], None] = lambda _line: None,
@@ -79,7 +81,7 @@ class GitHub:
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": _API_VERSION,
         }
-        self._exchange = Exchange(repository.api_url, headers, silent=timeout, seconds=limit)
+        self._exchange = Exchange(repository.api_url, headers, silent=timeout, seconds=limit, network=network)
 
     def __repr__(self) -> str:
         return f"GitHub({self.repository})"

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -27,6 +27,7 @@ from urllib3.exceptions import SSLError as TLSError
 
 from agentos import redact
 from agentos.loopback import on_this_machine
+from agentos.model_access import Network, Proxy, proxy_for
 
 SILENT_SECONDS = 20.0  # without a byte
 ANSWER_SECONDS = 30.0  # for an answer, from the name lookup to the last byte
@@ -71,8 +72,10 @@ class Exchange:
         *,
         silent: float = SILENT_SECONDS,
         seconds: float = ANSWER_SECONDS,
+        network: Network | None = None,
     ) -> None:
         self._base = api_url
+        self._network = network or Network()
         self._headers = dict(headers)
         self._silent = min(silent, seconds)
         self._seconds = seconds
@@ -111,11 +114,14 @@ class Exchange:
             # One connection per request: if the server closed a reused one in the meantime, a write would
             # be lost and nobody could be sure of it.
             with requests.Session() as session:
-                # What stays on this machine does not go through a proxy.
-                session.trust_env = not on_this_machine(self.host)
+                # What stays on this machine uses no proxy. Without a setting, the usual variables count.
+                chosen = self._network.from_environment or bool(self._network.proxies)
+                session.trust_env = not chosen and not on_this_machine(self.host)
+                if (proxy := proxy_for(self._base, self._network)) is not None:
+                    session.proxies = dict.fromkeys(("http", "https"), _with_login(proxy))
                 session.auth = _as_it_is
-                session.mount("http://", _Watching())
-                session.mount("https://", _Watching())
+                session.mount("http://", _Watching(self._network.ca))
+                session.mount("https://", _Watching(self._network.ca))
                 with session.request(
                     method,
                     url,
@@ -200,19 +206,35 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 class _Watching(HTTPAdapter):
-    """Opens connections that can be cut off, also to a proxy."""
+    """Opens connections that can be cut off, also to a proxy; trusts one more CA if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, ca: str) -> None:
+        self._tls: dict[str, Any] = {"ssl_context": _trusting(ca)} if ca else {}
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, *args: Any, **how: Any) -> None:
-        super().init_poolmanager(*args, **how)
+        super().init_poolmanager(*args, **(how | self._tls))
         self.poolmanager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TLSPool}
 
     def proxy_manager_for(self, proxy: str, **how: Any) -> Any:
-        manager = super().proxy_manager_for(proxy, **how)
+        manager = super().proxy_manager_for(proxy, **(how | self._tls))
         manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _TLSPool}
         return manager
+
+
+def _with_login(proxy: Proxy) -> str:
+    if not proxy.user and proxy.password is None:
+        return proxy.url
+    password = "" if proxy.password is None else proxy.password.reveal()
+    login = f"{quote(proxy.user, safe='')}:{quote(password, safe='')}"
+    return proxy.url.replace("://", f"://{login}@", 1)
+
+
+def _trusting(ca: str) -> ssl.SSLContext:
+    """A context with this CA; the library adds those that it trusts anyway."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(cadata=ca)
+    return context
 
 
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:

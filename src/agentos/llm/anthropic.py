@@ -4,19 +4,24 @@ import json
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
+from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
+from agentos.wire import ProviderAccess
 
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
+LEAST_THINKING = 1_024  # tokens; a smaller budget is refused
 _TOOL = "review"
 
 
 class Anthropic:
     """Calls `POST /v1/messages`; a schema becomes the one tool the model must use."""
 
-    def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
-        self._endpoint = Endpoint("anthropic", base_url or BASE_URL, call_timeout=call_timeout)
+    def __init__(
+        self, base_url: str | None, *, call_timeout: float, via: ProviderAccess | None = None
+    ) -> None:
+        server = base_url or SERVERS["anthropic"]
+        self._endpoint = Endpoint("anthropic", server, call_timeout=call_timeout, via=via)
 
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         body: dict[str, Any] = {
@@ -30,9 +35,19 @@ class Anthropic:
                 {"name": _TOOL, "description": "Give the review.", "input_schema": request.schema}
             ]
             body["tool_choice"] = {"type": "tool", "name": _TOOL}
-        key = KeyHeader(name="x-api-key", secret=secret)
+        body |= _thinking(request)
+        key = KeyHeader(name=KEY_HEADERS["anthropic"], secret=secret)
         headers = {"anthropic-version": VERSION}
         return _reply(self._endpoint.post("/v1/messages", body, key=key, headers=headers))
+
+
+def _thinking(request: ModelRequest) -> dict[str, Any]:
+    """The fields for temperature and thinking; thinking allows no temperature and no forced tool."""
+    budget = thinking_tokens(request)
+    if budget is None or budget < LEAST_THINKING:
+        return {} if request.temperature is None else {"temperature": request.temperature}
+    fields: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    return fields if request.schema is None else fields | {"tool_choice": {"type": "auto"}}
 
 
 def _reply(answer: HttpAnswer) -> Reply:

@@ -1,34 +1,47 @@
 """Gemini's generateContent API. Worker process."""
 
+import re
 from typing import Any
 from urllib.parse import quote
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
+from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
+from agentos.wire import ProviderAccess
 
-BASE_URL = "https://generativelanguage.googleapis.com"
-
+_BY_BUDGET = re.compile(r"(?:.*/)?gemini-[12](?:\D.*)?")  # later models take a level instead
 _DECLINED = frozenset({"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"})
 
 
 class Gemini:
     """Calls `POST /v1beta/models/{model}:generateContent`."""
 
-    def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
-        self._endpoint = Endpoint("gemini", base_url or BASE_URL, call_timeout=call_timeout)
+    def __init__(
+        self, base_url: str | None, *, call_timeout: float, via: ProviderAccess | None = None
+    ) -> None:
+        self._endpoint = Endpoint("gemini", base_url or SERVERS["gemini"], call_timeout=call_timeout, via=via)
 
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         settings: dict[str, Any] = {"maxOutputTokens": request.max_output_tokens}
         if request.schema is not None:
             settings |= {"responseMimeType": "application/json", "responseJsonSchema": request.schema}
+        if request.temperature is not None:
+            settings["temperature"] = request.temperature
+        if request.reasoning_effort is not None:
+            by_budget = _BY_BUDGET.fullmatch(request.model) is not None
+            settings["thinkingConfig"] = (
+                {"thinkingBudget": thinking_tokens(request)}
+                if by_budget
+                else {"thinkingLevel": request.reasoning_effort}
+            )
         body = {
             "systemInstruction": {"parts": [{"text": request.system}]},
             "contents": [{"role": "user", "parts": [{"text": request.prompt}]}],
             "generationConfig": settings,
         }
         path = f"/v1beta/models/{quote(request.model, safe='')}:generateContent"
-        key = KeyHeader(name="x-goog-api-key", secret=secret)
+        key = KeyHeader(name=KEY_HEADERS["gemini"], secret=secret)
         return _reply(self._endpoint.post(path, body, key=key))
 
 

@@ -4,6 +4,7 @@ Keys are sent only in headers.
 """
 
 import json
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from agentos.llm.classify import ProviderName, classify
 from agentos.llm.provider import ProviderError, RefusedReply
 from agentos.model import CallError
 from agentos.secret import Secret
+from agentos.wire import ProviderAccess, ProxyAccess
 
 CONNECT_SECONDS = 15.0
 MAX_REPLY_BYTES = 6_000_000  # fits into one message to the coordinator, which checks it for secrets
@@ -42,17 +44,24 @@ class KeyHeader:
 
 
 class Endpoint:
-    """Posts JSON to one provider's server."""
+    """Posts JSON to one provider's server, as `via` says: with extra headers, through a proxy, with a CA."""
 
-    def __init__(self, provider: ProviderName, base_url: str, *, call_timeout: float) -> None:
+    def __init__(
+        self, provider: ProviderName, base_url: str, *, call_timeout: float, via: ProviderAccess | None = None
+    ) -> None:
+        access = via or ProviderAccess(kind=provider)
         self._provider = provider
-        self._base = base_url.rstrip("/")
+        base, mark, query = base_url.partition("?")
+        self._base, self._query = base.rstrip("/"), mark + query
         self._call_timeout = call_timeout
+        self._headers = access.headers
         # No proxies or netrc from the environment: nothing leaves the machine that the user did not ask for.
         # A redirect would carry the key's header to another server.
         self._client = httpx2.Client(
             trust_env=False,
             follow_redirects=False,
+            proxy=None if access.proxy is None else _proxy(access.proxy),
+            verify=_trusting(access.ca) if access.ca else True,
             timeout=httpx2.Timeout(call_timeout, connect=min(CONNECT_SECONDS, call_timeout)),
         )
 
@@ -61,10 +70,13 @@ class Endpoint:
     ) -> HttpAnswer:
         """Make the call; anything but a complete JSON object with a 2xx status is a ProviderError."""
         deadline = time.monotonic() + self._call_timeout
-        sent = {**(headers or {}), key.name: key.scheme + key.secret.reveal()}
+        sent = {**(headers or {}), **{one.header: one.value + _revealed(one.secret) for one in self._headers}}
+        if secret := _revealed(key.secret):  # empty if a header of the user's identifies the user
+            sent[key.name] = key.scheme + secret
         # Errors show only their class: the library's errors contain the request, and so the key.
         try:
-            with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
+            url = self._base + path + self._query
+            with self._client.stream("POST", url, json=dict(body), headers=sent) as response:
                 content = self._read(response, deadline)
         except httpx2.TimeoutException:
             raise ProviderError(CallError.TRANSIENT, "timed out waiting for a reply") from None
@@ -110,6 +122,22 @@ class Endpoint:
                     CallError.TRANSIENT, f"no complete reply within {self._call_timeout:.0f} s"
                 )
         return bytes(content)
+
+
+def _revealed(secret: Secret | None) -> str:
+    return "" if secret is None else secret.reveal()
+
+
+def _proxy(access: ProxyAccess) -> httpx2.Proxy:
+    login = (access.user, _revealed(access.password)) if access.user or access.password else None
+    return httpx2.Proxy(access.url, auth=login)
+
+
+def _trusting(ca: str) -> ssl.SSLContext:
+    """The usual trust, and one more CA."""
+    context = httpx2.create_ssl_context(trust_env=False)
+    context.load_verify_locations(cadata=ca)
+    return context
 
 
 def _echoed(response: httpx2.Response, content: bytes) -> str | None:

@@ -5,22 +5,24 @@ from typing import Any
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.model import CallError
+from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
-
-BASE_URL = "https://api.openai.com/v1"
+from agentos.wire import ProviderAccess
 
 
 class OpenAI:
     """Calls `POST /chat/completions` without streaming."""
 
-    def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
-        self._endpoint = Endpoint("openai", base_url or BASE_URL, call_timeout=call_timeout)
+    def __init__(
+        self, base_url: str | None, *, call_timeout: float, via: ProviderAccess | None = None
+    ) -> None:
+        self._endpoint = Endpoint("openai", base_url or SERVERS["openai"], call_timeout=call_timeout, via=via)
         # OpenAI itself now requires the new name; other servers know the old one.
         self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
         self._takes_schema = True
 
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
-        key = KeyHeader(name="authorization", scheme="Bearer ", secret=secret)
+        key = KeyHeader(name=KEY_HEADERS["openai"], scheme="Bearer ", secret=secret)
         body = self._body(request)
         try:
             answer = self._endpoint.post("/chat/completions", body, key=key)
@@ -41,6 +43,10 @@ class OpenAI:
             ],
             self._limit_name: request.max_output_tokens,
         }
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.reasoning_effort is not None:
+            body["reasoning_effort"] = request.reasoning_effort
         if request.schema is not None and self._takes_schema:
             schema = {"name": "review", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -1,12 +1,13 @@
 """The interface of a provider: a request in, a reply or a classified error out. Worker process."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
 from agentos.model import CallError
+from agentos.model_access import Effort
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
@@ -14,7 +15,10 @@ Role = Literal["drafter", "reviewer"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """One call as the workflow wants it, without any key."""
+    """One call as the workflow wants it, without any key.
+
+    What is None is not sent. So a parameter that a server does not know is left out by setting it to None.
+    """
 
     role: Role
     model: str  # without the provider's name
@@ -24,6 +28,19 @@ class ModelRequest:
     breaks: tuple[int, ...] = ()  # where in the prompt the part of the run and the part of the item end
     schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
     max_output_tokens: int = 16_000
+    temperature: float | None = None
+    reasoning_effort: Effort | None = None
+
+
+# For formats that want a number of tokens instead of a word.
+_THINKING_TOKENS: Mapping[Effort, int] = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}
+
+
+def thinking_tokens(request: ModelRequest) -> int | None:
+    """The tokens that the effort allows for thinking; at most half, to leave room for the answer."""
+    if request.reasoning_effort is None:
+        return None
+    return min(_THINKING_TOKENS[request.reasoning_effort], request.max_output_tokens // 2)
 
 
 @dataclass(frozen=True, kw_only=True)

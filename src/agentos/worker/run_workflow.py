@@ -5,6 +5,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
+from agentos.model_access import RoleOptions, provider_of
 from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.store.rooted_tree import PathRefused
 from agentos.wire import (
@@ -73,7 +75,7 @@ class _Runner:
         self._checkpoint = checkpoint
         self._item = Item(**job.item.model_dump())
         self._node = ""
-        self._callers: dict[str, Caller] = {}
+        self._callers: dict[tuple[str, float], Caller] = {}  # by provider and seconds for one call
 
     def run(self) -> Ended:
         control = RunControl()
@@ -124,6 +126,7 @@ class _Runner:
         if known is not None:
             return known
         model = self._job.drafter if role == "drafter" else self._job.reviewer
+        options = self._job.roles.get(role, RoleOptions())
         request = ModelRequest(
             role=role,
             model=model.partition(":")[2],
@@ -132,7 +135,11 @@ class _Runner:
             prompt=prompt.text,
             breaks=prompt.breaks,
             schema=schema,
+            temperature=options.temperature,
+            reasoning_effort=options.reasoning_effort,
         )
+        if options.max_output_tokens is not None:
+            request = replace(request, max_output_tokens=options.max_output_tokens)
         node = self._node
 
         def keep(made: Made) -> Kept:
@@ -157,7 +164,7 @@ class _Runner:
             self._checkpoint.record(role, number, made.reply, record.model_dump())
             return kept
 
-        made = self._caller(model.partition(":")[0]).call(request, keep=keep)
+        made = self._caller(provider_of(model), options.timeout).call(request, keep=keep)
         if made.removed:
             name = "draft" if role == "drafter" else "review"
             self.say(f"{name} {number}: removed {' and '.join(made.removed)}")
@@ -174,17 +181,18 @@ class _Runner:
     def say(self, text: str) -> None:
         print(text, flush=True)  # noqa: T201 - standard output is how a worker talks to people
 
-    def _caller(self, provider: str) -> Caller:
-        if provider not in self._callers:
-            self._callers[provider] = Caller(
+    def _caller(self, provider: str, timeout: float | None) -> Caller:
+        seconds = timeout or self._job.call_timeout
+        if (provider, seconds) not in self._callers:
+            self._callers[provider, seconds] = Caller(
                 provider,
-                make_provider(provider, self._job),
+                make_provider(provider, self._job, call_timeout=seconds),
                 self._link,
                 cancel=self._cancel,
                 max_retries=self._job.max_retries,
-                call_timeout=self._job.call_timeout,
+                call_timeout=seconds,
             )
-        return self._callers[provider]
+        return self._callers[provider, seconds]
 
     def _report(self, task: Any, began: dict[str, float]) -> None:
         if "triggers" in task:

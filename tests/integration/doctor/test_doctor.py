@@ -293,16 +293,54 @@ def test_the_mock_needs_nothing(place: Place) -> None:
     assert one(checks, "models", "mock").state is State.OK
 
 
-def test_an_endpoint_is_shown_without_its_password_and_not_over_plain_http(place: Place) -> None:
+def test_an_endpoint_with_a_password_is_refused_without_showing_it(place: Place) -> None:
     set_up(place)
     place.user_file.write_text(
         f'{MODELS}[providers.openai]\nbase_url = "http://me:{SECRET}@host.example/v1"\n'
     )
+    assert "contains a login" in one(place.examine(), "configuration", "settings", State.PROBLEM).text
+
+
+def test_an_endpoint_is_shown_and_not_over_plain_http(place: Place) -> None:
+    set_up(place)
+    place.user_file.write_text(f'{MODELS}[providers.openai]\nbase_url = "http://host.example/v1"\n')
     found = one(place.examine(), "models", "openai")
     assert found.state is State.WARNING
     assert "http://host.example/v1" in found.text
     place.user_file.write_text(f'{MODELS}[providers.openai]\nbase_url = "http://127.0.0.1:8000/v1"\n')
     assert one(place.examine(), "models", "openai").text == "http://127.0.0.1:8000/v1"
+
+
+def test_a_mistyped_provider_is_one_problem_with_the_nearest_name(place: Place) -> None:
+    set_up(place)
+    place.user_file.write_text('drafter = "openai:gpt-5"\nreviewer = "antropic:claude-sonnet-4-5"\n')
+    checks = place.examine()
+    assert problems(checks) == {("models", "reviewer")}
+    assert "Did you mean 'anthropic'?" in one(checks, "models", "reviewer", State.PROBLEM).text
+
+
+def test_a_provider_with_headers_needs_no_key_but_its_variables(place: Place) -> None:
+    place.user_file.write_text(
+        'drafter = "azure:gpt-5"\nreviewer = "local:x"\n'
+        '[providers.azure]\nkind = "openai"\nbase_url = "https://models.example/v1"\n'
+        'headers = { api-key = "env:AZURE_KEY" }\n'
+        '[providers.local]\nkind = "openai"\nbase_url = "http://127.0.0.1:8000/v1"\n'
+        '[network]\nproxy = "http://proxy.example:3128"\n'
+    )
+    missing = place.examine()
+    assert problems(missing) == {("models", "azure")}
+    assert one(missing, "models", "azure").fix == 'export AZURE_KEY="..."'
+    assert exit_code(missing) == Exit.NO_KEY
+    place.environment["AZURE_KEY"] = SECRET
+    checks = place.examine()
+    assert problems(checks) == set()
+    assert one(checks, "models", "azure").text == (
+        "openai format, https://models.example/v1, headers api-key = env:AZURE_KEY, "
+        "through the proxy http://proxy.example:3128"
+    )
+    assert one(checks, "models", "local").text == "openai format, http://127.0.0.1:8000/v1"
+    assert one(checks, "keys", "azure").text == "identified by its headers; no key is needed"
+    assert one(checks, "keys", "local").text == "a server on this machine; no key is needed"
 
 
 # Keys
@@ -481,7 +519,7 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
 ) -> None:
     set_up(place)
     deaf = Deaf()
-    monkeypatch.setattr(network, "real_provider", lambda _name, **_how: deaf)
+    monkeypatch.setattr(network, "real_provider", lambda _name, _access, **_how: deaf)
     monkeypatch.setattr(network, "CALL_SECONDS", 0.05)
     monkeypatch.setattr(network, "GRACE_SECONDS", 0.05)
     checks = place.examine(live=True)
@@ -494,7 +532,7 @@ def test_a_call_that_never_comes_back_is_not_waited_for(
 def test_an_error_nobody_foresaw_shows_no_key(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     set_up(place)
 
-    def make(_name: str, **_how: Any) -> Any:
+    def make(_name: str, _access: Any, **_how: Any) -> Any:
         raise RuntimeError(f"header {SECRET} is wrong")
 
     monkeypatch.setattr(network, "real_provider", make)
@@ -528,7 +566,9 @@ def test_the_users_file_is_valid_once_uncommented(tmp_path: Path) -> None:
     path.write_text(uncommented(user_text()))
     config = load_config(flags={}, worktree=None, user_file=path, environment={})
     assert [one.id for one in config.keys] == ["anthropic-1", "gemini-1"]
-    assert config.base_urls
+    assert config.providers
+    assert config.roles
+    assert config.network.proxies
     given = {name for name, source in config.sources.items() if source.origin is Origin.USER}
     assert {"drafter", "reviewer", "max_parallel", "budget"} <= given
 

@@ -1,6 +1,7 @@
 """The steps of a workflow command, as far as they decide without looking at files."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,6 +23,7 @@ from agentos.credentials.pool import KeySpec
 from agentos.errors import ConfigError, NoUsableKey
 from agentos.llm.providers import MODULES
 from agentos.model import Item
+from agentos.model_access import Network, ProviderSpec, read_proxy
 from agentos.money import Price, PriceTable
 from agentos.store.home import Home
 from agentos.store.records import Claim, FilingState
@@ -196,7 +198,18 @@ def test_how_output_is_shown(flags: Mapping[str, Any], environment: Mapping[str,
     assert output_mode(load_config(flags=flags, worktree=None, environment=environment)) == mode
 
 
-def test_a_server_that_gets_keys_in_clear_text_is_named_once() -> None:
-    urls = {"openai": "http://models.example/v1", "gemini": "http://models.example", "anthropic": "https://a"}
-    assert len(unencrypted(urls, ["openai", "gemini", "anthropic", "mock"])) == 1
-    assert unencrypted(urls, ["anthropic"]) == []
+def test_a_server_that_gets_keys_in_clear_text_is_named_once_with_its_proxy() -> None:
+    specs = (
+        ProviderSpec(name="mine", kind="openai", base_url="http://models.example/v1"),
+        ProviderSpec(name="gemini", kind="gemini", base_url="http://models.example"),
+        ProviderSpec(name="anthropic", kind="anthropic", base_url="https://a"),
+    )
+    plain = load_config(flags={}, worktree=None, environment={})
+    config = replace(plain, providers={spec.name: spec for spec in specs})
+    used = ["mine", "gemini", "anthropic", "openai", "mock"]
+    assert unencrypted(config, used) == ["http://models.example"]
+    assert unencrypted(config, ["anthropic"]) == []
+    proxies = dict.fromkeys(("http", "https"), read_proxy("http://me:password@proxy.example:3128"))
+    through = replace(config, network=Network(proxies=proxies))
+    told = "http://models.example, through the proxy http://proxy.example:3128"
+    assert unencrypted(through, used) == [told]
