@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from agentos.errors import UsageError
 
@@ -41,6 +42,22 @@ class CallError(StrEnum):
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
     WORKER_GONE = "worker_gone"  # the worker died during the call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """The tokens of one call, as its server counted them."""
+
+    tokens_in: int = 0  # all that was sent, including what came from a cache or went into one
+    tokens_out: int = 0  # all that was written, including reasoning
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
+    tokens_cache_written: int = 0  # the part of tokens_in that was written to a cache
+    tokens_reasoning: int = 0  # the part of tokens_out that is not in the reply
+    tokens_exempt: int = 0  # the part of tokens_in that the provider's token limits do not count
+
+    def counts(self) -> dict[str, Any]:
+        """Only these fields, also of a class that has more."""
+        return {one.name: getattr(self, one.name) for one in fields(Usage)}
 
 
 def check_id(text: str) -> str:

@@ -22,7 +22,7 @@ from pydantic import (
 from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -219,6 +219,10 @@ class CallSettled(Message):
     seconds: Seconds
     tokens_in: Tokens = 0
     tokens_out: Tokens = 0
+    tokens_cached: Tokens = 0
+    tokens_cache_written: Tokens = 0
+    tokens_reasoning: Tokens = 0
+    tokens_exempt: Tokens = 0
     served: Name = ""  # the model, as the server names it
     kept: Kept | None = None  # answered, and used as a result
     error: CallError | None = None
@@ -226,6 +230,10 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(**self.model_dump(include=set(Usage().counts())))
 
 
 class Beat(Message):

@@ -7,6 +7,7 @@ from agentos.app.claim_items import plan_items
 from agentos.app.request import RunRequest, source_change
 from agentos.coordinator.estimate import CostEstimate, estimate
 from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.model import Usage
 from agentos.money import PriceTable
 from agentos.store.records import Records, Taken
 from agentos.store.run_folder import live_runs
@@ -63,7 +64,7 @@ def estimate_cost(
 
     def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
         provider, _, model = (request.models.get(role) or "").partition(":")
-        return prices.cost(provider, model, tokens_in, tokens_out)
+        return prices.cost(provider, model, Usage(tokens_in=tokens_in, tokens_out=tokens_out))
 
     resumed = sum(entry.step is PlanAction.RESUME for entry in running)
     return estimate(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -235,6 +235,7 @@ class RunRecorder:
             waited_seconds=round(tally.waited, 3),
             tokens_in=spent.tokens_in,
             tokens_out=spent.tokens_out,
+            tokens_cached=spent.tokens_cached,
             cost_usd=None if spent.usd is None else round(spent.usd, 6),
             error=error,
             output=output,
@@ -296,6 +297,7 @@ class RunRecorder:
         overlaps: tuple[Overlap, ...] = (),
         needed_budget: float | None = None,
         needed_item_budget: float | None = None,
+        cached: Mapping[str, int] | None = None,  # tokens read from a cache, by key
     ) -> Summary:
         """Write the summary and release the items."""
         rows = tuple(self.rows[entry.item.label] for entry in plan)
@@ -321,6 +323,7 @@ class RunRecorder:
                     rate_limited=key.rate_limited,
                     tokens_in=key.tokens_in,
                     tokens_out=key.tokens_out,
+                    tokens_cached=(cached or {}).get(key.id, 0),
                 )
                 for key in pool.keys
             ),

@@ -179,6 +179,7 @@ def _settle(
         call.end, call.error = at, error
         if used is not None:
             call.tokens_in, call.tokens_out = used.tokens_in, used.tokens_out
+            call.tokens_cached = used.tokens_cached
 
 
 def _filing_event(item: ItemState, event: ItemEvent, at: float) -> None:

@@ -34,6 +34,7 @@ class Settled(AskerEvent):
     tokens_out: int
     error: str | None
     seconds: float
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
 
 
 @dataclass(frozen=True, kw_only=True)

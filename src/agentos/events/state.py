@@ -85,6 +85,7 @@ class CallSpan(TimelineSpan):
     error: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0
 
 
 @dataclass(kw_only=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.model import Usage
 from agentos.secret import Secret
 
 BASE_URL = "https://api.anthropic.com"
@@ -42,19 +43,29 @@ def _reply(answer: HttpAnswer) -> Reply:
         finish = data.get("stop_reason")
         tools = [block["input"] for block in blocks if block["type"] == "tool_use"]
         text = "".join(block["text"] for block in blocks if block["type"] == "text")
-        usage = data.get("usage") or {}
-        cached = count(usage.get("cache_read_input_tokens")) + count(usage.get("cache_creation_input_tokens"))
-        tokens_in, tokens_out = count(usage.get("input_tokens")) + cached, count(usage.get("output_tokens"))
+        usage = read_usage(data.get("usage") or {})
     except (KeyError, TypeError, AttributeError):
         raise incomplete("no content in it") from None
     if finish == "refusal":
-        raise declined("refusal", (tokens_in, tokens_out))
+        raise declined("refusal", usage)
     if not isinstance(finish, str) or finish not in {"end_turn", "tool_use", "stop_sequence"}:
-        raise incomplete(f"stop reason {finish!r}", (tokens_in, tokens_out))
+        raise incomplete(f"stop reason {finish!r}", usage)
     return Reply(
         text=json.dumps(tools[0], ensure_ascii=False) if tools else text,
         model=str(data.get("model", "")),
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
         headers=answer.headers,
+        **usage.counts(),
+    )
+
+
+def read_usage(usage: Any) -> Usage:
+    """What was read from the cache or written to it is not in `input_tokens`."""
+    cached = count(usage.get("cache_read_input_tokens"))
+    cache_written = count(usage.get("cache_creation_input_tokens"))
+    return Usage(
+        tokens_in=count(usage.get("input_tokens")) + cached + cache_written,
+        tokens_out=count(usage.get("output_tokens")),
+        tokens_cached=cached,
+        tokens_cache_written=cache_written,
+        tokens_exempt=cached,  # the limit on input tokens per minute does not count what was cached
     )

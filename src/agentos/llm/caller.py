@@ -117,8 +117,7 @@ class Caller:
                     CallSettled(
                         lease=leased.lease,
                         seconds=seconds,
-                        tokens_in=reply.tokens_in,
-                        tokens_out=reply.tokens_out,
+                        **reply.counts(),
                         served=reply.model,
                         kept=keep(made) if as_asked else None,
                         error=None if as_asked else CallError.OTHER_MODEL,
@@ -166,7 +165,7 @@ class Caller:
         # By now, texts that came in parts are complete.
         echoed = self._echoed(result.text, result.model, *map(" ".join, result.headers.items()))
         if echoed is not None:
-            raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
+            raise RefusedReply(echoed, usage=result)
         # Half a surrogate pair cannot be written to a file; a model's name must stay short.
         text = result.text.encode("utf-8", errors="replace").decode()
         return replace(result, text=text, model=result.model[:MODEL_LENGTH])
@@ -182,8 +181,8 @@ class Caller:
         if isinstance(exc, AgentosError):
             headers = exc.headers if isinstance(exc, ProviderError) else {}
             if (echoed := self._echoed(str(exc), *map(" ".join, headers.items()))) is not None:
-                if isinstance(exc, ProviderError) and any(exc.tokens):
-                    return RefusedReply(echoed, tokens=exc.tokens)  # an answer, though not a complete one
+                if isinstance(exc, ProviderError) and any(exc.usage.counts().values()):
+                    return RefusedReply(echoed, usage=exc.usage)  # an answer, though not a complete one
                 exc.args = (f"an error whose text contains the key {echoed}; not shown",)
                 headers.clear()
         elif isinstance(exc, Exception):
@@ -199,7 +198,7 @@ def _empty(reply: Reply, cleaned: CleanReply) -> ProviderError:
         CallError.TRANSIENT,
         f"the reply is incomplete: it has nothing but {' and '.join(cleaned.removed)}",
         headers=reply.headers,
-        tokens=(reply.tokens_in, reply.tokens_out),
+        usage=reply,
     )
 
 
@@ -221,8 +220,7 @@ def _failed(leased: LeaseGranted, error: ProviderError, seconds: float) -> CallS
     return CallSettled(
         lease=leased.lease,
         seconds=seconds,
-        tokens_in=error.tokens[0],
-        tokens_out=error.tokens[1],
+        **error.usage.counts(),
         error=error.error_class,
         message=str(error)[:500],
         retry_after=error.retry_after,

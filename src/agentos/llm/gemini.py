@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.model import Usage
 from agentos.secret import Secret
 
 BASE_URL = "https://generativelanguage.googleapis.com"
@@ -41,19 +42,23 @@ def _reply(answer: HttpAnswer) -> Reply:
         finish = candidate.get("finishReason")
         parts = (candidate.get("content") or {}).get("parts") or []
         text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
-        usage = data.get("usageMetadata") or {}
-        tokens_in = count(usage.get("promptTokenCount"))
-        tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
+        usage = _usage(data.get("usageMetadata") or {})
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("no candidate in it") from None
     if isinstance(finish, str) and finish in _DECLINED:
-        raise declined(str(finish), (tokens_in, tokens_out))
+        raise declined(str(finish), usage)
     if finish != "STOP":
-        raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))
-    return Reply(
-        text=text,
-        model=str(data.get("modelVersion", "")),
+        raise incomplete(f"finish reason {finish!r}", usage)
+    model = str(data.get("modelVersion", ""))
+    return Reply(text=text, model=model, headers=answer.headers, **usage.counts())
+
+
+def _usage(usage: Any) -> Usage:
+    """Cached tokens are part of the prompt's, thoughts are not part of the candidates'."""
+    tokens_in, thoughts = count(usage.get("promptTokenCount")), count(usage.get("thoughtsTokenCount"))
+    return Usage(
         tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        headers=answer.headers,
+        tokens_out=count(usage.get("candidatesTokenCount")) + thoughts,
+        tokens_cached=min(count(usage.get("cachedContentTokenCount")), tokens_in),
+        tokens_reasoning=thoughts,
     )

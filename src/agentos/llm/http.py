@@ -15,7 +15,7 @@ from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
 from agentos.llm.provider import ProviderError, RefusedReply
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
@@ -93,7 +93,8 @@ class Endpoint:
             )
         if echoed is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
-            raise RefusedReply(echoed, tokens=(len(json.dumps(body)) // 4, len(content) // 4))
+            estimated = Usage(tokens_in=len(json.dumps(body)) // 4, tokens_out=len(content) // 4)
+            raise RefusedReply(echoed, usage=estimated)
         return HttpAnswer(data=_object(content), headers=limits)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
@@ -128,14 +129,14 @@ def _object(content: bytes) -> dict[str, Any]:
     return data
 
 
-def incomplete(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
+def incomplete(why: str, usage: Usage | None = None) -> ProviderError:
     """Make the error for an answer that is not complete."""
-    return ProviderError(CallError.TRANSIENT, f"the reply is incomplete: {why}", tokens=tokens)
+    return ProviderError(CallError.TRANSIENT, f"the reply is incomplete: {why}", usage=usage)
 
 
-def declined(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
+def declined(why: str, usage: Usage | None = None) -> ProviderError:
     """Make the error for a model that will not answer this request, however often it is asked."""
-    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", tokens=tokens)
+    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", usage=usage)
 
 
 def count(value: Any) -> int:

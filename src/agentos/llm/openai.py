@@ -4,7 +4,7 @@ from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 from agentos.secret import Secret
 
 BASE_URL = "https://api.openai.com/v1"
@@ -54,18 +54,26 @@ def _reply(answer: HttpAnswer) -> Reply:
         message = choice["message"]
         finish = choice.get("finish_reason")
         content, refusal = message.get("content"), message.get("refusal")
-        usage = data.get("usage") or {}
-        tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+        usage = _usage(data.get("usage") or {})
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("no message in it") from None
     if refusal or finish == "content_filter":
-        raise declined(str(refusal or finish)[:200], (tokens_in, tokens_out))
+        raise declined(str(refusal or finish)[:200], usage)
     if finish != "stop" or not isinstance(content, str):
-        raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))
-    return Reply(
-        text=content,
-        model=str(data.get("model", "")),
+        raise incomplete(f"finish reason {finish!r}", usage)
+    model = str(data.get("model", ""))
+    return Reply(text=content, model=model, headers=answer.headers, **usage.counts())
+
+
+def _usage(usage: Any) -> Usage:
+    """The cached tokens are part of the prompt's, the reasoning part of the completion's."""
+    tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    sent, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    # DeepSeek and servers with its format count cache hits outside of the details.
+    cached = count(sent.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens"))
+    return Usage(
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        headers=answer.headers,
+        tokens_cached=min(cached, tokens_in),
+        tokens_reasoning=min(count(written.get("reasoning_tokens")), tokens_out),
     )

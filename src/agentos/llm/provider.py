@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
@@ -26,13 +26,11 @@ class ModelRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """The complete reply."""
+class Reply(Usage):
+    """The complete reply, with what it used."""
 
     text: str
     model: str  # the model that served it, as the server says
-    tokens_in: int
-    tokens_out: int
     headers: dict[str, str] = field(default_factory=dict)  # rate limit headers, lower case
 
 
@@ -47,25 +45,23 @@ class ProviderError(AgentosError):
         retry_after: float | None = None,
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
-        tokens: tuple[int, int] = (0, 0),
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
-        self.tokens = tokens  # in and out: an answer that cannot be used is paid for anyway
+        self.usage = usage or Usage()  # an answer that cannot be used is paid for anyway
 
 
 class RefusedReply(ProviderError):  # noqa: N818 - the name says what happened
     """The server's answer contains one of our secrets: none of it is kept, and the call is not retried."""
 
-    def __init__(self, secret: str, *, tokens: tuple[int, int]) -> None:
+    def __init__(self, secret: str, *, usage: Usage) -> None:
         # As with other unusable answers, no key is blamed.
         super().__init__(
-            CallError.TRANSIENT,
-            f"the server's reply contains the key {secret}; it was refused",
-            tokens=tokens,
+            CallError.TRANSIENT, f"the server's reply contains the key {secret}; it was refused", usage=usage
         )
 
 

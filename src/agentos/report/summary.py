@@ -32,6 +32,7 @@ class ItemRow:
     waited_seconds: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
     cost_usd: float | None = 0.0
     error: str | None = None
     reason: str | None = None  # why it was skipped
@@ -54,6 +55,7 @@ class KeyRow:
     rate_limited: int
     tokens_in: int
     tokens_out: int
+    tokens_cached: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,9 +136,8 @@ class _Runner:
                 model=model,
                 served=made.reply.model,
                 key=made.key,
-                tokens_in=made.reply.tokens_in,
-                tokens_out=made.reply.tokens_out,
                 seconds=round(made.seconds, 3),
+                **made.reply.counts(),
                 **kept.model_dump(),
             )
             self._checkpoint.record(role, number, made.reply, record.model_dump())
