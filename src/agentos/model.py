@@ -38,6 +38,8 @@ class CallError(StrEnum):
     CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
     KEY_REJECTED = "key_rejected"  # this key is not valid; it stays disabled until a person enables it
     BAD_REQUEST = "bad_request"  # the request itself is refused; a retry cannot help
+    CORRECTED = "corrected"  # refused, but the server said what to change; made again, costs no try
+    CUT_OFF = "cut_off"  # answered, but cut at the output limit; the same request would be cut again
     TRANSIENT = "transient"  # network, timeout, garbled answer; a retry may help
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came

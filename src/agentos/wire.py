@@ -23,6 +23,7 @@ from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
 from agentos.model import CallError, Usage
+from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -97,6 +98,7 @@ class Job(Message):
     revise: bool = False  # the first draft revises the existing document
     trail: str = ""  # the item's folder in the lineage, if not the usual one
     base_urls: dict[str, str] = Field(default_factory=dict)
+    facts: dict[str, ModelFacts] = Field(default_factory=dict)  # by provider:model
     mock_shell: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
 
@@ -230,6 +232,7 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
+    facts: ModelFacts | None = None  # what the server said about the model, if it said anything new
 
     @property
     def usage(self) -> Usage:

@@ -16,6 +16,7 @@ from agentos.engine.local import LocalEngine
 from agentos.loopback import in_clear_text
 from agentos.spending.spending import Spending
 from agentos.store.key_health import HealthFile
+from agentos.store.model_memory import ModelMemory
 from agentos.tracing.run import RunTrace
 
 
@@ -117,6 +118,7 @@ def _recorder(run: OpenRun, console: Console) -> RunRecorder:
         verbose=run.request.settings.verbose,
         mock="mock" in run.prepared.providers,
         source=str(run.request.source),
+        models=ModelMemory(run.home.models, run.prepared.config.base_urls),
     )
 
 

@@ -126,6 +126,8 @@ class Calls:
                 cost_usd=call.usd,
             )
             self._recorder.trail.record_call(item.entry, call)
+            if settled.facts is not None:
+                self._recorder.learn_model(f"{call.provider}:{call.model}", settled.facts)
             if call.error is CallError.TRANSIENT:
                 self._retries[item.label, call.lease] = _retry(call, settled, now)
         self._take(self._keys.settle(item.label, item.attempt, settled, now))

@@ -229,6 +229,7 @@ class ParallelCoordinator:
             attempt=attempt,
             database=self._recorder.checkpoint(item.entry),
             trace=self._trace.item_started(item.label, item_id=item.id, attempt=attempt),
+            facts=self._recorder.models.known(),
         )
         try:
             pid = self._engine.start(item.label, job)

@@ -7,6 +7,7 @@ from pathlib import Path
 from agentos import __version__, wire
 from agentos.coordinator.plan import PlannedItem
 from agentos.events.catalogue import RunStarted
+from agentos.model_facts import ModelFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ def make_job(
     attempt: int,
     database: Path,
     trace: Mapping[str, str],
+    facts: Mapping[str, ModelFacts] | None = None,
 ) -> wire.Job:
     """Put together everything that a worker knows."""
     item, decided = entry.item, entry.decided
@@ -112,6 +114,11 @@ def make_job(
         revise=entry.revises,
         trail=entry.trail,
         base_urls=config.base_urls,
+        facts={
+            model: (facts or {})[model]
+            for model in (config.drafter, config.reviewer)
+            if model in (facts or {})
+        },
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),
     )

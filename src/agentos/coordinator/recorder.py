@@ -18,10 +18,12 @@ from agentos.events.catalogue import ENDINGS, Event, NodeEntered, ParallelChange
 from agentos.events.keys import Leased, LimitLearnt, Settled
 from agentos.events.record import as_record
 from agentos.model import Status
+from agentos.model_facts import ModelFacts
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import ItemRow, KeyRow, Summary, as_markdown, exit_code, overhead_percent
 from agentos.spending.spending import Spent
 from agentos.store.home import Home, checkpoint_files
+from agentos.store.model_memory import ModelMemory
 from agentos.store.records import Fence, FilingState, Stale, timestamp
 from agentos.store.run_folder import RunFolder, repair_events
 
@@ -60,6 +62,7 @@ class RunRecorder:
         verbose: bool = False,
         mock: bool = False,
         source: str = "",
+        models: ModelMemory | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
@@ -81,6 +84,7 @@ class RunRecorder:
         self.rows: dict[str, ItemRow] = {}
         self.guard = DiskGuard(console.complain)
         self.trail = AuditTrail(home, folder, records, self.guard)
+        self.models = models or ModelMemory(None, {})
 
     @property
     def storage_error(self) -> StorageError | None:
@@ -100,6 +104,11 @@ class RunRecorder:
     def say(self, line: str) -> None:
         self.guard(self._folder.coordinator_line, one_line(line))
         self._console.say(line)
+
+    def learn_model(self, model: str, facts: ModelFacts) -> None:
+        """Remember for later calls and runs what a server said about a model, and say it once."""
+        for line in self.guard(self.models.learn, model, facts) or ():
+            self.say(f"{model} {line}")
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:

@@ -18,7 +18,7 @@ HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls in flig
 BACKOFF = Backoff(first=10.0, last=300.0)
 
 # The provider refused these calls before it read them, so they used no tokens.
-_UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_REJECTED})
+_UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CORRECTED, CallError.CAPACITY, CallError.KEY_REJECTED})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from agentos.errors import AgentosError, Exit, StopRequested
 from agentos.llm.http import incomplete
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.llm.providers import real_provider
+from agentos.llm.request_shape import corrected_call
 from agentos.model import CallError
 
 CALL_SECONDS = 20.0
@@ -99,7 +100,7 @@ def _call(config: Config, key: KeyInUse, model: str, cancel: Cancel) -> Called:
             call_timeout=CALL_SECONDS,
             worktree=config.worktree or Path(),
         )
-        reply = provider.call(request, secret=key.secret, cancel=cancel)
+        reply = corrected_call(provider, request, secret=key.secret, cancel=cancel)
     except AgentosError as exc:
         error = exc
     except StopRequested:

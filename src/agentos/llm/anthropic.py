@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
 from agentos.model import Usage
 from agentos.secret import Secret
 
@@ -33,7 +33,9 @@ class Anthropic:
             body["tool_choice"] = {"type": "tool", "name": _TOOL}
         key = KeyHeader(name="x-api-key", secret=secret)
         headers = {"anthropic-version": VERSION}
-        return _reply(self._endpoint.post("/v1/messages", body, key=key, headers=headers))
+        return _reply(
+            self._endpoint.post("/v1/messages", body, facts=request.facts, key=key, headers=headers)
+        )
 
 
 def _reply(answer: HttpAnswer) -> Reply:
@@ -48,6 +50,8 @@ def _reply(answer: HttpAnswer) -> Reply:
         raise incomplete("no content in it") from None
     if finish == "refusal":
         raise declined("refusal", usage)
+    if finish == "max_tokens":
+        raise CutReply(usage, model=str(data.get("model", "")))
     if not isinstance(finish, str) or finish not in {"end_turn", "tool_use", "stop_sequence"}:
         raise incomplete(f"stop reason {finish!r}", usage)
     return Reply(

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentos.llm.anthropic import read_usage
 from agentos.llm.http import count, declined, incomplete
-from agentos.llm.provider import ProviderError, Reply
+from agentos.llm.provider import CutReply, ProviderError, Reply
 from agentos.model import CallError
 
 MAX_LINE = 300  # characters of a program's own error message
@@ -86,7 +86,9 @@ def read_claude(finished: ProgramOutput, now_wall: float) -> Reply:
     usage = read_usage(_table(result, "usage"))
     if result.get("stop_reason") == "refusal":
         raise declined("refusal", usage)
-    if result.get("stop_reason") == "max_tokens" or not isinstance(text, str):
+    if result.get("stop_reason") == "max_tokens":
+        raise CutReply(usage, fixed=True)
+    if not isinstance(text, str):
         raise incomplete(f"stop reason {result.get('stop_reason')!r}", usage)
     return Reply(text=text, model=_claude_model(messages, result), **usage.counts())
 

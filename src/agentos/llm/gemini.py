@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
 from agentos.model import Usage
 from agentos.secret import Secret
 
@@ -30,7 +30,7 @@ class Gemini:
         }
         path = f"/v1beta/models/{quote(request.model, safe='')}:generateContent"
         key = KeyHeader(name="x-goog-api-key", secret=secret)
-        return _reply(self._endpoint.post(path, body, key=key))
+        return _reply(self._endpoint.post(path, body, facts=request.facts, key=key))
 
 
 def _reply(answer: HttpAnswer) -> Reply:
@@ -47,6 +47,8 @@ def _reply(answer: HttpAnswer) -> Reply:
         raise incomplete("no candidate in it") from None
     if isinstance(finish, str) and finish in _DECLINED:
         raise declined(str(finish), usage)
+    if finish == "MAX_TOKENS":
+        raise CutReply(usage, model=str(data.get("modelVersion", "")))
     if finish != "STOP":
         raise incomplete(f"finish reason {finish!r}", usage)
     model = str(data.get("modelVersion", ""))

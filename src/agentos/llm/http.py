@@ -14,8 +14,10 @@ import httpx2
 from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
+from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
 from agentos.model import CallError, Usage
+from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
@@ -57,14 +59,21 @@ class Endpoint:
         )
 
     def post(
-        self, path: str, body: Mapping[str, Any], *, key: KeyHeader, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        facts: ModelFacts,
+        key: KeyHeader,
+        headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
         """Make the call; anything but a complete JSON object with a 2xx status is a ProviderError."""
+        body = fitted(body, facts)
         deadline = time.monotonic() + self._call_timeout
         sent = {**(headers or {}), key.name: key.scheme + key.secret.reveal()}
         # Errors show only their class: the library's errors contain the request, and so the key.
         try:
-            with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
+            with self._client.stream("POST", self._base + path, json=body, headers=sent) as response:
                 content = self._read(response, deadline)
         except httpx2.TimeoutException:
             raise ProviderError(CallError.TRANSIENT, "timed out waiting for a reply") from None
@@ -90,6 +99,9 @@ class Endpoint:
                 retry_after=found.retry_after,
                 quota_reset=found.quota_reset,
                 headers=limits,
+                correction=understand(response.status_code, content, body)
+                if found.error_class is CallError.BAD_REQUEST
+                else None,
             )
         if echoed is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.

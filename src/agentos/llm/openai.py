@@ -3,8 +3,8 @@
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import CallError, Usage
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
+from agentos.model import Usage
 from agentos.secret import Secret
 
 BASE_URL = "https://api.openai.com/v1"
@@ -15,22 +15,14 @@ class OpenAI:
 
     def __init__(self, base_url: str | None, *, call_timeout: float) -> None:
         self._endpoint = Endpoint("openai", base_url or BASE_URL, call_timeout=call_timeout)
-        # OpenAI itself now requires the new name; other servers know the old one.
-        self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
-        self._takes_schema = True
+        # OpenAI itself requires the new name, other servers know the old one. They correct us if not.
+        self._own = base_url is None
 
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         key = KeyHeader(name="authorization", scheme="Bearer ", secret=secret)
-        body = self._body(request)
-        try:
-            answer = self._endpoint.post("/chat/completions", body, key=key)
-        except ProviderError as error:
-            if error.error_class is not CallError.BAD_REQUEST or "response_format" not in body:
-                raise
-            # Many compatible servers do not support schemas; the reply is then read as Markdown.
-            self._takes_schema = False
-            answer = self._endpoint.post("/chat/completions", self._body(request), key=key)
-        return _reply(answer)
+        return _reply(
+            self._endpoint.post("/chat/completions", self._body(request), facts=request.facts, key=key)
+        )
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -39,9 +31,9 @@ class OpenAI:
                 {"role": "system", "content": request.system},
                 {"role": "user", "content": request.prompt},
             ],
-            self._limit_name: request.max_output_tokens,
+            "max_completion_tokens" if self._own else "max_tokens": request.max_output_tokens,
         }
-        if request.schema is not None and self._takes_schema:
+        if request.schema is not None:
             schema = {"name": "review", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
@@ -59,6 +51,8 @@ def _reply(answer: HttpAnswer) -> Reply:
         raise incomplete("no message in it") from None
     if refusal or finish == "content_filter":
         raise declined(str(refusal or finish)[:200], usage)
+    if finish == "length":
+        raise CutReply(usage, model=str(data.get("model", "")))
     if finish != "stop" or not isinstance(content, str):
         raise incomplete(f"finish reason {finish!r}", usage)
     model = str(data.get("model", ""))

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
+from agentos.llm.correction import Correction
 from agentos.model import CallError, Usage
+from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
+USUAL_OUTPUT = 16_000  # tokens to ask for, unless the user set another number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,9 @@ class ModelRequest:
     system: str
     prompt: str
     schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
-    max_output_tokens: int = 16_000
+    max_output_tokens: int = USUAL_OUTPUT
+    breaks: tuple[int, ...] = ()  # offsets in the prompt where a part ends that later prompts begin with, too
+    facts: ModelFacts = UNKNOWN  # what is known about requests to the model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +51,14 @@ class ProviderError(AgentosError):
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
         usage: Usage | None = None,
+        correction: Correction | None = None,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
+        self.correction = correction  # what the server said about the request
         self.usage = usage or Usage()  # an answer that cannot be used is paid for anyway
 
 
@@ -63,6 +70,15 @@ class RefusedReply(ProviderError):  # noqa: N818 - the name says what happened
         super().__init__(
             CallError.TRANSIENT, f"the server's reply contains the key {secret}; it was refused", usage=usage
         )
+
+
+class CutReply(ProviderError):  # noqa: N818 - the name says what happened
+    """The reply reached the output limit."""
+
+    def __init__(self, usage: Usage, *, model: str = "", fixed: bool = False) -> None:
+        super().__init__(CallError.CUT_OFF, "the reply was cut at the output limit", usage=usage)
+        self.model = model  # the model that served it, as the server says
+        self.fixed = fixed  # the limit cannot be changed by the request
 
 
 class Cancel:

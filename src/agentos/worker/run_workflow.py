@@ -169,6 +169,7 @@ class _Runner:
                 cancel=self._cancel,
                 max_retries=self._job.max_retries,
                 call_timeout=self._job.call_timeout,
+                facts=self._job.facts,
             )
         return self._callers[provider]
 

@@ -86,7 +86,7 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
         ("503", CallError.CAPACITY),
         ("529", CallError.CAPACITY),
         ("redirect", CallError.BAD_REQUEST),
-        ("length", CallError.TRANSIENT),
+        ("length", CallError.CUT_OFF),
         ("filtered", CallError.BAD_REQUEST),
         ("cut", CallError.TRANSIENT),
         ("reset", CallError.TRANSIENT),
