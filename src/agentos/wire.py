@@ -232,6 +232,7 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
+    unverified: bool = False  # whether `served` is the model asked for cannot be told from the names
     facts: ModelFacts | None = None  # what the server said about the model, if it said anything new
 
     @property

@@ -41,7 +41,7 @@ def new_name_only(body: dict[str, Any]) -> OddAnswer | None:
 
 def at_most(tokens: int) -> Refusal:
     def check(body: dict[str, Any]) -> OddAnswer | None:
-        asked = body.get("max_tokens") or body.get("max_completion_tokens")
+        asked = int(body.get("max_tokens") or body["max_completion_tokens"])
         if asked <= tokens:
             return None
         return refused(
@@ -60,8 +60,8 @@ def small_context(body: dict[str, Any]) -> OddAnswer | None:
     if prompt + asked <= 16_384:
         return None
     return refused(
-        f"This model's maximum context length is 16384 tokens. However, you requested {prompt + asked} tokens "
-        f"({prompt} in the messages, {asked} in the completion)."
+        f"This model's maximum context length is 16384 tokens. However, you requested {prompt + asked} "
+        f"tokens ({prompt} in the messages, {asked} in the completion)."
     )
 
 
@@ -137,7 +137,7 @@ def test_another_server_of_the_same_provider_is_not_judged_by_the_first(bench: O
 
 def test_a_hostile_server_cannot_keep_correcting(bench: OddBench) -> None:
     def never(body: dict[str, Any]) -> OddAnswer | None:
-        asked = body.get("max_tokens") or body.get("max_completion_tokens")
+        asked = int(body.get("max_tokens") or body["max_completion_tokens"])
         return refused(f"max_tokens must be less than or equal to {asked - 1}")
 
     bench.provider.refuse = never
@@ -206,3 +206,33 @@ def test_an_edited_file_of_facts_does_no_harm(bench: OddBench) -> None:
         path.write_text(text)
         assert bench.run("lld", "2", "3", "--fresh").code == 0
         assert facts(bench)["openai:drafter"]["max_output"] == 8192
+
+
+def test_a_review_under_an_unknown_name_is_accepted_with_one_warning(bench: OddBench) -> None:
+    def spoil(_: str, answer: OddAnswer) -> None:
+        answer.body["model"] = "prod-7"
+
+    bench.provider.spoil = spoil
+    for number in (1, 2):
+        bench.project.issue(number)
+    result = bench.run("lld", "1", "2")
+    assert result.code == 0, result
+    assert bench.provider.calls == 4
+    assert result.out.count("the server calls the model 'prod-7'") == 1
+    reviews = [
+        one for one in bench.project.audits("1") if one["kind"] == "call" and one["role"] == "reviewer"
+    ]
+    assert [(one["served"], "note" in one) for one in reviews] == [("prod-7", True)]
+
+
+def test_a_review_by_another_model_is_refused_after_one_payment(bench: OddBench) -> None:
+    bench.config.write_text(bench.config.read_text().replace("openai:reviewer", "openai:gpt-5"))
+
+    def spoil(_: str, answer: OddAnswer) -> None:
+        answer.body["model"] = {"gpt-5": "gpt-5-mini-2025-08-07"}.get(answer.body["model"], "drafter")
+
+    bench.provider.spoil = spoil
+    bench.project.issue(1)
+    assert bench.run("lld", "1").code == 1
+    assert bench.provider.calls == 2
+    assert "gpt-5 was requested but 'gpt-5-mini-2025-08-07' replied" in bench.project.row("1")["error"]

@@ -126,6 +126,11 @@ class Calls:
                 cost_usd=call.usd,
             )
             self._recorder.trail.record_call(item.entry, call)
+            if call.unverified:
+                self._recorder.say_once(
+                    f"{call.provider}:{call.model}: the server calls the model {call.served[:100]!r}; "
+                    "whether that is the same model cannot be told, so its reviews are accepted"
+                )
             if settled.facts is not None:
                 self._recorder.learn_model(f"{call.provider}:{call.model}", settled.facts)
             if call.error is CallError.TRANSIENT:

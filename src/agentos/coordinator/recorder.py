@@ -84,6 +84,7 @@ class RunRecorder:
         self.rows: dict[str, ItemRow] = {}
         self.guard = DiskGuard(console.complain)
         self.trail = AuditTrail(home, folder, records, self.guard)
+        self._said: set[str] = set()
         self.models = models or ModelMemory(None, {})
 
     @property
@@ -104,6 +105,12 @@ class RunRecorder:
     def say(self, line: str) -> None:
         self.guard(self._folder.coordinator_line, one_line(line))
         self._console.say(line)
+
+    def say_once(self, line: str) -> None:
+        """Say a line unless it was said in this run."""
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
 
     def learn_model(self, model: str, facts: ModelFacts) -> None:
         """Remember for later calls and runs what a server said about a model, and say it once."""

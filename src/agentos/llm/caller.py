@@ -13,7 +13,7 @@ from agentos.errors import AgentosError, ItemFailed, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
-from agentos.llm.same_model import same_model
+from agentos.llm.same_model import Sameness, same_model
 from agentos.model import CallError
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
@@ -125,7 +125,8 @@ class Caller:
                 made = Made(
                     reply=reply, key=leased.key, seconds=seconds, tries=tries + 1, removed=cleaned.removed
                 )
-                as_asked = request.role != "reviewer" or same_model(request.model, reply.model)
+                found = self._compared(request, reply)
+                as_asked = found is not Sameness.DIFFERENT
                 self._leases.settle(
                     CallSettled(
                         lease=leased.lease,
@@ -136,6 +137,7 @@ class Caller:
                         error=None if as_asked else CallError.OTHER_MODEL,
                         headers=reply.headers,
                         facts=self._learnt(shaping),
+                        unverified=found is Sameness.UNKNOWN,
                     )
                 )
                 if not as_asked:
@@ -145,6 +147,10 @@ class Caller:
                         f" replied, so the review was rejected. Set reviewer = {accepted} to accept it"
                     )
                 return made
+
+    def _compared(self, request: ModelRequest, reply: Reply) -> Sameness:
+        """Whether the model asked for has answered. It matters for reviews: they are independent."""
+        return same_model(request.model, reply.model) if request.role == "reviewer" else Sameness.SAME
 
     def _known(self, request: ModelRequest) -> ModelFacts:
         return self._facts.get(f"{self._name}:{request.model}", UNKNOWN)

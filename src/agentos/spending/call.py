@@ -30,6 +30,7 @@ class Call(Usage):
 
     # Settled.
     served: str = ""
+    unverified: bool = False  # the names do not tell whether that is the model asked for
     seconds: float = 0.0
     error: CallError | None = None
     kept: wire.Kept | None = None  # where its answer is in the item's journal, if it was accepted
@@ -56,6 +57,7 @@ class Call(Usage):
         return replace(
             self,
             served=result.served,
+            unverified=result.unverified,
             seconds=result.seconds,
             error=result.error,
             kept=result.kept,
@@ -110,6 +112,8 @@ class Call(Usage):
             "tokens_reasoning": self.tokens_reasoning,
             "seconds": round(self.seconds, 3),
         }
+        if self.unverified:
+            common["note"] = "the served name does not tell whether it is the model asked for"
         if self.kept is not None:
             return {"kind": "call"} | self.kept.model_dump() | common | {"cost_usd": usd}
         free = not self.counted and self.error is not CallError.WORKER_GONE
