@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.prompt_cache import marked_content
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
 from agentos.model import Usage
 from agentos.secret import Secret
@@ -24,7 +25,7 @@ class Anthropic:
             "model": request.model,
             "max_tokens": request.max_output_tokens,
             "system": request.system,
-            "messages": [{"role": "user", "content": request.prompt}],
+            "messages": [{"role": "user", "content": marked_content(request)}],
         }
         if request.schema is not None:
             body["tools"] = [

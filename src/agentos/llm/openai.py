@@ -3,6 +3,7 @@
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.prompt_cache import cache_key
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
 from agentos.model import Usage
 from agentos.secret import Secret
@@ -33,6 +34,8 @@ class OpenAI:
             ],
             "max_completion_tokens" if self._own else "max_tokens": request.max_output_tokens,
         }
+        if (key := cache_key(request)) is not None:
+            body["prompt_cache_key"] = key
         if request.schema is not None:
             schema = {"name": "review", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}

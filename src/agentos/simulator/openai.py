@@ -182,7 +182,7 @@ def _usage(reply: SimulatedReply) -> dict[str, Any]:
         "prompt_tokens": reply.tokens_in,
         "completion_tokens": reply.tokens_out,
         "total_tokens": reply.tokens_in + reply.tokens_out,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": reply.cache.read, "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 0,
             "audio_tokens": 0,
