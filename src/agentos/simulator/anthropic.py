@@ -50,6 +50,10 @@ _ERRORS: dict[ProblemKind, tuple[int, str, str]] = {
 
 
 class AnthropicDialect:
+    def too_long(self, call: SimulatedCall, most: int) -> str:
+        allowed = f"which is the maximum allowed number of output tokens for {call.model}"
+        return f"max_tokens: {call.max_tokens} > {most}, {allowed}"
+
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return headers.get("x-api-key") or bearer(headers)  # the official client sends either
 

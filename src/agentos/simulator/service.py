@@ -105,6 +105,9 @@ class Service:
             call = dialect.read(request.path, request.headers, _object(request.body))
             if self._config.models and call.model not in self._config.models:
                 raise RefusedCall(ProblemKind.NO_MODEL, "")  # noqa: TRY301 - answered like the others
+            most = self._config.max_output
+            if most is not None and (call.max_tokens or 0) > most:
+                raise RefusedCall(ProblemKind.INVALID, dialect.too_long(call, most))  # noqa: TRY301
         except RefusedCall as exc:
             self._accounts.invalid += 1
             model = call.model if exc.kind is ProblemKind.NO_MODEL else ""
