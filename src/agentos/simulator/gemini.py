@@ -61,9 +61,10 @@ def is_call(path: str) -> bool:
 
 class GeminiDialect:
     def too_long(self, call: SimulatedCall, most: int) -> str:
+        allowed = f"from 1 (inclusive) to {most + 1} (exclusive)"
         return (
             f"Unable to submit request because it has a maxOutputTokens value of {call.max_tokens} but the "
-            f"supported range is from 1 (inclusive) to {most + 1} (exclusive). Update the value and try again."
+            f"supported range is {allowed}. Update the value and try again."
         )
 
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:

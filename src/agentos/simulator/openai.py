@@ -35,9 +35,9 @@ _LIMIT_WORDS = {
 
 class OpenAIDialect:
     def too_long(self, call: SimulatedCall, most: int) -> str:
+        allowed = f"This model supports at most {most} completion tokens"
         return (
-            f"max_tokens is too large: {call.max_tokens}. This model supports at most {most} completion tokens, "
-            f"whereas you provided {call.max_tokens}."
+            f"max_tokens is too large: {call.max_tokens}. {allowed}, whereas you provided {call.max_tokens}."
         )
 
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
