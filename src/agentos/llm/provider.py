@@ -24,9 +24,9 @@ class ModelRequest:
     number: int  # the number of the call, from 1, per role and item
     system: str
     prompt: str
+    breaks: tuple[int, ...] = ()  # where in the prompt the part of the run and the part of the item end
     schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
     max_output_tokens: int = USUAL_OUTPUT
-    breaks: tuple[int, ...] = ()  # offsets in the prompt where a part ends that later prompts begin with, too
     facts: ModelFacts = UNKNOWN  # what is known about requests to the model
 
 
