@@ -2,6 +2,7 @@
 
 import sys
 
+import caching
 import goodput
 import parallel
 import process_model
@@ -9,7 +10,12 @@ import process_model
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    for measure in (*parallel.MEASUREMENTS, *process_model.MEASUREMENTS, *goodput.MEASUREMENTS):
+    for measure in (
+        *parallel.MEASUREMENTS,
+        *process_model.MEASUREMENTS,
+        *goodput.MEASUREMENTS,
+        *caching.MEASUREMENTS,
+    ):
         if not wanted or measure.__name__ in wanted:
             for line in measure():
                 print(line, flush=True)

@@ -72,6 +72,9 @@ class CallRecord(Record):
     key: Name = ""
     tokens_in: Tokens
     tokens_out: Tokens
+    tokens_cached: Tokens = 0
+    tokens_cache_written: Tokens = 0
+    tokens_reasoning: Tokens = 0
     seconds: Seconds = 0.0
     tries: Count = 1
     prompt_version: Name = ""

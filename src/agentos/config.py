@@ -395,14 +395,20 @@ def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
     return KeyReference(**texts, **numbers)
 
 
+_PRICE_NAMES = frozenset({"input", "output", "cached_input", "cache_write"})
+
+
 def _read_prices(tables: Any, where: str, named: Mapping[str, ProviderSpec]) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     if not isinstance(tables, dict):
         raise ConfigError(f'prices in {where} must be tables such as [prices."openai:my-model"].')
     for model, table in tables.items():
         place = f'[prices."{model}"] in {where}'
-        if not isinstance(table, dict) or set(table) != {"input", "output"}:
-            raise ConfigError(f"{place} needs input and output, both in USD per million tokens.")
+        if not isinstance(table, dict) or not {"input", "output"} <= set(table) <= _PRICE_NAMES:
+            raise ConfigError(
+                f"{place} needs input and output, and may have cached_input and cache_write, all in USD per "
+                "million tokens."
+            )
         for name, raw in table.items():
             if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_PRICE:
                 raise ConfigError(
@@ -414,5 +420,5 @@ def _read_prices(tables: Any, where: str, named: Mapping[str, ProviderSpec]) -> 
             raise ConfigError(f"{place}: the name must be {exc}.") from exc
         if (provider := provider_of(model)) not in known_providers(named):
             raise ConfigError(f"{place}: {no_provider(provider, named)}")
-        prices[model] = Price(input=float(table["input"]), output=float(table["output"]))
+        prices[model] = Price(**{name: float(raw) for name, raw in table.items()})
     return prices

@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from agentos.errors import UsageError
 
@@ -37,10 +38,28 @@ class CallError(StrEnum):
     CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
     KEY_REJECTED = "key_rejected"  # this key is not valid; it stays disabled until a person enables it
     BAD_REQUEST = "bad_request"  # the request itself is refused; a retry cannot help
+    CORRECTED = "corrected"  # refused, but the server said what to change; made again, costs no try
+    CUT_OFF = "cut_off"  # answered, but cut at the output limit; the same request would be cut again
     TRANSIENT = "transient"  # network, timeout, garbled answer; a retry may help
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
     WORKER_GONE = "worker_gone"  # the worker died during the call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """The tokens of one call, as its server counted them."""
+
+    tokens_in: int = 0  # all that was sent, including what came from a cache or went into one
+    tokens_out: int = 0  # all that was written, including reasoning
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
+    tokens_cache_written: int = 0  # the part of tokens_in that was written to a cache
+    tokens_reasoning: int = 0  # the part of tokens_out that is not in the reply
+    tokens_exempt: int = 0  # the part of tokens_in that the provider's token limits do not count
+
+    def counts(self) -> dict[str, Any]:
+        """Only these fields, also of a class that has more."""
+        return {one.name: getattr(self, one.name) for one in fields(Usage)}
 
 
 def check_id(text: str) -> str:

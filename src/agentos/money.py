@@ -6,6 +6,8 @@ Coordinator process. Workers know tokens, not prices.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agentos.model import Usage
+
 MILLION = 1_000_000
 # The simulated price of the mock, so that budgets and reports work offline. Nothing is spent.
 MOCK_INPUT, MOCK_OUTPUT = 1.0, 5.0
@@ -25,9 +27,16 @@ class Price:
 
     input: float
     output: float
+    cached_input: float | None = None  # None: as any input
+    cache_write: float | None = None  # None: as any input
 
-    def cost(self, tokens_in: int, tokens_out: int) -> float:
-        return (self.input * tokens_in + self.output * tokens_out) / MILLION
+    def cost(self, usage: Usage) -> float:
+        cached, written = usage.tokens_cached, usage.tokens_cache_written
+        read = self.input if self.cached_input is None else self.cached_input
+        write = self.input if self.cache_write is None else self.cache_write
+        fresh = max(0, usage.tokens_in - cached - written)
+        whole = self.input * fresh + read * cached + write * written + self.output * usage.tokens_out
+        return whole / MILLION
 
 
 MOCK_PRICE = Price(input=MOCK_INPUT, output=MOCK_OUTPUT)
@@ -39,27 +48,33 @@ class PriceTable:
 
     own: Mapping[str, Price] = field(default_factory=dict)
 
-    def cost(self, provider: str, model: str, tokens_in: int, tokens_out: int) -> float | None:
+    def cost(self, provider: str, model: str, usage: Usage) -> float | None:
         """The cost of a call, or None if the model's price is unknown."""
         if provider == "mock":
-            return MOCK_PRICE.cost(tokens_in, tokens_out)
+            return MOCK_PRICE.cost(usage)
         if (own := self.own.get(f"{provider}:{model}")) is not None:
-            return own.cost(tokens_in, tokens_out)
+            return own.cost(usage)
         vendor = _VENDORS.get(provider)
         if vendor is None:
             return None
-        from genai_prices import Usage, calc_price  # noqa: PLC0415 - takes 200 ms, and the mock does not need it
+        import genai_prices  # noqa: PLC0415 - takes 200 ms, and the mock does not need it
 
-        usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
+        cached = min(usage.tokens_cached, usage.tokens_in)  # the library refuses more
+        counted = genai_prices.Usage(
+            input_tokens=usage.tokens_in,
+            output_tokens=usage.tokens_out,
+            cache_read_tokens=cached,
+            cache_write_tokens=min(usage.tokens_cache_written, usage.tokens_in - cached),
+        )
         try:
-            return float(calc_price(usage, model, provider_id=vendor).total_price)
+            return float(genai_prices.calc_price(counted, model, provider_id=vendor).total_price)
         except LookupError:
             return None
 
     def knows(self, model: str) -> bool:
         """Whether `provider:model` has a known price."""
         provider, _, name = model.partition(":")
-        return self.cost(provider, name, 1, 1) is not None
+        return self.cost(provider, name, Usage(tokens_in=1, tokens_out=1)) is not None
 
 
 def amount(usd: float | None) -> str:

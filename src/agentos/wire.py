@@ -22,8 +22,9 @@ from pydantic import (
 from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
+from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -165,6 +166,7 @@ class Job(Message):
     trail: str = ""  # the item's folder in the lineage, if not the usual one
     providers: dict[str, ProviderAccess] = Field(default_factory=dict)  # those with a server, by name
     roles: dict[str, RoleOptions] = Field(default_factory=dict)
+    facts: dict[str, ModelFacts] = Field(default_factory=dict)  # by provider:model
     mock_shell: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
 
@@ -275,6 +277,10 @@ class CallSettled(Message):
     seconds: Seconds
     tokens_in: Tokens = 0
     tokens_out: Tokens = 0
+    tokens_cached: Tokens = 0
+    tokens_cache_written: Tokens = 0
+    tokens_reasoning: Tokens = 0
+    tokens_exempt: Tokens = 0
     served: Name = ""  # the model, as the server names it
     kept: Kept | None = None  # answered, and used as a result
     error: CallError | None = None
@@ -282,6 +288,12 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
+    unverified: bool = False  # whether `served` is the model asked for cannot be told from the names
+    facts: ModelFacts | None = None  # what the server said about the model, if it said anything new
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(**self.model_dump(include=set(Usage().counts())))
 
 
 class Beat(Message):

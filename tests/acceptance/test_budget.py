@@ -91,7 +91,7 @@ def test_a_budget_for_a_model_without_a_price_is_refused_with_what_to_do(project
     flags = ("--drafter", "openai:no-such-model", "--reviewer", "openai:no-such-model", "--budget", "1")
     result = project.run("lld", "--all", *flags, env={"OPENAI_API_KEY": "sk-test"})
     assert result.code == Exit.USAGE
-    assert '[prices."openai:no-such-model"]' in result.said
+    assert "agentos config price openai:no-such-model --input USD --output USD" in result.said
     assert project.runs() == []
 
 

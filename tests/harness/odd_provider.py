@@ -30,11 +30,16 @@ class OddProvider:
 
     url: str = ""
     spoil: Callable[[str, OddAnswer], None] | None = None  # called with the prompt and the answer to change
+    refuse: Callable[[dict[str, Any]], OddAnswer | None] | None = None  # called with the body; None: served
     calls: int = 0
+    bodies: list[dict[str, Any]] = field(default_factory=list)  # of every call
     _default: DefaultResponder = field(default_factory=DefaultResponder)
 
     def answer(self, asked: dict[str, Any]) -> OddAnswer:
         self.calls += 1
+        self.bodies.append(asked)
+        if self.refuse is not None and (refused := self.refuse(asked)) is not None:
+            return refused
         system, prompt = (message["content"] for message in asked["messages"])
         structured = "response_format" in asked
         text = (
@@ -56,13 +61,14 @@ class OddBench:
 
     project: Project
     provider: OddProvider
+    more: str = ""  # lines of the user's file
     config: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.project.outside / "user.toml"
         self.config.write_text(
             'drafter = "openai:drafter"\nreviewer = "openai:reviewer"\n'
-            f'[providers.openai]\nbase_url = "{self.provider.url}/v1"\n'
+            f'[providers.openai]\nbase_url = "{self.provider.url}/v1"\n{self.more}'
         )
 
     def run(self, *args: str | Path, **env: str) -> Result:

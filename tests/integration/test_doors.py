@@ -23,6 +23,7 @@ OUTSIDE = {
     "programs.py": "the folders of PATH",
     "config.py": "whether the user's own file is there",
     "cli/init.py": "the user's own file",
+    "app/set_price.py": "the user's own file",
     "cli/summary_view.py": "the file that GitHub Actions names",
     "cli/user_programs.py": "the folders in which programs for the desktop are listed",
     "llm/command.py": "the work folder of a command model",

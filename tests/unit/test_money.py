@@ -3,8 +3,13 @@
 import pytest
 
 from agentos.coordinator.estimate import ENOUGH, estimate
+from agentos.model import Usage
 from agentos.money import MOCK_PRICE, Price, PriceTable, shown
 from agentos.store.records import Taken
+
+
+def used(tokens_in: int, tokens_out: int) -> Usage:
+    return Usage(tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 @pytest.mark.parametrize(
@@ -13,7 +18,7 @@ from agentos.store.records import Taken
 )
 def test_the_shipped_table_knows_the_usual_models(provider: str, model: str) -> None:
     table = PriceTable()
-    cheap, dear = table.cost(provider, model, 1_000, 0), table.cost(provider, model, 1_000, 1_000)
+    cheap, dear = table.cost(provider, model, used(1_000, 0)), table.cost(provider, model, used(1_000, 1_000))
     assert cheap is not None
     assert dear is not None
     assert 0 < cheap < dear
@@ -23,17 +28,51 @@ def test_the_shipped_table_knows_the_usual_models(provider: str, model: str) -> 
 @pytest.mark.parametrize("model", ["openai:no-such-model", "vllm:any", "nonsense"])
 def test_an_unknown_price_is_none(model: str) -> None:
     provider, _, name = model.partition(":")
-    assert PriceTable().cost(provider, name, 1_000, 1_000) is None
+    assert PriceTable().cost(provider, name, used(1_000, 1_000)) is None
     assert not PriceTable().knows(model)
 
 
 def test_the_users_own_price_comes_first() -> None:
     table = PriceTable(own={"openai:gpt-4o-mini": Price(input=10, output=20)})
-    assert table.cost("openai", "gpt-4o-mini", 1_000_000, 500_000) == pytest.approx(20.0)
+    assert table.cost("openai", "gpt-4o-mini", used(1_000_000, 500_000)) == pytest.approx(20.0)
 
 
 def test_the_mock_pretends_a_price() -> None:
-    assert PriceTable().cost("mock", "drafter", 2_000, 100) == pytest.approx(MOCK_PRICE.cost(2_000, 100))
+    usage = used(2_000, 100)
+    assert PriceTable().cost("mock", "drafter", usage) == pytest.approx(MOCK_PRICE.cost(usage))
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "read", "write"),
+    [
+        ("openai", "gpt-5", 0.1, 1.0),
+        ("anthropic", "claude-sonnet-4-5", 0.1, 1.25),
+        ("gemini", "gemini-2.5-flash", 0.1, 1.0),
+    ],
+)
+def test_what_was_cached_has_its_own_price(provider: str, model: str, read: float, write: float) -> None:
+    table = PriceTable()
+    whole = table.cost(provider, model, used(100_000, 0))
+    assert whole is not None
+    cached = Usage(tokens_in=100_000, tokens_cached=100_000)
+    assert table.cost(provider, model, cached) == pytest.approx(read * whole)
+    written = Usage(tokens_in=100_000, tokens_cache_written=100_000)
+    assert table.cost(provider, model, written) == pytest.approx(write * whole)
+
+
+def test_the_users_own_price_of_what_was_cached() -> None:
+    usage = Usage(tokens_in=1_000_000, tokens_cached=500_000, tokens_cache_written=250_000)
+    assert Price(input=4, output=9).cost(usage) == pytest.approx(4.0)
+    assert Price(input=4, output=9, cached_input=1, cache_write=8).cost(usage) == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "mine"])
+def test_absurd_counts_of_a_server_never_give_money_back(model: str) -> None:
+    table = PriceTable(own={"openai:mine": Price(input=1, output=1, cached_input=0, cache_write=0)})
+    absurd = Usage(tokens_in=10, tokens_cached=10**9, tokens_cache_written=10**9)
+    cost = table.cost("openai", model, absurd)
+    assert cost is not None
+    assert cost >= 0
 
 
 @pytest.mark.parametrize(("usd", "text"), [(None, "unknown"), (0.01234, "0.0123 USD"), (12.346, "12.35 USD")])

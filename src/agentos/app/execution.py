@@ -17,6 +17,7 @@ from agentos.loopback import in_clear_text
 from agentos.model_access import proxy_for
 from agentos.spending.spending import Spending
 from agentos.store.key_health import HealthFile
+from agentos.store.model_memory import ModelMemory
 from agentos.tracing.run import RunTrace
 
 
@@ -117,6 +118,10 @@ def _recorder(run: OpenRun, console: Console) -> RunRecorder:
         verbose=run.request.settings.verbose,
         mock="mock" in run.prepared.providers,
         source=str(run.request.source),
+        models=ModelMemory(
+            run.home.models,
+            {name: one.base_url for name, one in run.prepared.config.providers.items() if one.base_url},
+        ),
     )
 
 

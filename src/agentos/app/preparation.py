@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from agentos import redact
@@ -74,8 +75,8 @@ def check_prices(models: Mapping[str, str], prices: PriceTable) -> None:
     for model in models.values():
         if not prices.knows(model):
             raise ConfigError(
-                f"No price is known for {model}, so a budget cannot be enforced. Put its price into your "
-                f'configuration file: [prices."{model}"] with input and output in USD per million tokens.'
+                f"No price is known for {model}, so a budget cannot be enforced. Set it with "
+                f"'agentos config price {quote(model)} --input USD --output USD' (per million tokens)."
             )
 
 

@@ -10,6 +10,7 @@ from agentos.app.request import RunRequest, source_change
 from agentos.coordinator.estimate import Cost, CostEstimate, estimate
 from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.errors import ItemFailed
+from agentos.model import Usage
 from agentos.money import PriceTable
 from agentos.repo_map.parts import tokens_in
 from agentos.store.records import Records, Taken
@@ -113,7 +114,7 @@ def _cost(request: RunRequest) -> Cost:
 
     def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
         provider, _, model = (request.models.get(role) or "").partition(":")
-        return prices.cost(provider, model, tokens_in, tokens_out)
+        return prices.cost(provider, model, Usage(tokens_in=tokens_in, tokens_out=tokens_out))
 
     return cost
 

@@ -39,6 +39,7 @@ def summarise(run: OpenRun, plan: Sequence[PlannedItem], ran: Ran, filed: Filing
         overlaps=find_overlaps(project, plan, ran.recorder.state.items),
         needed_budget=ran.spending.needed,
         needed_item_budget=ran.spending.needed_for_an_item,
+        cached=ran.spending.cached_by_key,
     )
     ran.trace.close(exit_code=summary.exit_code, totals=summary.totals)
     _write_report(run, ran)

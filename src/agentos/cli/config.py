@@ -7,6 +7,8 @@ import click
 from agentos.console.screen import json_text
 from agentos.console.visible import one_line
 
+_PRICE = click.FloatRange(0, 1e9)  # USD per million tokens
+
 
 def _shown(value: object) -> str:
     """A value as TOML; a text as it is."""
@@ -17,13 +19,49 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else toml_value(value)
 
 
-@click.command("config")
+@click.group("config", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def config(*, as_json: bool) -> None:
+@click.pass_context
+def config(ctx: click.Context, *, as_json: bool) -> None:
     """Show every setting with its value and origin: flag, environment, user, repo or default.
 
     Also shows your providers, roles, network, keys and prices, but never a secret.
     """
+    if ctx.invoked_subcommand is None:
+        _show(as_json=as_json)
+
+
+@config.command("price")
+@click.argument("model", metavar="MODEL")
+@click.option("--input", "sent", type=_PRICE, required=True, metavar="USD", help="Of what is sent.")
+@click.option("--output", "written", type=_PRICE, required=True, metavar="USD", help="Of what is written.")
+@click.option("--cached", type=_PRICE, metavar="USD", help="Of what is sent and read from a cache.")
+@click.option("--cache-write", type=_PRICE, metavar="USD", help="Of what is sent and put into a cache.")
+@click.pass_context
+def price(
+    ctx: click.Context,
+    *,
+    model: str,
+    sent: float,
+    written: float,
+    cached: float | None,
+    cache_write: float | None,
+) -> None:
+    """Set the price of MODEL (provider:model) in your configuration file, in USD per million tokens.
+
+    Nothing else in the file changes. Your price is used instead of the one that agentos knows.
+    """
+    from agentos import environment  # noqa: PLC0415
+    from agentos.app.set_price import set_price  # noqa: PLC0415
+    from agentos.config import user_file_of  # noqa: PLC0415
+    from agentos.money import Price  # noqa: PLC0415
+
+    path = user_file_of(ctx.find_root().obj["config_file"], environment.read())
+    chosen = Price(input=sent, output=written, cached_input=cached, cache_write=cache_write)
+    click.echo(one_line(f"{model}: price set in {set_price(path, model, chosen)}"))
+
+
+def _show(*, as_json: bool) -> None:
     from agentos.cli.config_tables import table_lines, table_origin, table_values  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.settings import variable_of  # noqa: PLC0415

@@ -36,6 +36,12 @@ import click
     help="Serve only this model; repeatable. [default: every name]",
 )
 @click.option(
+    "--max-output",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Refuse calls that ask for more output tokens, in each format's words. [default: no limit]",
+)
+@click.option(
     "--fault",
     "faults",
     multiple=True,
@@ -52,6 +58,7 @@ def simulate(  # noqa: PLR0917 - one argument per flag
     refused_count: bool,  # noqa: FBT001
     per_model: bool,  # noqa: FBT001
     models: tuple[str, ...],
+    max_output: int | None,
     faults: tuple[str, ...],
     seed: int,
 ) -> None:
@@ -65,6 +72,7 @@ def simulate(  # noqa: PLR0917 - one argument per flag
         latency=latency,
         jitter=jitter,
         models=models,
+        max_output=max_output,
         per_model=per_model,
         refused_count=refused_count,
         faults=tuple(parse_fault(spec) for spec in faults),

@@ -126,6 +126,13 @@ class Calls:
                 cost_usd=call.usd,
             )
             self._recorder.trail.record_call(item.entry, call)
+            if call.unverified:
+                self._recorder.say_once(
+                    f"{call.provider}:{call.model}: the server calls the model {call.served[:100]!r}; "
+                    "whether that is the same model cannot be told, so its reviews are accepted"
+                )
+            if settled.facts is not None:
+                self._recorder.learn_model(f"{call.provider}:{call.model}", settled.facts)
             if call.error is CallError.TRANSIENT:
                 self._retries[item.label, call.lease] = _retry(call, settled, now)
         decided = self._keys.settle(item.label, item.attempt, settled, now)
@@ -201,7 +208,13 @@ class Calls:
 
     def _record_counted(self, item: RunningItem, call: Call) -> None:
         self._recorder.record(
-            CallCounted(item=item.id, tokens_in=call.tokens_in, tokens_out=call.tokens_out, usd=call.cost)
+            CallCounted(
+                item=item.id,
+                tokens_in=call.tokens_in,
+                tokens_out=call.tokens_out,
+                tokens_cached=call.tokens_cached,
+                usd=call.cost,
+            )
         )
 
     def _ask_again(self, now: float) -> None:

@@ -234,6 +234,7 @@ class ParallelCoordinator:
             database=self._recorder.checkpoint(item.entry),
             trace=self._trace.item_started(item.label, item_id=item.id, attempt=attempt),
             repository=repository,
+            facts=self._recorder.models.known(),
         )
         try:
             pid = self._engine.start(item.label, job)

@@ -8,6 +8,7 @@ from agentos import __version__, wire
 from agentos.coordinator.plan import PlannedItem
 from agentos.events.catalogue import RunStarted
 from agentos.model_access import ROLES, RoleOptions
+from agentos.model_facts import ModelFacts
 from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
 
 
@@ -81,6 +82,7 @@ def make_job(
     database: Path,
     trace: Mapping[str, str],
     repository: RepositoryMap = NO_MAP,
+    facts: Mapping[str, ModelFacts] | None = None,
 ) -> wire.Job:
     """Put together everything that a worker knows."""
     item, decided = entry.item, entry.decided
@@ -132,6 +134,11 @@ def make_job(
         trail=entry.trail,
         providers=config.providers,
         roles=config.roles,
+        facts={
+            model: (facts or {})[model]
+            for model in (config.drafter, config.reviewer)
+            if model in (facts or {})
+        },
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),
     )

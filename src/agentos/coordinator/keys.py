@@ -213,6 +213,8 @@ class KeyService:
         settlement = Settlement(
             tokens_in=settled.tokens_in,
             tokens_out=settled.tokens_out,
+            tokens_cached=settled.tokens_cached,
+            tokens_exempt=settled.tokens_exempt,
             # An answer from another model is still an answer: the key works.
             error=None if settled.error is CallError.OTHER_MODEL else settled.error,
             retry_after=settled.retry_after,

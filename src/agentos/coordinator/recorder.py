@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from agentos.events.keys import Leased, LimitLearnt, Settled
 from agentos.events.record import as_record
 from agentos.events.state import RunState
 from agentos.model import Status
+from agentos.model_facts import ModelFacts
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import (
     ItemFiles,
@@ -32,6 +33,7 @@ from agentos.report.summary import (
     summary_of,
 )
 from agentos.store.home import Home, checkpoint_files
+from agentos.store.model_memory import ModelMemory
 from agentos.store.records import Fence, FilingState, Stale, timestamp
 from agentos.store.run_folder import RunFolder, repair_events
 
@@ -58,6 +60,7 @@ class RunRecorder:
         verbose: bool = False,
         mock: bool = False,
         source: str = "",
+        models: ModelMemory | None = None,
         clock: Callable[[], float] = time.monotonic,
         stamp: Callable[[], str] = timestamp,
     ) -> None:
@@ -77,6 +80,8 @@ class RunRecorder:
         self.state = RunState()  # of all events so far
         self.guard = DiskGuard(console.complain)
         self.trail = AuditTrail(home, folder, records, self.guard)
+        self._said: set[str] = set()
+        self.models = models or ModelMemory(None, {})
 
     @property
     def storage_error(self) -> StorageError | None:
@@ -98,6 +103,17 @@ class RunRecorder:
     def say(self, line: str) -> None:
         self.guard(self._folder.coordinator_line, one_line(line))
         self._console.say(line)
+
+    def say_once(self, line: str) -> None:
+        """Say a line unless it was said in this run."""
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
+
+    def learn_model(self, model: str, facts: ModelFacts) -> None:
+        """Remember for later calls and runs what a server said about a model, and say it once."""
+        for line in self.guard(self.models.learn, model, facts) or ():
+            self.say(f"{model} {line}")
 
     def output(self, label: str, lines: Sequence[str], *, error: bool, shown: bool = True) -> None:
         if lines:
@@ -278,6 +294,7 @@ class RunRecorder:
         overlaps: tuple[Overlap, ...] = (),
         needed_budget: float | None = None,
         needed_item_budget: float | None = None,
+        cached: Mapping[str, int] | None = None,  # tokens read from a cache, by key
     ) -> Summary:
         """Write the summary and release the items."""
         items = [self.state.items[entry.item.id] for entry in plan]
@@ -295,7 +312,7 @@ class RunRecorder:
             self.state,
             NotInEvents(
                 items={entry.item.id: self._files(entry) for entry in plan},
-                keys=tuple(_key_row(key) for key in pool.keys),
+                keys=tuple(_key_row(key, (cached or {}).get(key.id, 0)) for key in pool.keys),
                 folder=str(self._folder.path),
                 overlaps=overlaps,
                 trace_id=self.trail.trace_id,
@@ -320,7 +337,7 @@ class RunRecorder:
         return summary
 
 
-def _key_row(key: KeyView) -> KeyRow:
+def _key_row(key: KeyView, cached: int) -> KeyRow:
     return KeyRow(
         id=key.id,
         provider=key.provider,
@@ -330,6 +347,7 @@ def _key_row(key: KeyView) -> KeyRow:
         rate_limited=key.rate_limited,
         tokens_in=key.tokens_in,
         tokens_out=key.tokens_out,
+        tokens_cached=cached,
     )
 
 

@@ -61,10 +61,17 @@ class Settlement:
 
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
+    tokens_exempt: int = 0  # the part of tokens_in that the provider's limits do not count
     error: CallError | None = None
     retry_after: float | None = None  # seconds, as the server says
     quota_reset: float | None = None  # seconds until the quota resets
     headers: Mapping[str, str] = field(default_factory=dict)  # lower case
+
+    @property
+    def limited_in(self) -> int:
+        """The tokens sent that the provider's limits count."""
+        return max(0, self.tokens_in - self.tokens_exempt)
 
 
 def token_count(value: int) -> int:

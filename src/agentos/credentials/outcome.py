@@ -18,7 +18,7 @@ HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls in flig
 BACKOFF = Backoff(first=10.0, last=300.0)
 
 # The provider refused these calls before it read them, so they used no tokens.
-_UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_REJECTED})
+_UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CORRECTED, CallError.CAPACITY, CallError.KEY_REJECTED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Judge:
 
     def _correct(self, lease: Lease, settlement: Settlement) -> None:
         """Charge what the call used. If that is unknown, keep what was charged."""
-        tokens_in, tokens_out = settlement.tokens_in, settlement.tokens_out
+        tokens_in, tokens_out = settlement.limited_in, settlement.tokens_out
         if tokens_in + tokens_out > 0 or settlement.error in _UNREAD:
             actual = Cost(1.0, tokens_in + tokens_out, tokens_in, tokens_out)
             lease.budget.correct(lease.cost, actual, self.now)
@@ -102,7 +102,7 @@ class Judge:
         events: list[PoolEvent] = []
         key, model_state = lease.key, lease.model_state
         lease.budget.succeeded(self.now)
-        model_state.estimate.learn(lease.asked, settlement.tokens_in, settlement.tokens_out)
+        model_state.estimate.learn(lease.asked, settlement.limited_in, settlement.tokens_out)
         model_state.took(self.now - lease.since)
         key.group.cooldown.succeeded(lease.number)
         if model_state.cooldown.succeeded(lease.number):

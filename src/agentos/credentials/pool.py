@@ -149,6 +149,8 @@ class CredentialCoordinator:
             settlement,
             tokens_in=token_count(settlement.tokens_in),
             tokens_out=token_count(settlement.tokens_out),
+            tokens_cached=token_count(settlement.tokens_cached),
+            tokens_exempt=token_count(settlement.tokens_exempt),
         )
         key.tokens_in += settlement.tokens_in
         key.tokens_out += settlement.tokens_out
@@ -162,6 +164,7 @@ class CredentialCoordinator:
                 key=key.spec.id,
                 tokens_in=settlement.tokens_in,
                 tokens_out=settlement.tokens_out,
+                tokens_cached=settlement.tokens_cached,
                 error=None if error is None else error.value,
                 seconds=self.pool_state.now - held.since,
             )

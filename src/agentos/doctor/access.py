@@ -120,7 +120,7 @@ def _check_model(role: str, model: str | None, config: Config, user_file: Path |
         return Check(section="models", name=role, state=State.PROBLEM, text=str(exc), fix=wanted)
     if PriceTable(own=config.prices).knows(model):
         return Check(section="models", name=role, text=f"{model}, price known")
-    price = _put(user_file, f'[prices."{model}"]\ninput = 1.0\noutput = 5.0')
+    price = f"agentos config price {quote(model)} --input USD --output USD  # per million tokens"
     if config.settings.budget is None and config.settings.item_budget is None:
         text = f"{model}; its price is unknown, so costs are shown as unknown."
         return Check(section="models", name=role, state=State.WARNING, text=text, fix=price)

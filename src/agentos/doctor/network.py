@@ -17,6 +17,7 @@ from agentos.errors import AgentosError, Exit, StopRequested
 from agentos.llm.http import incomplete
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.llm.providers import real_provider
+from agentos.llm.request_shape import corrected_call
 from agentos.model import CallError
 from agentos.model_access import Network, RoleOptions, provider_of
 
@@ -121,7 +122,7 @@ def _call(config: Config, planned: _Planned, cancel: Cancel) -> Called:
             call_timeout=CALL_SECONDS,
             worktree=config.worktree or Path(),
         )
-        reply = provider.call(request, secret=key.secret, cancel=cancel)
+        reply = corrected_call(provider, request, secret=key.secret, cancel=cancel)
     except AgentosError as exc:
         error = exc
     except StopRequested:

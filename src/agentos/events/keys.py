@@ -34,6 +34,7 @@ class Settled(AskerEvent):
     tokens_out: int
     error: str | None
     seconds: float
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
     usd: float | None = None  # its cost, added by the coordinator; None: unknown
 
 
@@ -44,6 +45,7 @@ class CallCounted(ItemEvent):
     name = "call_counted"
     tokens_in: int
     tokens_out: int
+    tokens_cached: int = 0
     usd: float | None  # None: unknown
 
 

@@ -85,6 +85,7 @@ class CallSpan(TimelineSpan):
     error: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -156,6 +157,7 @@ class ItemState:
     busy_seconds: float = 0.0  # in nodes
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0
     usd: float | None = 0.0  # None once a call had no known price
     filing_state: str | None = None  # filed, wanted or unknown; None if it is not meant to be filed
     filed: FiledAs | None = None

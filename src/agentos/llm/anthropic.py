@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
+from agentos.llm.prompt_cache import marked_content
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply, thinking_tokens
+from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess
@@ -28,7 +30,7 @@ class Anthropic:
             "model": request.model,
             "max_tokens": request.max_output_tokens,
             "system": request.system,
-            "messages": [{"role": "user", "content": request.prompt}],
+            "messages": [{"role": "user", "content": marked_content(request)}],
         }
         if request.schema is not None:
             body["tools"] = [
@@ -38,7 +40,9 @@ class Anthropic:
         body |= _thinking(request)
         key = KeyHeader(name=KEY_HEADERS["anthropic"], secret=secret)
         headers = {"anthropic-version": VERSION}
-        return _reply(self._endpoint.post("/v1/messages", body, key=key, headers=headers))
+        return _reply(
+            self._endpoint.post("/v1/messages", body, facts=request.facts, key=key, headers=headers)
+        )
 
 
 def _thinking(request: ModelRequest) -> dict[str, Any]:
@@ -57,19 +61,31 @@ def _reply(answer: HttpAnswer) -> Reply:
         finish = data.get("stop_reason")
         tools = [block["input"] for block in blocks if block["type"] == "tool_use"]
         text = "".join(block["text"] for block in blocks if block["type"] == "text")
-        usage = data.get("usage") or {}
-        cached = count(usage.get("cache_read_input_tokens")) + count(usage.get("cache_creation_input_tokens"))
-        tokens_in, tokens_out = count(usage.get("input_tokens")) + cached, count(usage.get("output_tokens"))
+        usage = read_usage(data.get("usage") or {})
     except (KeyError, TypeError, AttributeError):
         raise incomplete("it has no content") from None
     if finish == "refusal":
-        raise declined("refusal", (tokens_in, tokens_out))
+        raise declined("refusal", usage)
+    if finish == "max_tokens":
+        raise CutReply(usage, model=str(data.get("model", "")))
     if not isinstance(finish, str) or finish not in {"end_turn", "tool_use", "stop_sequence"}:
-        raise incomplete(f"stop reason {finish!r}", (tokens_in, tokens_out))
+        raise incomplete(f"stop reason {finish!r}", usage)
     return Reply(
         text=json.dumps(tools[0], ensure_ascii=False) if tools else text,
         model=str(data.get("model", "")),
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
         headers=answer.headers,
+        **usage.counts(),
+    )
+
+
+def read_usage(usage: Any) -> Usage:
+    """What was read from the cache or written to it is not in `input_tokens`."""
+    cached = count(usage.get("cache_read_input_tokens"))
+    cache_written = count(usage.get("cache_creation_input_tokens"))
+    return Usage(
+        tokens_in=count(usage.get("input_tokens")) + cached + cache_written,
+        tokens_out=count(usage.get("output_tokens")),
+        tokens_cached=cached,
+        tokens_cache_written=cache_written,
+        tokens_exempt=cached,  # the limit on input tokens per minute does not count what was cached
     )

@@ -4,16 +4,18 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
-from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, RefusedReply, Reply
-from agentos.llm.same_model import same_model
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
+from agentos.llm.request_shape import RequestShape, prompt_tokens
+from agentos.llm.same_model import Sameness, same_model
 from agentos.model import CallError
+from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
@@ -67,6 +69,7 @@ class Caller:
         cancel: Cancel,
         max_retries: int,
         call_timeout: float,
+        facts: Mapping[str, ModelFacts] | None = None,
     ) -> None:
         self._name = provider_name
         self._provider = provider
@@ -74,11 +77,14 @@ class Caller:
         self._cancel = cancel
         self._max_retries = max_retries
         self._call_timeout = call_timeout
+        self._facts = dict(facts or {})  # by provider:model
+        self._larger: set[str] = set()  # the roles whose replies do not fit the usual limit
 
     def call(self, request: ModelRequest, *, keep: Callable[[Made], Kept]) -> Made:
         """Call until there is a reply; `keep` saves it before anything else happens."""
         began = time.monotonic()
         tries = 0
+        shaping = RequestShape(request, self._known(request), larger=request.role in self._larger)
         ask = LeaseRequest(
             provider=self._name,
             model=request.model,
@@ -90,15 +96,22 @@ class Caller:
             leased = self._leases.lease(ask)
             started = time.monotonic()
             try:
-                reply = self._within_deadline(request, leased.secret)
+                reply = self._within_deadline(shaping.request, leased.secret)
                 cleaned = clean_reply(reply.text, review=request.role == "reviewer")
                 if cleaned.removed and not cleaned.text:
                     raise _empty(reply, cleaned)
             except ProviderError as error:
                 seconds = time.monotonic() - started
-                self._leases.settle(_failed(leased, error, seconds))
-                tries += error.error_class is not CallError.KEY_REJECTED
-                self._check_retry(request, error, tries, time.monotonic() - began)
+                changed = shaping.change(error)
+                settled = _failed(leased, error, seconds)
+                if changed and error.error_class is CallError.BAD_REQUEST:
+                    settled = settled.model_copy(update={"error": CallError.CORRECTED})
+                self._leases.settle(settled)
+                if not changed:
+                    tries += error.error_class is not CallError.KEY_REJECTED
+                    self._check_retry(shaping, error, tries, time.monotonic() - began)
+                elif shaping.larger:
+                    self._larger.add(request.role)
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
                 seconds = time.monotonic() - started
@@ -112,17 +125,19 @@ class Caller:
                 made = Made(
                     reply=reply, key=leased.key, seconds=seconds, tries=tries + 1, removed=cleaned.removed
                 )
-                as_asked = request.role != "reviewer" or same_model(request.model, reply.model)
+                found = self._compared(request, reply)
+                as_asked = found is not Sameness.DIFFERENT
                 self._leases.settle(
                     CallSettled(
                         lease=leased.lease,
                         seconds=seconds,
-                        tokens_in=reply.tokens_in,
-                        tokens_out=reply.tokens_out,
+                        **reply.counts(),
                         served=reply.model,
                         kept=keep(made) if as_asked else None,
                         error=None if as_asked else CallError.OTHER_MODEL,
                         headers=reply.headers,
+                        facts=self._learnt(shaping),
+                        unverified=found is Sameness.UNKNOWN,
                     )
                 )
                 if not as_asked:
@@ -133,8 +148,30 @@ class Caller:
                     )
                 return made
 
-    def _check_retry(self, request: ModelRequest, error: ProviderError, tries: int, elapsed: float) -> None:
+    def _compared(self, request: ModelRequest, reply: Reply) -> Sameness:
+        """Whether the model asked for has answered. It matters for reviews: they are independent."""
+        return same_model(request.model, reply.model) if request.role == "reviewer" else Sameness.SAME
+
+    def _known(self, request: ModelRequest) -> ModelFacts:
+        return self._facts.get(f"{self._name}:{request.model}", UNKNOWN)
+
+    def _learnt(self, shaping: RequestShape) -> ModelFacts | None:
+        """What this call found out. Only what led to a reply is kept."""
+        if shaping.facts == self._known(shaping.request):
+            return None
+        self._facts[f"{self._name}:{shaping.request.model}"] = shaping.facts
+        return shaping.facts
+
+    def _check_retry(self, shaping: RequestShape, error: ProviderError, tries: int, elapsed: float) -> None:
         """Fail unless the call may be retried; the coordinator decides when, with the next lease."""
+        request = shaping.request
+        if shaping.was_cut(error):
+            where = f"set max_output_tokens in [roles.{request.role}] of your configuration file"
+            if isinstance(error, CutReply) and error.fixed:
+                raise ItemFailed(f"{self._name}:{request.model}: the answer was cut at the program's limit")
+            raise ItemFailed(
+                f"{self._name}:{request.model}: the answer was cut at {shaping.cut_at:,} tokens; {where}"
+            ) from None
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
         if error.error_class is CallError.BAD_REQUEST:
@@ -166,7 +203,7 @@ class Caller:
         # By now, texts that came in parts are complete.
         echoed = self._echoed(result.text, result.model, *map(" ".join, result.headers.items()))
         if echoed is not None:
-            raise RefusedReply(echoed, tokens=(result.tokens_in, result.tokens_out))
+            raise RefusedReply(echoed, usage=result)
         # Half a surrogate pair cannot be written to a file; a model's name must stay short.
         text = result.text.encode("utf-8", errors="replace").decode()
         return replace(result, text=text, model=result.model[:MODEL_LENGTH])
@@ -181,9 +218,10 @@ class Caller:
         exc.__cause__ = exc.__context__ = None
         if isinstance(exc, AgentosError):
             headers = exc.headers if isinstance(exc, ProviderError) else {}
-            if (echoed := self._echoed(str(exc), *map(" ".join, headers.items()))) is not None:
-                if isinstance(exc, ProviderError) and any(exc.tokens):
-                    return RefusedReply(echoed, tokens=exc.tokens)  # an answer, though not a complete one
+            served = exc.model if isinstance(exc, CutReply) else ""
+            if (echoed := self._echoed(str(exc), served, *map(" ".join, headers.items()))) is not None:
+                if isinstance(exc, ProviderError) and any(exc.usage.counts().values()):
+                    return RefusedReply(echoed, usage=exc.usage)  # an answer, though not a complete one
                 exc.args = (f"an error whose text contains the key {echoed}; not shown",)
                 headers.clear()
         elif isinstance(exc, Exception):
@@ -199,7 +237,7 @@ def _empty(reply: Reply, cleaned: CleanReply) -> ProviderError:
         CallError.TRANSIENT,
         f"the reply is incomplete: it has nothing but {' and '.join(cleaned.removed)}",
         headers=reply.headers,
-        tokens=(reply.tokens_in, reply.tokens_out),
+        usage=reply,
     )
 
 
@@ -212,18 +250,13 @@ def estimate_tokens(request: ModelRequest) -> int:
     return prompt_tokens(request) + min(request.max_output_tokens, 4_000) + SAFETY_TOKENS
 
 
-def prompt_tokens(request: ModelRequest) -> int:
-    """Estimate how many tokens are sent."""
-    return (len(request.system) + len(request.prompt)) // 4
-
-
 def _failed(leased: LeaseGranted, error: ProviderError, seconds: float) -> CallSettled:
     return CallSettled(
         lease=leased.lease,
         seconds=seconds,
-        tokens_in=error.tokens[0],
-        tokens_out=error.tokens[1],
+        **error.usage.counts(),
         error=error.error_class,
+        served=error.model[:MODEL_LENGTH] if isinstance(error, CutReply) else "",
         message=str(error)[:500],
         retry_after=error.retry_after,
         quota_reset=error.quota_reset,

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentos.llm.anthropic import read_usage
 from agentos.llm.http import count, declined, incomplete
-from agentos.llm.provider import ProviderError, Reply
+from agentos.llm.provider import CutReply, ProviderError, Reply
 from agentos.model import CallError
 
 MAX_LINE = 300  # characters of a program's own error message
@@ -82,14 +83,14 @@ def read_claude(finished: ProgramOutput, now_wall: float) -> Reply:
     text = result.get("result")
     if result.get("is_error") or result.get("subtype") != "success":
         raise _claude_error(messages, result, now_wall)
-    usage = _table(result, "usage")
-    read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    tokens_in, tokens_out = sum(count(usage.get(name)) for name in read), count(usage.get("output_tokens"))
+    usage = read_usage(_table(result, "usage"))
     if result.get("stop_reason") == "refusal":
-        raise declined("refusal", (tokens_in, tokens_out))
-    if result.get("stop_reason") == "max_tokens" or not isinstance(text, str):
-        raise incomplete(f"stop reason {result.get('stop_reason')!r}", (tokens_in, tokens_out))
-    return Reply(text=text, model=_claude_model(messages, result), tokens_in=tokens_in, tokens_out=tokens_out)
+        raise declined("refusal", usage)
+    if result.get("stop_reason") == "max_tokens":
+        raise CutReply(usage, fixed=True)
+    if not isinstance(text, str):
+        raise incomplete(f"stop reason {result.get('stop_reason')!r}", usage)
+    return Reply(text=text, model=_claude_model(messages, result), **usage.counts())
 
 
 def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG001 - same signature as the other reader
@@ -111,6 +112,8 @@ def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG
         model=max(out, key=lambda name: out[name], default=""),
         tokens_in=sum(count(one.get("prompt")) for one in tokens.values()),
         tokens_out=sum(out.values()),
+        tokens_cached=sum(min(count(one.get("cached")), count(one.get("prompt"))) for one in tokens.values()),
+        tokens_reasoning=sum(count(one.get("thoughts")) for one in tokens.values()),
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply, thinking_tokens
+from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess
@@ -42,7 +43,7 @@ class Gemini:
         }
         path = f"/v1beta/models/{quote(request.model, safe='')}:generateContent"
         key = KeyHeader(name=KEY_HEADERS["gemini"], secret=secret)
-        return _reply(self._endpoint.post(path, body, key=key))
+        return _reply(self._endpoint.post(path, body, facts=request.facts, key=key))
 
 
 def _reply(answer: HttpAnswer) -> Reply:
@@ -54,19 +55,25 @@ def _reply(answer: HttpAnswer) -> Reply:
         finish = candidate.get("finishReason")
         parts = (candidate.get("content") or {}).get("parts") or []
         text = "".join(part["text"] for part in parts if "text" in part and not part.get("thought"))
-        usage = data.get("usageMetadata") or {}
-        tokens_in = count(usage.get("promptTokenCount"))
-        tokens_out = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
+        usage = _usage(data.get("usageMetadata") or {})
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("it has no candidate") from None
     if isinstance(finish, str) and finish in _DECLINED:
-        raise declined(str(finish), (tokens_in, tokens_out))
+        raise declined(str(finish), usage)
+    if finish == "MAX_TOKENS":
+        raise CutReply(usage, model=str(data.get("modelVersion", "")))
     if finish != "STOP":
-        raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))
-    return Reply(
-        text=text,
-        model=str(data.get("modelVersion", "")),
+        raise incomplete(f"finish reason {finish!r}", usage)
+    model = str(data.get("modelVersion", ""))
+    return Reply(text=text, model=model, headers=answer.headers, **usage.counts())
+
+
+def _usage(usage: Any) -> Usage:
+    """Cached tokens are part of the prompt's, thoughts are not part of the candidates'."""
+    tokens_in, thoughts = count(usage.get("promptTokenCount")), count(usage.get("thoughtsTokenCount"))
+    return Usage(
         tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        headers=answer.headers,
+        tokens_out=count(usage.get("candidatesTokenCount")) + thoughts,
+        tokens_cached=min(count(usage.get("cachedContentTokenCount")), tokens_in),
+        tokens_reasoning=thoughts,
     )

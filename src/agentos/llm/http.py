@@ -15,8 +15,10 @@ import httpx2
 from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
+from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
-from agentos.model import CallError
+from agentos.model import CallError, Usage
+from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess, ProxyAccess
 
@@ -66,9 +68,16 @@ class Endpoint:
         )
 
     def post(
-        self, path: str, body: Mapping[str, Any], *, key: KeyHeader, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        facts: ModelFacts,
+        key: KeyHeader,
+        headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
         """Make the call; anything but a complete JSON object with a 2xx status is a ProviderError."""
+        body = fitted(body, facts)
         deadline = time.monotonic() + self._call_timeout
         sent = {**(headers or {}), **{one.header: one.value + _revealed(one.secret) for one in self._headers}}
         if secret := _revealed(key.secret):  # empty if a header of the user's identifies the user
@@ -76,7 +85,7 @@ class Endpoint:
         # Errors show only their class: the library's errors contain the request, and so the key.
         try:
             url = self._base + path + self._query
-            with self._client.stream("POST", url, json=dict(body), headers=sent) as response:
+            with self._client.stream("POST", url, json=body, headers=sent) as response:
                 content = self._read(response, deadline)
         except httpx2.TimeoutException:
             raise ProviderError(CallError.TRANSIENT, "timed out waiting for a reply") from None
@@ -102,10 +111,14 @@ class Endpoint:
                 retry_after=found.retry_after,
                 quota_reset=found.quota_reset,
                 headers=limits,
+                correction=understand(response.status_code, content, body)
+                if found.error_class is CallError.BAD_REQUEST
+                else None,
             )
         if echoed is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
-            raise RefusedReply(echoed, tokens=(len(json.dumps(body)) // 4, len(content) // 4))
+            estimated = Usage(tokens_in=len(json.dumps(body)) // 4, tokens_out=len(content) // 4)
+            raise RefusedReply(echoed, usage=estimated)
         return HttpAnswer(data=_object(content), headers=limits)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
@@ -156,14 +169,14 @@ def _object(content: bytes) -> dict[str, Any]:
     return data
 
 
-def incomplete(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
+def incomplete(why: str, usage: Usage | None = None) -> ProviderError:
     """Make the error for an answer that is not complete."""
-    return ProviderError(CallError.TRANSIENT, f"the reply is incomplete: {why}", tokens=tokens)
+    return ProviderError(CallError.TRANSIENT, f"the reply is incomplete: {why}", usage=usage)
 
 
-def declined(why: str, tokens: tuple[int, int] = (0, 0)) -> ProviderError:
+def declined(why: str, usage: Usage | None = None) -> ProviderError:
     """Make the error for a model that will not answer this request, however often it is asked."""
-    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", tokens=tokens)
+    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", usage=usage)
 
 
 def count(value: Any) -> int:

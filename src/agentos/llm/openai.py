@@ -3,8 +3,9 @@
 from typing import Any
 
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import CallError
+from agentos.llm.prompt_cache import cache_key
+from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
+from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess
@@ -17,22 +18,14 @@ class OpenAI:
         self, base_url: str | None, *, call_timeout: float, via: ProviderAccess | None = None
     ) -> None:
         self._endpoint = Endpoint("openai", base_url or SERVERS["openai"], call_timeout=call_timeout, via=via)
-        # OpenAI itself now requires the new name; other servers know the old one.
-        self._limit_name = "max_tokens" if base_url else "max_completion_tokens"
-        self._takes_schema = True
+        # OpenAI itself requires the new name, other servers know the old one. They correct us if not.
+        self._own = base_url is None
 
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:  # noqa: ARG002 - the caller enforces the stop
         key = KeyHeader(name=KEY_HEADERS["openai"], scheme="Bearer ", secret=secret)
-        body = self._body(request)
-        try:
-            answer = self._endpoint.post("/chat/completions", body, key=key)
-        except ProviderError as error:
-            if error.error_class is not CallError.BAD_REQUEST or "response_format" not in body:
-                raise
-            # Many compatible servers do not support schemas; the reply is then read as Markdown.
-            self._takes_schema = False
-            answer = self._endpoint.post("/chat/completions", self._body(request), key=key)
-        return _reply(answer)
+        return _reply(
+            self._endpoint.post("/chat/completions", self._body(request), facts=request.facts, key=key)
+        )
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -41,13 +34,15 @@ class OpenAI:
                 {"role": "system", "content": request.system},
                 {"role": "user", "content": request.prompt},
             ],
-            self._limit_name: request.max_output_tokens,
+            "max_completion_tokens" if self._own else "max_tokens": request.max_output_tokens,
         }
         if request.temperature is not None:
             body["temperature"] = request.temperature
         if request.reasoning_effort is not None:
             body["reasoning_effort"] = request.reasoning_effort
-        if request.schema is not None and self._takes_schema:
+        if (key := cache_key(request)) is not None:
+            body["prompt_cache_key"] = key
+        if request.schema is not None:
             schema = {"name": "review", "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
@@ -60,18 +55,28 @@ def _reply(answer: HttpAnswer) -> Reply:
         message = choice["message"]
         finish = choice.get("finish_reason")
         content, refusal = message.get("content"), message.get("refusal")
-        usage = data.get("usage") or {}
-        tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+        usage = _usage(data.get("usage") or {})
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("it has no message") from None
     if refusal or finish == "content_filter":
-        raise declined(str(refusal or finish)[:200], (tokens_in, tokens_out))
+        raise declined(str(refusal or finish)[:200], usage)
+    if finish == "length":
+        raise CutReply(usage, model=str(data.get("model", "")))
     if finish != "stop" or not isinstance(content, str):
-        raise incomplete(f"finish reason {finish!r}", (tokens_in, tokens_out))
-    return Reply(
-        text=content,
-        model=str(data.get("model", "")),
+        raise incomplete(f"finish reason {finish!r}", usage)
+    model = str(data.get("model", ""))
+    return Reply(text=content, model=model, headers=answer.headers, **usage.counts())
+
+
+def _usage(usage: Any) -> Usage:
+    """The cached tokens are part of the prompt's, the reasoning part of the completion's."""
+    tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    sent, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    # DeepSeek and servers with its format count cache hits outside of the details.
+    cached = count(sent.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens"))
+    return Usage(
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        headers=answer.headers,
+        tokens_cached=min(cached, tokens_in),
+        tokens_reasoning=min(count(written.get("reasoning_tokens")), tokens_out),
     )

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
-from agentos.model import CallError
+from agentos.llm.correction import Correction
+from agentos.model import CallError, Usage
 from agentos.model_access import Effort
+from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
+USUAL_OUTPUT = 16_000  # tokens to ask for, unless the user set another number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +30,10 @@ class ModelRequest:
     prompt: str
     breaks: tuple[int, ...] = ()  # where in the prompt the part of the run and the part of the item end
     schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
-    max_output_tokens: int = 16_000
+    max_output_tokens: int = USUAL_OUTPUT
     temperature: float | None = None
     reasoning_effort: Effort | None = None
+    facts: ModelFacts = UNKNOWN  # what is known about requests to the model
 
 
 # For formats that want a number of tokens instead of a word.
@@ -44,13 +48,11 @@ def thinking_tokens(request: ModelRequest) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
-    """The complete reply."""
+class Reply(Usage):
+    """The complete reply, with what it used."""
 
     text: str
     model: str  # the model that served it, as the server says
-    tokens_in: int
-    tokens_out: int
     headers: dict[str, str] = field(default_factory=dict)  # rate limit headers, lower case
 
 
@@ -65,26 +67,35 @@ class ProviderError(AgentosError):
         retry_after: float | None = None,
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
-        tokens: tuple[int, int] = (0, 0),
+        usage: Usage | None = None,
+        correction: Correction | None = None,
     ) -> None:
         super().__init__(message)
         self.error_class = error_class
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
-        self.tokens = tokens  # in and out: an answer that cannot be used is paid for anyway
+        self.correction = correction  # what the server said about the request
+        self.usage = usage or Usage()  # an answer that cannot be used is paid for anyway
 
 
 class RefusedReply(ProviderError):  # noqa: N818 - the name says what happened
     """The server's answer contains one of our secrets: none of it is kept, and the call is not retried."""
 
-    def __init__(self, secret: str, *, tokens: tuple[int, int]) -> None:
+    def __init__(self, secret: str, *, usage: Usage) -> None:
         # As with other unusable answers, no key is blamed.
         super().__init__(
-            CallError.TRANSIENT,
-            f"the server's reply contains the key {secret}; it was refused",
-            tokens=tokens,
+            CallError.TRANSIENT, f"the server's reply contains the key {secret}; it was refused", usage=usage
         )
+
+
+class CutReply(ProviderError):  # noqa: N818 - the name says what happened
+    """The reply reached the output limit."""
+
+    def __init__(self, usage: Usage, *, model: str = "", fixed: bool = False) -> None:
+        super().__init__(CallError.CUT_OFF, "the reply was cut at the output limit", usage=usage)
+        self.model = model  # the model that served it, as the server says
+        self.fixed = fixed  # the limit cannot be changed by the request
 
 
 class Cancel:

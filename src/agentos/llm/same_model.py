@@ -1,32 +1,132 @@
-"""Checks that the model that answered is the one that was asked for. Pure."""
+"""Decides whether the model that answered is the one that was asked for. Pure.
+
+Providers and gateways serve a model under many names: aliases, dated snapshots, vendor prefixes, formats. A
+model is identified by its family, its version and its size. Only names of a known family can be compared.
+"""
 
 import re
+from dataclasses import dataclass
+from enum import StrEnum
 
-# What a provider adds to a name without serving a different model: a date, a build number, a preview mark.
-# A part of one or two digits is the next version, and so a different model.
-_ADDED = re.compile(
-    r"(?:-(?:\d{4}-\d{2}-\d{2}|\d{6,8}|\d{3,4}|(?:preview|exp)(?:-\d{2}-\d{2,4}|-\d{4})?|v\d+(?::\d+)?))+"
+
+class Sameness(StrEnum):
+    """What two names say about two models."""
+
+    SAME = "same"  # two names of one model
+    DIFFERENT = "different"  # another family, version, size or snapshot
+    UNKNOWN = "unknown"  # the names do not tell
+
+
+_FAMILY = re.compile(
+    r"(?:^|[-_ ])(gpt-oss|gpt|chatgpt|claude|gemini|gemma|llama|mistral|mixtral|ministral|codestral|devstral"
+    r"|magistral|pixtral|qwen|qwq|deepseek|grok|command|nova|titan|phi|kimi|glm|minimax|nemotron|yi|granite"
+    r"|jamba|olmo|sonar)(?=[-_ .\d]|v\d|$)"
 )
+_O_SERIES = re.compile(r"^(o)(\d)(?=$|-)")
+# Sizes that stand for their family.
+_ALONE = {"opus": "claude", "sonnet": "claude", "haiku": "claude"}
+_SAME_FAMILY = {"chatgpt": "gpt"}
+
 _VARIANT = re.compile(r"\[[^\]]*\]$")  # how Claude Code notes the size of the context
-_LATEST = "-latest"
+_REGION = re.compile(r"^(?:us|eu|apac|global|us-gov|jp|au|ca)\.")
+_VENDOR = re.compile(
+    r"^(?:anthropic|meta|amazon|mistral|cohere|deepseek|openai|qwen|ai21|google|moonshot(?:ai)?|minimax|nvidia)\."
+)
+_BUILD = re.compile(r"-v\d+:\d+$|(?<=\d{8})-v\d+$")
+_ROUTE = re.compile(r":(?:free|beta|nitro|floor|extended|online|thinking|latest|exacto|[a-z]+-latest)$")
+_PREVIEW = re.compile(r"-(?:preview|exp|experimental)(?:-(\d{2}-\d{4}|\d{2}-\d{2}|\d{4}))?(?=-|$)")
+_DATE = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{3,4})(?=-|$)")
+_FORMAT = re.compile(
+    r"[-_.](?:i?q\d(?:_[a-z\d]+)*|(?:nv|mx)?fp\d+|bf16|int\d|w\d+a\d+|[48]-?bits?|awq|gptq|gguf|mlx)(?=[-_.]|$)"
+)
+_NOISE = frozenset(
+    {"latest", "preview", "exp", "experimental", "beta", "alpha", "it", "hf", "maas", "default"}
+)
+# What is part of the name in one family only, or of no meaning in some.
+_FAMILY_NOISE = {
+    "gpt": frozenset({"high", "medium", "low", "minimal", "none"}),
+    "o": frozenset({"high", "medium", "low"}),
+    "claude": frozenset({"thinking"}),
+    "llama": frozenset({"turbo", "lite", "versatile", "instant"}),
+}
+_CHAT_NOISE = frozenset({"chat", "instruct"})  # except for OpenAI's, where these are models of their own
+_VERSION = re.compile(r"v?(\d{1,2}(?:\.\d{1,2})*)")
 
 
-def same_model(asked: str, served: str) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class _Identity:
+    """What is known of a model from its name."""
+
+    family: str
+    version: tuple[int, ...]  # empty: none was named
+    words: frozenset[str]  # sizes and everything else that makes it another model
+    date: str  # of a snapshot; empty: none was named
+
+
+def same_model(asked: str, served: str) -> Sameness:
     """Compare the names of a model; a server that reports no name is trusted."""
-    wanted, given = _parts(asked), _parts(served)
-    if not given or not wanted:
-        return True
-    # One of them may begin with the vendor: openai/gpt-5 and gpt-5.
-    for one, other in zip(reversed(wanted[:-1]), reversed(given[:-1]), strict=False):
-        if one != other:
-            return False
-    name, reported = wanted[-1], given[-1]
-    if name == reported:
-        return True
-    name = name.removesuffix(_LATEST)
-    return reported == name or (reported.startswith(name) and bool(_ADDED.fullmatch(reported, len(name))))
+    wanted, given = _plain(asked), _plain(served)
+    if not given or not wanted or wanted == given:
+        return Sameness.SAME
+    one, other = _identity(wanted), _identity(given)
+    if one is None or other is None:
+        return Sameness.UNKNOWN
+    if one.family != other.family or one.words != other.words:
+        return Sameness.DIFFERENT
+    if one.version and not other.version:
+        return Sameness.UNKNOWN
+    versions = not one.version or one.version == other.version
+    dates = not one.date or not other.date or one.date == other.date
+    return Sameness.SAME if versions and dates else Sameness.DIFFERENT
 
 
-def _parts(name: str) -> list[str]:
-    plain = _VARIANT.sub("", name.strip().casefold()).removeprefix("models/").replace("@", "-")
-    return [part for part in plain.split("/") if part]
+def _plain(name: str) -> str:
+    """The name without what a gateway, a cloud or a client puts around it."""
+    plain = _VARIANT.sub("", name.strip().casefold())
+    plain = plain.rsplit("/", 1)[-1].replace("@", "-")
+    plain = _VENDOR.sub("", _REGION.sub("", plain))
+    plain = _ROUTE.sub("", _BUILD.sub("", plain))
+    return re.sub(r"^gpt-35(?=-|$)", "gpt-3.5", plain)  # how Azure writes it
+
+
+def _identity(plain: str) -> _Identity | None:
+    if ":" in plain:
+        # Ollama's tags are sizes and formats; anything else is someone's own name.
+        if plain.startswith("ft:"):
+            return None
+        plain = plain.replace(":", "-")
+    family, rest = _family(plain)
+    if family is None:
+        return None
+    dates: list[str] = []
+
+    def dated(found: re.Match[str]) -> str:
+        if found[1]:
+            dates.append(found[1].replace("-", ""))
+        return ""
+
+    rest = _DATE.sub(dated, _PREVIEW.sub(dated, _FORMAT.sub("", rest)))
+    version: list[int] = []
+    words: set[str] = set()
+    noise = (
+        _NOISE | _FAMILY_NOISE.get(family, frozenset()) | (_CHAT_NOISE if family != "gpt" else frozenset())
+    )
+    for token in filter(None, re.split(r"[-_ ]", rest)):
+        if (number := _VERSION.fullmatch(token)) is not None:
+            version += [int(part) for part in number[1].split(".")]
+        elif token not in noise:
+            words.add(token)
+    while version and version[-1] == 0:
+        version.pop()  # 4.0 is 4
+    return _Identity(family=family, version=tuple(version), words=frozenset(words), date="".join(dates))
+
+
+def _family(plain: str) -> tuple[str | None, str]:
+    """The family that a name belongs to, and the rest of the name, beginning with a hyphen."""
+    if (found := _O_SERIES.match(plain)) is not None:
+        return "o", f"-{plain[1:]}"
+    if (found := _FAMILY.search(plain)) is not None:
+        rest = re.sub(r"^[. ]", "-", plain[found.end() :])
+        return _SAME_FAMILY.get(found[1], found[1]), rest if rest.startswith("-") else f"-{rest}"
+    first = plain.partition("-")[0]
+    return (_ALONE[first], f"-{plain}") if first in _ALONE else (None, plain)

@@ -38,6 +38,7 @@ class KeyData:
     rate_limited: int
     tokens_in: int
     tokens_out: int
+    tokens_cached: int
     busy_seconds: float
     rested_seconds: float
     rests: tuple[RateLimitSpan | RefusalMark | DisabledSpan, ...]
@@ -78,6 +79,7 @@ def _key(row: Record, key: KeyTimeline, made: Sequence[MadeCall], now: float) ->
         rate_limited=count_of(row, "rate_limited") or limited,
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),
+        tokens_cached=sum(call.tokens_cached for call in calls),
         busy_seconds=round(sum(call.seconds(now) for call in calls), 3),
         rested_seconds=round(sum(one.seconds(now) for one in key.spans if isinstance(one, RateLimitSpan)), 3),
         rests=tuple(key.spans),

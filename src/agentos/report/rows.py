@@ -23,6 +23,7 @@ class Row:
     waited_seconds: float
     tokens_in: int
     tokens_out: int
+    tokens_cached: int
     cost_usd: float | None
     error: str | None
     reason: str | None
@@ -53,6 +54,7 @@ def _from_summary(record: Record) -> Row | None:
         waited_seconds=number_of(record, "waited_seconds") or 0.0,
         tokens_in=count_of(record, "tokens_in"),
         tokens_out=count_of(record, "tokens_out"),
+        tokens_cached=count_of(record, "tokens_cached"),
         cost_usd=number_of(record, "cost_usd"),
         error=text_of(record, "error"),
         reason=text_of(record, "reason"),
@@ -75,6 +77,7 @@ def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
         waited_seconds=item.waited_seconds(now),
         tokens_in=item.tokens_in,
         tokens_out=item.tokens_out,
+        tokens_cached=item.tokens_cached,
         cost_usd=None,  # comes from its calls
         error=item.error if item.status != Status.SKIPPED else None,
         reason=item.reason,

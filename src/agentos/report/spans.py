@@ -87,7 +87,7 @@ def call_dict(paid: PaidCall, now: float) -> dict[str, Any]:
     call = paid.call
     data: dict[str, Any] = {"kind": call.kind, "start": call.start, "end": call.ends(now)}
     data |= {"node": call.node, "key": call.key, "model": call.model}
-    used = {"tokens_in": call.tokens_in or None, "tokens_out": call.tokens_out or None}
+    used = {name: getattr(call, name) or None for name in ("tokens_in", "tokens_out", "tokens_cached")}
     known = _known({"error": call.error} | used | {"cost_usd": paid.cost_usd, "served": paid.served})
     return data | known | ({"open": True} if call.end is None else {})
 

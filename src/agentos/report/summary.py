@@ -33,6 +33,7 @@ class ItemRow:
     waited_seconds: float = 0.0
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache
     cost_usd: float | None = 0.0
     error: str | None = None
     reason: str | None = None  # why it was skipped
@@ -64,6 +65,7 @@ class KeyRow:
     rate_limited: int
     tokens_in: int
     tokens_out: int
+    tokens_cached: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +190,7 @@ def item_row(item: ItemState, files: ItemFiles) -> ItemRow:
         waited_seconds=item.waited_seconds(ended),
         tokens_in=item.tokens_in,
         tokens_out=item.tokens_out,
+        tokens_cached=item.tokens_cached,
         cost_usd=None if item.usd is None else round(item.usd, 6),
         error=item.error,
         reason=item.reason,

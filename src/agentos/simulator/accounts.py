@@ -22,6 +22,7 @@ class Counts:
     max_in_flight: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0  # the part of tokens_in that was read from the cache
     service_seconds: float = 0.0  # total of the served calls
     first_call: float | None = None
     last_admitted: float | None = None  # when the latest served call was admitted
@@ -91,12 +92,15 @@ class Accounts:
             counts.in_flight -= 1
             self._in_flight = max(0, self._in_flight - 1)  # there may have been a reset meanwhile
 
-    def count_served(self, account: Account, *, tokens_in: int, tokens_out: int, since: float) -> None:
+    def count_served(
+        self, account: Account, *, tokens_in: int, tokens_out: int, tokens_cached: int, since: float
+    ) -> None:
         counts = account.counts
         now = self._now()
         counts.served += 1
         counts.tokens_in += tokens_in
         counts.tokens_out += tokens_out
+        counts.tokens_cached += tokens_cached
         counts.service_seconds += now - since
         counts.last_admitted = max(since - self._start, counts.last_admitted or 0.0)
         counts.last_served = now - self._start
@@ -120,7 +124,16 @@ class Accounts:
                 "max_calls": self._most(account, elapsed - first, mean),
                 "max_calls_at_last_served": self._most(account, admitted - first, mean),
             }
-        names = ("calls", "served", "refused", "faulted", "abandoned", "tokens_in", "tokens_out")
+        names = (
+            "calls",
+            "served",
+            "refused",
+            "faulted",
+            "abandoned",
+            "tokens_in",
+            "tokens_out",
+            "tokens_cached",
+        )
         totals: dict[str, Any] = {name: sum(getattr(one, name) for one in counts) for name in names}
         for name in ("max_calls", "max_calls_at_last_served"):
             bounds = [group[name] for group in groups.values()]

@@ -27,6 +27,7 @@ from agentos.simulator.dialect import (
 )
 from agentos.simulator.limits import Level, LimitName
 
+MARKS_MOST = 4  # blocks with cache_control in one request
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "filtered": "refusal"}
 _ERRORS: dict[ProblemKind, tuple[int, str, str]] = {
     ProblemKind.NO_KEY: (401, "authentication_error", "x-api-key header is required"),
@@ -49,6 +50,10 @@ _ERRORS: dict[ProblemKind, tuple[int, str, str]] = {
 
 
 class AnthropicDialect:
+    def too_long(self, call: SimulatedCall, most: int) -> str:
+        allowed = f"which is the maximum allowed number of output tokens for {call.model}"
+        return f"max_tokens: {call.max_tokens} > {most}, {allowed}"
+
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return headers.get("x-api-key") or bearer(headers)  # the official client sends either
 
@@ -74,6 +79,7 @@ class AnthropicDialect:
             tool=tool,
             stream=body.get("stream") is True,
             max_tokens=max_tokens,
+            marks=_marks(system, body["messages"]),
         )
 
     def body(self, reply: SimulatedReply) -> dict[str, Any]:
@@ -179,12 +185,35 @@ def _stop_reason(reply: SimulatedReply) -> str:
     return "tool_use" if reply.finish == "stop" and reply.call.tool else _FINISH[reply.finish]
 
 
+def _marks(system: Any, messages: list[dict[str, Any]]) -> tuple[int, ...]:
+    """Where blocks with a cache mark end, in the text of the whole call."""
+    parts = [system, *(message.get("content") for message in messages)]
+    found: list[int] = []
+    length = 0
+    for part in parts:
+        blocks = (
+            [one for one in part if isinstance(one, dict)] if isinstance(part, list) else [{"text": part}]
+        )
+        for block in blocks:
+            text = block.get("text")
+            length += len(text) if isinstance(text, str) else 0
+            if "cache_control" in block:
+                found.append(length)
+            length += 1  # the line end that joins blocks and messages
+    if len(found) > MARKS_MOST:
+        raise RefusedCall(
+            ProblemKind.INVALID,
+            f"A maximum of {MARKS_MOST} blocks with cache_control may be provided. Found {len(found)}.",
+        )
+    return tuple(found)
+
+
 def _usage(reply: SimulatedReply, tokens_out: int) -> dict[str, Any]:
     return {
-        "input_tokens": reply.tokens_in,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+        "input_tokens": reply.tokens_in - reply.cache.read - reply.cache.written,
+        "cache_creation_input_tokens": reply.cache.written,
+        "cache_read_input_tokens": reply.cache.read,
+        "cache_creation": {"ephemeral_5m_input_tokens": reply.cache.written, "ephemeral_1h_input_tokens": 0},
         "output_tokens": tokens_out,
         "service_tier": "standard",
     }

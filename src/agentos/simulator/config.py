@@ -31,6 +31,7 @@ class SimulatorConfig:
     port: int = 0  # 0 is any free port
     keys: tuple[KeyConfig, ...] = (KeyConfig(secret="sim-key"),)  # noqa: S106 - not a real secret
     models: tuple[str, ...] = ()  # names that exist; empty accepts any name
+    max_output: int | None = None  # tokens that a call may ask for; None is no limit
     per_model: bool = False  # each model has its own limits
     refused_count: bool = False  # refused calls count against the limit too
     latency: float = 0.0  # seconds per call

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from agentos.simulator.limits import Level, LimitName, Refusal
+from agentos.simulator.prefix_cache import CacheUse
 
 Headers = list[tuple[str, str]]
 Finish = Literal["stop", "length", "filtered"]
@@ -70,6 +71,12 @@ class SimulatedCall:
     stream: bool = False
     stream_usage: bool = False
     max_tokens: int | None = None
+    marks: tuple[int, ...] | None = None  # where the cache is marked in `text`; None: it needs no marks
+
+    @property
+    def text(self) -> str:
+        """All that is sent, as the cache sees it."""
+        return f"{self.system}\n{self.prompt}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +89,15 @@ class SimulatedReply:
     model: str  # the model that is reported as serving
     tokens_in: int
     tokens_out: int
+    cache: CacheUse
     id: str  # hexadecimal, looks random
     created: int  # seconds since 1970
+
+    @property
+    def limited_tokens(self) -> int:
+        """What counts against a token limit: all, but where caching is marked, what was read is free."""
+        free = 0 if self.call.marks is None else self.cache.read
+        return self.tokens_in + self.tokens_out - free
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +111,8 @@ class ErrorAnswer:
 
 class Dialect(Protocol):
     """One provider's wire format."""
+
+    def too_long(self, call: SimulatedCall, most: int) -> str: ...
 
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None: ...
 

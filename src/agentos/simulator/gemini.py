@@ -60,6 +60,13 @@ def is_call(path: str) -> bool:
 
 
 class GeminiDialect:
+    def too_long(self, call: SimulatedCall, most: int) -> str:
+        allowed = f"from 1 (inclusive) to {most + 1} (exclusive)"
+        return (
+            f"Unable to submit request because it has a maxOutputTokens value of {call.max_tokens} but the "
+            f"supported range is {allowed}. Update the value and try again."
+        )
+
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
         return headers.get("x-goog-api-key") or query.get("key") or None
 
@@ -170,6 +177,7 @@ def _response(reply: SimulatedReply, text: str, finish: str | None) -> dict[str,
             "promptTokenCount": reply.tokens_in,
             "candidatesTokenCount": reply.tokens_out,
             "totalTokenCount": reply.tokens_in + reply.tokens_out,
+            **({"cachedContentTokenCount": reply.cache.read} if reply.cache.read else {}),
             "promptTokensDetails": [{"modality": "TEXT", "tokenCount": reply.tokens_in}],
         },
         "modelVersion": reply.model,

@@ -34,6 +34,12 @@ _LIMIT_WORDS = {
 
 
 class OpenAIDialect:
+    def too_long(self, call: SimulatedCall, most: int) -> str:
+        allowed = f"This model supports at most {most} completion tokens"
+        return (
+            f"max_tokens is too large: {call.max_tokens}. {allowed}, whereas you provided {call.max_tokens}."
+        )
+
     def secret(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:  # noqa: ARG002
         return bearer(headers)
 
@@ -182,7 +188,7 @@ def _usage(reply: SimulatedReply) -> dict[str, Any]:
         "prompt_tokens": reply.tokens_in,
         "completion_tokens": reply.tokens_out,
         "total_tokens": reply.tokens_in + reply.tokens_out,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": reply.cache.read, "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 0,
             "audio_tokens": 0,

@@ -27,6 +27,7 @@ from agentos.simulator.faults import SERVED, FaultKind, FaultPlan, FaultRule, fa
 from agentos.simulator.http import ClientLeft, HttpConnection, HttpRequest
 from agentos.simulator.limits import LimitName, Refusal
 from agentos.simulator.openai import OpenAIDialect
+from agentos.simulator.prefix_cache import PrefixCache
 from agentos.simulator.responder import DefaultResponder, plain
 
 ADMIN = "/__admin__/"
@@ -58,6 +59,7 @@ class Service:
         self._kept: OrderedDict[bytes, list[str]] = OrderedDict()
         self._random = random.Random(config.seed)  # noqa: S311 - reproducible, not secret
         self._faults = FaultPlan(config.faults, seed=config.seed)
+        self._cache = PrefixCache()
         self._openai = OpenAIDialect()
         self._anthropic = AnthropicDialect()
         self._gemini = gemini.GeminiDialect()
@@ -103,6 +105,9 @@ class Service:
             call = dialect.read(request.path, request.headers, _object(request.body))
             if self._config.models and call.model not in self._config.models:
                 raise RefusedCall(ProblemKind.NO_MODEL, "")  # noqa: TRY301 - answered like the others
+            most = self._config.max_output
+            if most is not None and (call.max_tokens or 0) > most:
+                raise RefusedCall(ProblemKind.INVALID, dialect.too_long(call, most))  # noqa: TRY301
         except RefusedCall as exc:
             self._accounts.invalid += 1
             model = call.model if exc.kind is ProblemKind.NO_MODEL else ""
@@ -132,7 +137,7 @@ class Service:
         delivered = False
         try:
             reply = self._reply(call, text, fault)
-            refusal = self._accounts.admit(account, call.model, reply.tokens_in + reply.tokens_out)
+            refusal = self._accounts.admit(account, call.model, reply.limited_tokens)
             if refusal:
                 problem = Problem(kind=ProblemKind.RATE_LIMITED, model=call.model, refusal=refusal)
                 await self._send_problem(connection, dialect, problem, account)
@@ -140,8 +145,13 @@ class Service:
             headers = self._headers(dialect, account, call.model)
             with self._accounts.serving(account):
                 await self._send(connection, dialect, reply, headers, fault)
+            self._cache.store(call.model, call.text, call.marks, self._config.clock())
             self._accounts.count_served(
-                account, tokens_in=reply.tokens_in, tokens_out=reply.tokens_out, since=since
+                account,
+                tokens_in=reply.tokens_in,
+                tokens_out=reply.tokens_out,
+                tokens_cached=reply.cache.read,
+                since=since,
             )
             delivered = reply.finish == "stop" and (fault.kind if fault else None) in _WHOLE
         except ClientLeft:
@@ -277,6 +287,7 @@ class Service:
             model=call.model,
             tokens_in=count_tokens(call.system) + count_tokens(call.prompt),
             tokens_out=count_tokens(text),
+            cache=self._cache.use(call.model, call.text, call.marks, self._config.clock()),
             id=f"{self._random.getrandbits(128):032x}",
             created=int(self._config.wall()),
         )
@@ -308,6 +319,7 @@ class Service:
         elif action == ("POST", "reset"):
             self._accounts.reset()
             self._kept.clear()
+            self._cache = PrefixCache()
             self._faults = FaultPlan(self._config.faults, seed=self._config.seed)
             if isinstance(self._responder, DefaultResponder):
                 self._responder.reset()

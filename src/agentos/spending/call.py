@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from agentos import audit_record, wire
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
-    """A call of an item's worker. Each stage fills in what it knows."""
+class Call(Usage):
+    """A call of an item's worker. Each stage fills in what it knows; what was used, once it is settled."""
 
     # Requested.
     item: str  # label
@@ -29,9 +29,8 @@ class Call:
     waited: float = 0.0
 
     # Settled.
-    tokens_in: int = 0
-    tokens_out: int = 0
     served: str = ""
+    unverified: bool = False  # the names do not tell whether that is the model asked for
     seconds: float = 0.0
     error: CallError | None = None
     kept: wire.Kept | None = None  # where its answer is in the item's journal, if it was accepted
@@ -57,12 +56,12 @@ class Call:
     def settled(self, result: wire.CallSettled) -> Self:
         return replace(
             self,
-            tokens_in=result.tokens_in,
-            tokens_out=result.tokens_out,
             served=result.served,
+            unverified=result.unverified,
             seconds=result.seconds,
             error=result.error,
             kept=result.kept,
+            **result.usage.counts(),
         )
 
     @classmethod
@@ -79,6 +78,9 @@ class Call:
             key=journal.key,
             tokens_in=journal.tokens_in,
             tokens_out=journal.tokens_out,
+            tokens_cached=journal.tokens_cached,
+            tokens_cache_written=journal.tokens_cache_written,
+            tokens_reasoning=journal.tokens_reasoning,
             served=journal.served,
             seconds=journal.seconds,
             kept=wire.Kept(
@@ -115,8 +117,13 @@ class Call:
             "key": self.key,
             "tokens_in": self.tokens_in,
             "tokens_out": self.tokens_out,
+            "tokens_cached": self.tokens_cached,
+            "tokens_cache_written": self.tokens_cache_written,
+            "tokens_reasoning": self.tokens_reasoning,
             "seconds": round(self.seconds, 3),
         }
+        if self.unverified:
+            common["note"] = "the served name does not tell whether it is the model asked for"
         if self.kept is not None:
             return {"kind": "call"} | self.kept.model_dump() | common | {"cost_usd": usd}
         free = not self.counted and self.error is not CallError.WORKER_GONE

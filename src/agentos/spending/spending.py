@@ -4,13 +4,14 @@ A call goes out only if its estimate fits, given what is spent and what is in fl
 waits for the calls in flight, which may turn out cheaper. If none is in flight, the budget is reached.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
 from agentos import wire
-from agentos.model import CallError
+from agentos.model import CallError, Usage
 from agentos.spending.call import Call
 
 FIRST_GUESS = 500  # tokens of output before any call was seen
@@ -20,7 +21,7 @@ CENT_FRACTION = 1e-9  # rounding errors must not refuse what fits exactly
 class Prices(Protocol):
     """What calls cost, such as `agentos.money.PriceTable`."""
 
-    def cost(self, provider: str, model: str, tokens_in: int, tokens_out: int, /) -> float | None: ...
+    def cost(self, provider: str, model: str, usage: Usage, /) -> float | None: ...
 
 
 class BudgetAnswer(StrEnum):
@@ -45,6 +46,7 @@ class Spending:
     spent: float = 0.0  # in this run
     too_much: float = 0.0  # the estimate of the call that did not fit
     _open: dict[tuple[str, int], Call] = field(default_factory=dict)  # by item and number
+    cached_by_key: Counter[str] = field(default_factory=Counter)  # tokens read from a cache in this run
 
     def ask(self, call: Call) -> BudgetAnswer:
         """Say whether a call may go out, and set its estimate aside if so."""
@@ -77,6 +79,7 @@ class Spending:
             self.outputs[call.role] = max(seen, self.outputs.get(call.role, 0))
         elif call.counted:
             self._pay(item, call.usd or 0.0)
+        self.cached_by_key[call.key] += call.tokens_cached
         return call
 
     def priced(self, call: Call) -> Call:
@@ -84,7 +87,7 @@ class Spending:
         usd = None
         for model in (call.served, call.model) if call.counted else ():
             if usd is None and model:
-                usd = self.prices.cost(call.provider, model, call.tokens_in, call.tokens_out)
+                usd = self.prices.cost(call.provider, model, call)
         return replace(call, usd=usd)
 
     def add(self, call: Call) -> None:
@@ -133,8 +136,9 @@ class Spending:
         return [call for (one, _), call in self._open.items() if one == item]
 
     def _estimate(self, call: Call) -> float:
-        output = self.outputs.get(call.role, FIRST_GUESS)
-        return self.prices.cost(call.provider, call.model, call.prompt_tokens, output) or 0.0
+        # Nothing counts as cached: whether a cache will be hit is known only afterwards.
+        guess = Usage(tokens_in=call.prompt_tokens, tokens_out=self.outputs.get(call.role, FIRST_GUESS))
+        return self.prices.cost(call.provider, call.model, guess) or 0.0
 
     def _check(self, call: Call) -> BudgetAnswer:
         if self.item_budget is not None and not _fits(

@@ -46,6 +46,10 @@ class Home:
         return self.path / "keys.mock.json"
 
     @property
+    def models(self) -> Path:
+        return self.path / "models.json"
+
+    @property
     def used(self) -> bool:
         """Whether anything was run here."""
         return self.tree.is_file(self.records)

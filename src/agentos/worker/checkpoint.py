@@ -113,8 +113,7 @@ def _reply(text: Any) -> Reply:
     except (ValueError, TypeError, RecursionError) as exc:
         raise StorageError(INVALID_CALL) from exc
     texts = all(isinstance(stored[name], str) for name in ("text", "model"))
-    counts = (stored[name] for name in ("tokens_in", "tokens_out"))
-    if not texts or not all(type(one) is int and 0 <= one <= TOKENS_MOST for one in counts):
+    if not texts or not all(type(one) is int and 0 <= one <= TOKENS_MOST for one in reply.counts().values()):
         raise StorageError(INVALID_CALL)
     return reply
 

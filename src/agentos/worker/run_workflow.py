@@ -156,9 +156,8 @@ class _Runner:
                 model=model,
                 served=made.reply.model,
                 key=made.key,
-                tokens_in=made.reply.tokens_in,
-                tokens_out=made.reply.tokens_out,
                 seconds=round(made.seconds, 3),
+                **made.reply.counts(),
                 **kept.model_dump(),
             )
             self._checkpoint.record(role, number, made.reply, record.model_dump())
@@ -191,6 +190,7 @@ class _Runner:
                 cancel=self._cancel,
                 max_retries=self._job.max_retries,
                 call_timeout=seconds,
+                facts=self._job.facts,
             )
         return self._callers[provider, seconds]
 

@@ -281,7 +281,7 @@ def test_an_unknown_price_stands_in_the_way_of_a_budget_only(place: Place) -> No
     place.environment["AGENTOS_REVIEWER"] = "openai:home-made"
     found = one(place.examine(), "models", "reviewer")
     assert found.state is State.WARNING
-    assert '[prices."openai:home-made"]' in found.fix
+    assert "agentos config price openai:home-made --input USD --output USD" in found.fix
     place.environment["AGENTOS_BUDGET"] = "5"
     assert one(place.examine(), "models", "reviewer").state is State.PROBLEM
 

@@ -10,11 +10,13 @@ from agentos.llm.anthropic import Anthropic
 from agentos.llm.gemini import Gemini
 from agentos.llm.openai import OpenAI
 from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, Reply
+from agentos.llm.request_shape import corrected_call
 from agentos.model import CallError
 from agentos.review.reader import read_reply
 from agentos.review.schema import review_schema
 from agentos.secret import Secret
 from agentos.simulator import SimulatorConfig, parse_fault, running_simulator
+from harness.simulator import stats
 
 SECRET = "sim-key"
 DRAFT = ModelRequest(role="drafter", model="model-x", number=1, system="s", prompt="Draft #42")
@@ -86,7 +88,7 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
         ("503", CallError.CAPACITY),
         ("529", CallError.CAPACITY),
         ("redirect", CallError.BAD_REQUEST),
-        ("length", CallError.TRANSIENT),
+        ("length", CallError.CUT_OFF),
         ("filtered", CallError.BAD_REQUEST),
         ("cut", CallError.TRANSIENT),
         ("reset", CallError.TRANSIENT),
@@ -115,4 +117,16 @@ def test_a_call_has_a_deadline_also_where_bytes_keep_coming(provider: Make, faul
 
 def test_a_reply_that_was_cut_short_is_paid_for(provider: Make) -> None:
     error = fails(provider("length"))
-    assert min(error.tokens) > 0
+    assert min(error.usage.tokens_in, error.usage.tokens_out) > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_largest_output_is_taken_from_each_formats_refusal(kind: str) -> None:
+    make, path = KINDS[kind]
+    with running_simulator(SimulatorConfig(max_output=8_192)) as url:
+        made: Any = make(url + path, call_timeout=20.0)
+        reply = corrected_call(made, DRAFT, secret=Secret("key-1", SECRET), cancel=Cancel())
+        assert reply.text
+        totals = stats(url)["totals"]
+        assert (totals["invalid"], totals["served"]) == (1, 1)
+        made._endpoint._client.close()

@@ -218,7 +218,7 @@ class TestAdmin:
         found = stats(base)
         assert sorted(found) == ["faults", "first_call", "groups", "keys", "last_served", "seconds", "totals"]
         counts = {"abandoned", "calls", "faulted", "in_flight", "max_in_flight", "refused", "served"}
-        counts |= {"tokens_in", "tokens_out"}
+        counts |= {"tokens_in", "tokens_out", "tokens_cached"}
         assert set(found["totals"]) == counts | {
             "invalid",
             "keys_in_urls",

@@ -16,7 +16,7 @@ from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import FakeEngine, Receive, Say, Script, WaitFor
 from agentos.engine.fake import Step as Act
 from agentos.events.fields import time_text
-from agentos.model import CallError, Item
+from agentos.model import CallError, Item, Usage
 from agentos.report.summary import ItemFiles, ItemRow, Summary, item_row
 from agentos.secret import Secret
 from agentos.spending.spending import Spending
@@ -205,8 +205,8 @@ class NoHealth:
 class Prices:
     """One USD for each token that is sent."""
 
-    def cost(self, _provider: str, _model: str, tokens_in: int, _tokens_out: int, /) -> float | None:
-        return float(tokens_in)
+    def cost(self, _provider: str, _model: str, usage: Usage, /) -> float | None:
+        return float(usage.tokens_in)
 
 
 class LoopRun:

@@ -6,7 +6,7 @@ import pytest
 
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, KeyState, Settlement
 from agentos.events.catalogue import Waiting, WaitKind
-from agentos.events.keys import KeyDisabled, Leased, LeaseExpired, Refused, Returned, SettleRefused
+from agentos.events.keys import KeyDisabled, Leased, LeaseExpired, Refused, Returned, Settled, SettleRefused
 from agentos.events.record import as_record
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
@@ -357,3 +357,14 @@ def test_a_key_alone_does_not_fall_into_a_group_of_its_name() -> None:
     given = desk.lease("a")
     desk.settle(given, Settlement(error=CallError.RATE_LIMITED, retry_after=5.0))
     assert desk.snapshot().usable_keys == 1
+
+
+@pytest.mark.parametrize(("exempt", "at_once"), [(0, False), (5_900, True)])
+def test_tokens_that_the_provider_does_not_count_leave_room(exempt: int, at_once: bool) -> None:
+    desk = Desk(key(tpm=60_000))
+    given = desk.lease(tokens=6_000)
+    desk.settle(given, Settlement(tokens_in=5_900, tokens_out=100, tokens_cached=5_900, tokens_exempt=exempt))
+    settled = of(Settled, desk.events)[-1]
+    assert (settled.tokens_in, settled.tokens_cached) == (5_900, 5_900)
+    assert desk.key().tokens_in == 5_900
+    assert (desk.ask("b", tokens=6_000) is not None) is at_once

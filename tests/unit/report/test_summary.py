@@ -158,9 +158,20 @@ SUMMARY_KEYS = {
 }  # fmt: skip
 ITEM_KEYS = {
     "id", "label", "status", "verdict", "reviews", "attempts", "seconds", "waited_seconds", "tokens_in",
-    "tokens_out", "cost_usd", "error", "reason", "output", "filing", "log", "checkpoint", "findings",
+    "tokens_out", "tokens_cached", "cost_usd", "error", "reason", "output", "filing", "log", "checkpoint",
+    "findings",
 }  # fmt: skip
-KEY_KEYS = {"id", "provider", "group", "state", "calls", "rate_limited", "tokens_in", "tokens_out"}
+KEY_KEYS = {
+    "id",
+    "provider",
+    "group",
+    "state",
+    "calls",
+    "rate_limited",
+    "tokens_in",
+    "tokens_out",
+    "tokens_cached",
+}
 FINDING = {
     "tier": 1,
     "category": "Cost",

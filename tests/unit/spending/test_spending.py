@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentos import audit_record
-from agentos.model import CallError
+from agentos.model import CallError, Usage
+from agentos.money import Price, PriceTable
 from agentos.spending.call import Call
 from agentos.spending.spending import FIRST_GUESS, BudgetAnswer, Spending
 from agentos.wire import CallSettled, Kept, LeaseWanted
@@ -21,8 +22,8 @@ class Prices:
     output: float = 0.0
     unknown: frozenset[str] = field(default=frozenset())
 
-    def cost(self, provider: str, model: str, tokens_in: int, tokens_out: int, /) -> float | None:
-        return None if model in self.unknown else tokens_in + self.output * tokens_out
+    def cost(self, provider: str, model: str, usage: Usage, /) -> float | None:
+        return None if model in self.unknown else usage.tokens_in + self.output * usage.tokens_out
 
 
 def wanted(number: int = 1, *, tokens: int = 0, role: str = "drafter", tries: int = 0) -> LeaseWanted:
@@ -144,6 +145,9 @@ def test_a_call_is_one_value_from_the_ask_to_the_record() -> None:
         "key": "key-1",
         "tokens_in": 30,
         "tokens_out": 5,
+        "tokens_cached": 0,
+        "tokens_cache_written": 0,
+        "tokens_reasoning": 0,
         "seconds": 1.0,
         "cost_usd": 30.0,
     }
@@ -253,3 +257,16 @@ def test_calls_that_cost_what_was_estimated_never_exceed_the_budget(
             spending.settle(one, result(lease, usd=paid))
         assert spending.spent + sum(paid for _, _, paid in under_way) <= budget
     assert spending.under_way == bool(under_way)
+
+
+def test_what_came_from_a_cache_costs_its_own_price_and_the_budget_counts_that() -> None:
+    own = Price(input=1_000_000, output=0, cached_input=100_000)
+    spending = Spending(prices=PriceTable(own={"p:m": own}), budget=12.0)
+    assert spending.ask(call(usd=10)) is BudgetAnswer.YES
+    grant(spending)
+    settled = spending.settle("LLD-1", result(usd=10, tokens_cached=10, tokens_reasoning=3))
+    assert settled is not None
+    assert settled.usd == pytest.approx(1.0)
+    assert settled.as_record()["tokens_cached"] == 10
+    assert spending.cached_by_key["key-1"] == 10
+    assert spending.ask(call(number=2, usd=10)) is BudgetAnswer.YES, "9 USD of the estimate were not used"

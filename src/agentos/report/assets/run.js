@@ -84,6 +84,14 @@ function tokens(value) {
   return (value / 1e6).toFixed(value < 1e7 ? 2 : 1) + "M";
 }
 
+function cachedPart(used) {
+  return used.tokens_cached ? " (" + tokens(used.tokens_cached) + " cached)" : "";
+}
+
+function tokensIn(used) {
+  return tokens(used.tokens_in) + cachedPart(used);
+}
+
 function money(value) {
   if (value === null || value === undefined) return "unknown";
   if (value === 0) return "$0";
@@ -406,7 +414,7 @@ class Page {
       stat("Avg. calls in flight", parallelism.mean_calls.toFixed(1), null),
       stat("Waited for keys", seconds(run.waited_seconds), "all items"),
       stat("Overhead", percent(run.coordination_overhead_percent), null, spark(trend.map((one) => one.overhead), "Overhead of the last runs")),
-      stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokens(run.tokens_in) + " in, " + tokens(run.tokens_out) + " out"),
+      stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokensIn(run) + " in, " + tokens(run.tokens_out) + " out"),
       stat("Cost", cost, [run.pretended ? "simulated (mock)" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
   }
 
@@ -879,7 +887,7 @@ class Page {
       h("dl", { class: "ar-facts" },
         fact("Time", item.seconds ? seconds(item.seconds) : null), fact("Waited", item.waited_seconds >= 0.005 ? seconds(item.waited_seconds) : null),
         fact("Reviews", item.reviews || null), fact("Attempts", item.attempts || null),
-        fact("Tokens", item.tokens_in + item.tokens_out ? tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out" : null),
+        fact("Tokens", item.tokens_in + item.tokens_out ? tokensIn(item) + " in, " + tokens(item.tokens_out) + " out" : null),
         fact("Cost", costOf(item)),
         fact("Output", item.output && !item.filed ? h("code", {}, item.output) : null),
         fact("Filed", item.filed ? filedLink(item.filed) : item.filing ? FILINGS[item.filing] || item.filing : null),
@@ -1273,7 +1281,7 @@ function rowLines(row) {
   }
   const { item } = row;
   return [item.label + (item.title ? " " + item.title : ""), ["status", statusOf(item.status).word], ["reviews", item.reviews], ["time", seconds(item.seconds)],
-    ...(item.waited_seconds >= 0.005 ? [["waited", seconds(item.waited_seconds)]] : []), ...(item.waiting ? [["now", waitingFor(item)]] : []), ...(item.tokens_in ? [["tokens", tokens(item.tokens_in) + " in, " + tokens(item.tokens_out) + " out"]] : []), ...(item.error ? [["reason", clipped(item.error)]] : [])];
+    ...(item.waited_seconds >= 0.005 ? [["waited", seconds(item.waited_seconds)]] : []), ...(item.waiting ? [["now", waitingFor(item)]] : []), ...(item.tokens_in ? [["tokens", tokensIn(item) + " in, " + tokens(item.tokens_out) + " out"]] : []), ...(item.error ? [["reason", clipped(item.error)]] : [])];
 }
 
 function clipped(text) {
@@ -1288,7 +1296,7 @@ function spanLines(span, row) {
   switch (span.kind) {
     case "call":
       return [(span.node || "model") + " call" + (span.open ? ", in flight" : ""), ...of, when, ...long, ["key", span.key || row.id], ["model", span.served || span.model || "?"],
-        ...(span.tokens_in || span.tokens_out ? [["tokens", (span.tokens_in || 0) + " in, " + (span.tokens_out || 0) + " out"]] : []),
+        ...(span.tokens_in || span.tokens_out ? [["tokens", (span.tokens_in || 0) + " in" + cachedPart(span) + ", " + (span.tokens_out || 0) + " out"]] : []),
         ...(span.cost_usd !== undefined ? [["cost", money(span.cost_usd)]] : []), ...(span.error ? [["error", ERRORS[span.error] || span.error]] : [])];
     case "life":
       return ["Worker, attempt " + span.attempt, ...of, when, ...long, ...(span.ready !== undefined ? [["ready after", seconds(span.ready - span.start)]] : []), ...(span.resumed ? [["resumed", "from its checkpoint"]] : []),
