@@ -121,6 +121,7 @@ class LeaseGranted(Message):
         PlainValidator(lambda value, info: _secret(value, info.data.get("key", "key"))),
         PlainSerializer(Secret.reveal),  # the only place where a secret becomes part of a message
     ]
+    probe: bool = False  # the provider was down: a failure to connect is not a try of the item
 
 
 class LeaseRefused(Message):

@@ -13,7 +13,7 @@ from agentos.errors import AgentosError, ItemFailed, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.same_model import same_model
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
@@ -97,7 +97,7 @@ class Caller:
             except ProviderError as error:
                 seconds = time.monotonic() - started
                 self._leases.settle(_failed(leased, error, seconds))
-                tries += error.error_class is not CallError.KEY_REJECTED
+                tries += _is_try(error.error_class, probe=leased.probe)
                 self._check_retry(request, error, tries, time.monotonic() - began)
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
@@ -139,7 +139,9 @@ class Caller:
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
         if error.error_class is CallError.BAD_REQUEST:
             raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
-        if tries > self._max_retries:
+        # An item that asks again learns whether the whole run stops for the error.
+        most = max(1, self._max_retries) if error.error_class in SAME_FOR_ALL else self._max_retries
+        if tries > most:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"last error: {error.error_class.value}: {error}"
@@ -201,6 +203,13 @@ def _empty(reply: Reply, cleaned: CleanReply) -> ProviderError:
         headers=reply.headers,
         tokens=(reply.tokens_in, reply.tokens_out),
     )
+
+
+def _is_try(error: CallError, *, probe: bool) -> bool:
+    """Say whether a failed call counts against its item: not if a key, or a provider that is down, failed."""
+    if error is CallError.DROPPED:
+        return not probe
+    return error not in {CallError.KEY_REJECTED, CallError.NO_CREDIT, CallError.UNREACHABLE}
 
 
 def _tries(number: int) -> str:

@@ -14,8 +14,9 @@ import httpx2
 from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
+from agentos.llm.connection import host_of, read_failure
 from agentos.llm.provider import ProviderError, RefusedReply
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.secret import Secret
 
 CONNECT_SECONDS = 15.0
@@ -47,6 +48,7 @@ class Endpoint:
     def __init__(self, provider: ProviderName, base_url: str, *, call_timeout: float) -> None:
         self._provider = provider
         self._base = base_url.rstrip("/")
+        self._host = host_of(base_url)
         self._call_timeout = call_timeout
         # No proxies or netrc from the environment: nothing leaves the machine that the user did not ask for.
         # A redirect would carry the key's header to another server.
@@ -62,14 +64,13 @@ class Endpoint:
         """Make the call; anything but a complete JSON object with a 2xx status is a ProviderError."""
         deadline = time.monotonic() + self._call_timeout
         sent = {**(headers or {}), key.name: key.scheme + key.secret.reveal()}
-        # Errors show only their class: the library's errors contain the request, and so the key.
+        response = None
         try:
             with self._client.stream("POST", self._base + path, json=dict(body), headers=sent) as response:
                 content = self._read(response, deadline)
-        except httpx2.TimeoutException:
-            raise ProviderError(CallError.TRANSIENT, "timed out waiting for a reply") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise ProviderError(CallError.TRANSIENT, f"the connection failed: {type(exc).__name__}") from None
+            failure = read_failure(exc, answering=response is not None)
+            raise ProviderError(failure.error_class, f"{self._host}: {failure.words}") from None
         limits = {
             name.lower(): value
             for name, value in response.headers.items()
@@ -81,12 +82,15 @@ class Endpoint:
             found = classify(
                 self._provider, response.status_code, response.headers, content, now_wall=time.time()
             )
+            message = found.message
+            if found.error_class in SAME_FOR_ALL:
+                message = f"{self._host}: {message}"
             # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
             rejected = found.error_class is CallError.KEY_REJECTED
             refused = f"HTTP {response.status_code}: the server's reply contains the key {echoed}; not shown"
             raise ProviderError(
                 found.error_class,
-                found.message if echoed is None or rejected else refused,
+                message if echoed is None or rejected else refused,
                 retry_after=found.retry_after,
                 quota_reset=found.quota_reset,
                 headers=limits,
@@ -94,6 +98,10 @@ class Endpoint:
         if echoed is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
             raise RefusedReply(echoed, tokens=(len(json.dumps(body)) // 4, len(content) // 4))
+        if response.headers.get("content-type", "").lower().startswith("text/html"):
+            raise ProviderError(
+                CallError.WRONG_ENDPOINT, f"{self._host}: HTTP {response.status_code}: a web page, not JSON"
+            )
         return HttpAnswer(data=_object(content), headers=limits)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
