@@ -68,7 +68,10 @@ def read_failure(exc: BaseException, *, answering: bool) -> Failure:
         return _not_connected(exc)
     if not answering and (name == "ReadError" or str(exc).startswith("Server disconnected without sending")):
         return Failure(CallError.DROPPED, "the connection was closed before a reply")
-    return Failure(CallError.TRANSIENT, f"the connection failed: {name}")
+    if answering:
+        return Failure(CallError.TRANSIENT, "the reply ended early")
+    words = "the reply is not HTTP" if name == "RemoteProtocolError" else f"the request failed: {name}"
+    return Failure(CallError.TRANSIENT, words)
 
 
 def _not_connected(exc: BaseException) -> Failure:

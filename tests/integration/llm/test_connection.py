@@ -76,6 +76,16 @@ def test_a_reply_that_is_not_http() -> None:
     with listening(b"\x00\x01nonsense\r\n\r\n") as port:
         error = fails(f"http://127.0.0.1:{port}/v1")
     assert error.error_class is CallError.TRANSIENT
+    assert str(error) == f"127.0.0.1:{port}: the reply is not HTTP"
+
+
+def test_a_reply_that_is_cut() -> None:
+    with listening(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 60\r\n\r\n{"
+    ) as port:
+        error = fails(f"http://127.0.0.1:{port}/v1")
+    assert error.error_class is CallError.TRANSIENT
+    assert str(error) == f"127.0.0.1:{port}: the reply ended early"
 
 
 def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
