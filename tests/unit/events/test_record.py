@@ -76,7 +76,7 @@ def test_the_names_in_the_file() -> None:
         "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
         "filing_refused", "filing_unknown", "leased", "settled", "settle_refused", "refused", "returned",
         "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
-        "capacity_recovered", "limit_learnt", "ask_refused",
+        "capacity_recovered", "limit_learnt", "ask_refused", "provider_down", "provider_back",
     }  # fmt: skip
 
 

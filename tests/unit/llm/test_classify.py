@@ -448,7 +448,10 @@ class TestMessage:
         assert ask(status=status, body=body).error_class is WRONG_ENDPOINT
 
     def test_redirect(self) -> None:
-        assert "redirects elsewhere" in ask(status=302, headers={"location": "https://elsewhere.example/"}).message
+        assert (
+            "redirects elsewhere"
+            in ask(status=302, headers={"location": "https://elsewhere.example/"}).message
+        )
 
 
 @pytest.mark.parametrize(
