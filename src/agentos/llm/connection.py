@@ -68,10 +68,8 @@ def read_failure(exc: BaseException, *, answering: bool) -> Failure:
         return _not_connected(exc)
     if not answering and (name == "ReadError" or str(exc).startswith("Server disconnected without sending")):
         return Failure(CallError.DROPPED, "the connection was closed before a reply")
-    if answering:
-        return Failure(CallError.TRANSIENT, "the reply ended early")
     words = "the reply is not HTTP" if name == "RemoteProtocolError" else f"the request failed: {name}"
-    return Failure(CallError.TRANSIENT, words)
+    return Failure(CallError.TRANSIENT, "the reply ended early" if answering else words)
 
 
 def _not_connected(exc: BaseException) -> Failure:
