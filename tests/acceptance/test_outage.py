@@ -177,6 +177,24 @@ def test_a_server_that_starts_later_gets_all_the_items(project: Project) -> None
     assert {event["kind"] for event in project.events("waiting")} >= {"outage"}
 
 
+def test_a_server_that_goes_away_in_the_middle_costs_no_item_anything(project: Project) -> None:
+    project.issues(12)
+    port = closed_port()
+    odd = waiting_for(project, port)
+    config = SimulatorConfig(keys=(KeyConfig(secret=SECRET),), latency=0.05, port=port)
+    with running_simulator(config):
+        run = project.start("--config", odd.config, "lld", "--all", "-j4", env={"OPENAI_API_KEY": SECRET})
+        wait_until(lambda: project.runs() and project.events("completed"), "an approval", 30)
+    wait_until(lambda: project.events("provider_down"), "the outage", 30)
+    with running_simulator(config):
+        result = project.finish(run, 90)
+    assert result.code == 0, result.text
+    assert set(project.statuses().values()) == {"approved"}
+    assert set(project.outcomes().values()) == {1}
+    calls = [one for item in project.statuses() for one in project.calls(item)]
+    assert sorted(calls) == [("drafter", 1)] * 12 + [("reviewer", 1)] * 12
+
+
 def test_a_run_that_may_not_wait_longer_is_resumed_without_paying_twice(project: Project) -> None:
     project.issues(4)
     with running_odd_provider() as up:

@@ -271,7 +271,8 @@ class Calls:
         if self._scheduler.stopping is not None:
             return
         self.stop_reason = reason
-        self._recorder.say(text)
+        if text:
+            self._recorder.say(text)
         self._withdraw(None, now)
         self._actions.stop(stop)
 
@@ -328,7 +329,7 @@ class Calls:
                     item.waits(f"waiting: {reason}", until)
                 case Refused():
                     self._actions.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
-                    self._actions.stop(Stop.NO_KEY)
+                    self._end(Stop.NO_KEY, event.reason, "", event.at)
                 case LeaseExpired():
                     self._recorder.say(f"{item.label}: call timed out; stopping its worker")
                     self._actions.kill(item)

@@ -176,6 +176,7 @@ class Judge:
                 until=until,
                 seconds=until - self.now,
                 told=requested is not None,
+                credit=settlement.error is CallError.NO_CREDIT,
             )
         ]
 

@@ -199,6 +199,13 @@ def test_a_model_that_has_replied_exists_so_a_refusal_is_the_items_own() -> None
     assert [event["reason"] for event in run.waits("backoff")] == [f"no model: {UNKNOWN}"]
 
 
+def test_calls_at_a_provider_are_not_given_up_for_a_rejected_key() -> None:
+    rejected = refused(CallError.KEY_REJECTED)
+    run = LoopRun({"1": [rejected], "2": [worker(partial(call, seconds=30.0))]}, keys=ONE_KEY).go()
+    assert run.stopped is Stop.NO_KEY
+    assert run.statuses() == {"1": "paused", "2": "approved"}
+
+
 # Credit.
 
 
@@ -218,6 +225,7 @@ def test_with_no_credit_on_any_key_the_run_ends() -> None:
     assert run.stopped is Stop.NO_KEY
     assert run.statuses() == {"1": "paused", "2": "pending"}
     assert run.row("1").error == "open is out of credit"
+    assert any(line.endswith("key-1: out of credit") for line in run.folder.lines)
     assert any("every key is out of credit (key-1, key-2): HTTP 429" in line for line in run.folder.lines)
     assert any("Add credit at the provider, then run the same command." in line for line in run.folder.lines)
 
