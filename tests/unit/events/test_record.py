@@ -59,7 +59,7 @@ def test_every_event_comes_back_as_it_was_written(kind: type[Event]) -> None:
 
 def test_the_fields_that_are_not_recorded() -> None:
     left_out = {one.name for kind in CATALOGUE.values() for one in fields(kind) if not is_recorded(one)}
-    assert left_out == {"at", "until", "expires", "asker"}
+    assert left_out == {"at", "until", "expires", "asker", "credit"}
 
 
 @pytest.mark.parametrize("kind", CATALOGUE.values(), ids=CATALOGUE)
