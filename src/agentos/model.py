@@ -41,9 +41,19 @@ class CallError(StrEnum):
     CORRECTED = "corrected"  # refused, but the server said what to change; made again, costs no try
     CUT_OFF = "cut_off"  # answered, but cut at the output limit; the same request would be cut again
     TRANSIENT = "transient"  # network, timeout, garbled answer; a retry may help
+    DROPPED = "dropped"  # the connection was closed before any reply; a retry may help
+    UNREACHABLE = "unreachable"  # no connection to the provider, so nothing was sent; not a try of the item
+    NO_CREDIT = "no_credit"  # this key's account is out of credit; waiting does not help
+    NO_MODEL = "no_model"  # the provider does not have the model
+    WRONG_ENDPOINT = "wrong_endpoint"  # the server does not serve this provider's API at this address
+    UNTRUSTED = "untrusted"  # the server's certificate is not trusted; nothing was sent
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
     WORKER_GONE = "worker_gone"  # the worker died during the call
+
+
+# Errors of the configuration: every other item would get the same one.
+SAME_FOR_ALL = frozenset({CallError.NO_MODEL, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,12 +122,15 @@ class Settings:
     max_wait: float = setting(
         3600.0,
         duration,
-        "Wait at most this long while no key is available, then stop; the same command resumes.",
+        "Wait at most this long for a key or a provider that is down, then stop; the same command resumes.",
         "How to run",
         metavar="DURATION",
     )
     no_wait: bool = setting(
-        False, yes_no, "Stop as soon as no key is available; the same command resumes.", "How to run"
+        False,
+        yes_no,
+        "Stop as soon as no key is available or a provider is down; the same command resumes.",
+        "How to run",
     )
     fail_fast: bool = setting(False, yes_no, "Stop the run when an item fails.", "How to run")
 

@@ -179,6 +179,7 @@ class LeaseGranted(Message):
     lease: int
     key: str
     secret: SentSecret
+    probe: bool = False  # the provider was down: a failure to connect is not a try of the item
 
 
 class LeaseRefused(Message):

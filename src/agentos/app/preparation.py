@@ -130,6 +130,8 @@ def _run_config(
         max_retries=settings.max_retries,
         max_iterations=settings.max_iterations,
         max_wait=0.0 if settings.no_wait else settings.max_wait,
+        set_in={role: config.sources[role].name or role for role in models},
+        user_file=config.named_user_file,
         budget=settings.budget,
         item_budget=settings.item_budget,
         command=request.command_line,

@@ -128,11 +128,13 @@ def _flags_of_designs(config: Config) -> list[str]:
 
 
 def _about_keys(summary: Summary, start: str) -> list[Suggestion]:
+    if summary.stopped == "misconfigured":
+        return [Suggestion(f"{start} doctor --live", "test the models and their servers")]
     if summary.exit_code != Exit.NO_KEY:
         return []
     disabled = [key for key in summary.keys if key.state == "disabled" and key.provider != "mock"]
     return [
-        Suggestion(f"{start} doctor --live", "see why keys are rejected"),
+        Suggestion(f"{start} doctor --live", "see why keys cannot be used"),
         *(
             Suggestion(f"{start} keys enable {shlex.quote(key.id)}", "once the key is valid again")
             for key in disabled

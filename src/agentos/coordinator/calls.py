@@ -1,7 +1,7 @@
 """Takes each call of a run from request to record: budget, key, retries, settlement. Coordinator process.
 
-A call is one value (`spending/call.py`) from start to end. It waits here for money or for its next try, and
-in the pool for a key. Nothing else waits.
+A call is one value (`spending/call.py`) from start to end. It waits here for money, for a provider that is
+down or for its next try, and in the pool for a key. Nothing else waits.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 
 from agentos import audit_record, wire
 from agentos.coordinator.keys import KeyService
+from agentos.coordinator.outage import NO_CONNECTION, Outages
 from agentos.coordinator.pool_watch import PoolWatch
 from agentos.coordinator.recorder import RunRecorder
+from agentos.coordinator.refusals import Refusals
 from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Scheduler, Stop
 from agentos.credentials.key_state import usable_delay
@@ -18,11 +20,14 @@ from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
 from agentos.duration import words
 from agentos.events import catalogue as events
 from agentos.events.keys import CallCounted, Leased, LeaseExpired, Refused, Settled
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.redact import find
 from agentos.spending.call import Call
 from agentos.spending.spending import BudgetAnswer, Spending
 from agentos.tracing.run import RunTrace
+
+# Errors after which this module decides when the call is tried again; for the others, the pool does.
+_RETRIED = NO_CONNECTION | SAME_FOR_ALL | {CallError.TRANSIENT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +36,8 @@ class _DeferredCall:
 
     item: RunningItem
     call: Call
-    until: float | None  # when it is tried again; None: after another call is settled
+    until: float | None = None  # when it is tried again; None: after another call is settled
+    down: bool = False  # it waits until its provider is back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +70,8 @@ class Calls:
         recorder: RunRecorder,
         trace: RunTrace,
         models: frozenset[str],
+        refusals: Refusals,
+        max_wait: float,
         items: dict[str, RunningItem],
         actions: CallActions,
     ) -> None:
@@ -74,11 +82,15 @@ class Calls:
         self._recorder = recorder
         self._trace = trace
         self._models = models
+        self._refusals = refusals
+        self._outages = Outages()
+        self._max_wait = max_wait
         self._items = items
         self._actions = actions
         self._deferred: list[_DeferredCall] = []
         self._retries: dict[tuple[str, int], _Retry] = {}  # by item and the lease that failed
         self.pool_changed = True  # since the last check
+        self.stop_reason = ""  # why no more calls are made in this run
 
     def advance(self, now: float) -> None:
         """Let time pass: request the calls that are due for a retry, and handle what the pool grants."""
@@ -88,18 +100,26 @@ class Calls:
         self._deferred = [deferred for deferred in self._deferred if deferred not in due]
         for deferred in due:
             self._request(deferred.item, deferred.call, now)
+        if self._scheduler.stopping is None:
+            self._probe(now)
         self._take(self._keys.advance(now))
 
     def next_wake(self, now: float) -> float | None:
         times = [deferred.until for deferred in self._deferred if deferred.until is not None]
         if (wake := self._keys.next_wake(now)) is not None:
             times.append(wake)
+        if self._scheduler.stopping is None:
+            wake = self._outages.next_wake(self._held_providers(), self._max_wait)
+            times += [] if wake is None else [wake]
         return min(times, default=None)
 
     def ask(self, item: RunningItem, wanted: wire.LeaseWanted, now: float) -> None:
         """A worker wants to make a call."""
         if f"{wanted.provider}:{wanted.model}" not in self._models:
             raise wire.ProtocolError("a call to a model that this run does not use")
+        if self.stop_reason:
+            self._actions.send(item, wire.LeaseRefused(number=wanted.number, reason=self.stop_reason))
+            return
         call = Call.asked(item.label, item.attempt, wanted)
         retry = self._retries.pop((item.label, wanted.after), None)
         if retry is None or retry.at <= now:
@@ -133,8 +153,7 @@ class Calls:
                 )
             if settled.facts is not None:
                 self._recorder.learn_model(f"{call.provider}:{call.model}", settled.facts)
-            if call.error is CallError.TRANSIENT:
-                self._retries[item.label, call.lease] = _retry(call, settled, now)
+            self._judge(item, call, settled, now)
         decided = self._keys.settle(item.label, item.attempt, settled, now)
         if call is not None:
             if not any(isinstance(event, Settled) for event in decided):
@@ -159,6 +178,7 @@ class Calls:
 
     def drop(self, item: RunningItem, now: float) -> None:
         """An item's worker is gone, and its calls with it."""
+        self._outages.gone(item.label, now)
         self._deferred = [deferred for deferred in self._deferred if deferred.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._take(self._keys.drop(item.label, item.attempt, now))
@@ -168,8 +188,13 @@ class Calls:
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:
         """Send a call to the key pool, if there is money for it."""
+        if self._scheduler.stopping is not None:
+            return  # its worker is asked to stop and needs no answer
         item.until = None
         self._scheduler.waiting(item.label, now)
+        if not self._outages.admits(call.provider, item.label, now):
+            self._hold(item, call, now)
+            return
         match self.spending.ask(call):
             case BudgetAnswer.YES:
                 self._take(self._keys.request(call, now))
@@ -189,7 +214,93 @@ class Calls:
         if item.detail != f"waiting: {reason}":
             self._record_wait(item, call, reason, events.WaitKind.BUDGET)
         item.waits(f"waiting: {reason}")
-        self._deferred.append(_DeferredCall(item=item, call=call, until=None))
+        self._deferred.append(_DeferredCall(item=item, call=call))
+
+    # Providers that are down, and refusals that every item would get.
+
+    def _judge(self, item: RunningItem, call: Call, settled: wire.CallSettled, now: float) -> None:
+        """Decide what a result means for calls other than this one, and whether this one waits."""
+        message = settled.message or "no reason given"
+        if call.error in NO_CONNECTION:
+            outage = self._outages.failed(
+                call.provider, item.label, call.error, message, sent=now - settled.seconds, now=now
+            )
+            if outage is not None:
+                self._recorder.record(events.ProviderDown(provider=call.provider, reason=message))
+                self._recorder.say(f"{outage.describe()}; its items wait, and one at a time tries again")
+                for waiting, withdrawn in self._withdraw(call.provider, now):
+                    self._hold(waiting, withdrawn, now)
+        elif call.error is not CallError.GIVEN_UP:
+            self._back(call.provider, now)
+        else:
+            self._outages.gone(item.label, now)
+        if call.error in {None, CallError.OTHER_MODEL}:
+            self._refusals.answered(call)
+        elif (refused := self._refusals.refused(call, message, self._keys.snapshot(now).keys)) is not None:
+            self._end(refused.stop, refused.reason, refused.text, now)
+        elif call.error in _RETRIED and not self._outages.is_down(call.provider):
+            self._retries[item.label, call.lease] = _retry(call, settled, now)
+
+    def _back(self, provider: str, now: float) -> None:
+        """A provider answered. If it was down, its calls go on."""
+        if (outage := self._outages.answered(provider, now)) is None:
+            return
+        seconds = now - outage.since
+        self._recorder.record(events.ProviderBack(provider=provider, seconds=round(seconds, 3)))
+        self._recorder.say(f"{provider} is back after {words(seconds)}; resuming")
+        held = [one for one in self._deferred if one.down and one.call.provider == provider]
+        self._deferred = [one for one in self._deferred if one not in held]
+        for one in held:
+            self._request(one.item, one.call, now)
+
+    def _hold(self, item: RunningItem, call: Call, now: float) -> None:
+        """Keep a call until its provider is back, or until it is the one that tries."""
+        outage = self._outages.of(call.provider)
+        assert outage is not None
+        reason, seconds = outage.describe(), max(0.0, outage.next_probe - now)
+        item.waits(f"waiting: {reason}")
+        self._record_wait(item, call, reason, events.WaitKind.OUTAGE, seconds)
+        self._deferred.append(_DeferredCall(item=item, call=call, down=True))
+
+    def _held_providers(self) -> list[str]:
+        return [deferred.call.provider for deferred in self._deferred if deferred.down]
+
+    def _probe(self, now: float) -> None:
+        """Let one of the waiting calls try a provider that is down; give up after --max-wait."""
+        held = self._held_providers()
+        if (outage := self._outages.overdue(held, self._max_wait, now)) is not None:
+            reason = f"{outage.provider} is down"
+            text = f"{outage.provider} is still down after {words(now - outage.since)}: {outage.reason}"
+            self._end(Stop.OUTAGE, reason, text, now)
+            return
+        for provider in self._outages.due(held, now):
+            first = next(one for one in self._deferred if one.down and one.call.provider == provider)
+            self._deferred.remove(first)
+            self._request(first.item, first.call, now)
+
+    def _end(self, stop: Stop, reason: str, text: str, now: float) -> None:
+        """Stop the run for a reason that holds for all calls: no other call goes out."""
+        if self._scheduler.stopping is not None:
+            return
+        self.stop_reason = reason
+        if text:
+            self._recorder.say(text)
+        self._withdraw(None, now)
+        self._actions.stop(stop)
+
+    def _withdraw(self, provider: str | None, now: float) -> list[tuple[RunningItem, Call]]:
+        """Take the waiting calls to a provider, or all of them, back from the key pool."""
+        taken: list[tuple[RunningItem, Call]] = []
+        for item in self._items.values():
+            wanted = item.alive and self.spending.waiting(item.label)
+            if not wanted or provider not in {None, wanted.provider}:
+                continue
+            self.spending.withdraw(wanted)
+            self._take(self._keys.withdraw(item.label, item.attempt, now))
+            taken.append((item, wanted))
+        return taken
+
+    # Waits.
 
     def _record_wait(
         self, item: RunningItem, call: Call, reason: str, kind: events.WaitKind, seconds: float | None = None
@@ -219,8 +330,8 @@ class Calls:
 
     def _ask_again(self, now: float) -> None:
         """A call is over: the money it did not use may be enough for a waiting call."""
-        waiting = [deferred for deferred in self._deferred if deferred.until is None]
-        self._deferred = [deferred for deferred in self._deferred if deferred.until is not None]
+        waiting = [deferred for deferred in self._deferred if deferred.until is None and not deferred.down]
+        self._deferred = [deferred for deferred in self._deferred if deferred not in waiting]
         for deferred in waiting:
             if self._scheduler.stopping is None:
                 self._request(deferred.item, deferred.call, now)
@@ -241,7 +352,7 @@ class Calls:
                     item.waits(f"waiting: {reason}", until)
                 case Refused():
                     self._actions.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
-                    self._actions.stop(Stop.NO_KEY)
+                    self._end(Stop.NO_KEY, event.reason, "", event.at)
                 case LeaseExpired():
                     self._recorder.say(f"{item.label}: call timed out; stopping its worker")
                     self._actions.kill(item)
@@ -258,11 +369,13 @@ class Calls:
         )
         self._scheduler.served(item.label, event.at)
         item.waits(event.key)
-        self._actions.send(item, self._keys.answer(event))
+        probe = self._outages.probes(event.provider, item.label)
+        self._actions.send(item, self._keys.answer(event, probe=probe))
 
 
 def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:
     """When to retry: when the server says, otherwise with doubling delays."""
     requested = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
     delay = requested or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
-    return _Retry(at=now + delay, reason=f"{CallError.TRANSIENT.value}: {settled.message}")
+    error = CallError.TRANSIENT if call.error is None else call.error
+    return _Retry(at=now + delay, reason=f"{error.value.replace('_', ' ')}: {settled.message}")

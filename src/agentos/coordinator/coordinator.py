@@ -21,6 +21,7 @@ from agentos.coordinator.keys import KeyService
 from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.pool_watch import PoolWatch, view
 from agentos.coordinator.recorder import RunRecorder
+from agentos.coordinator.refusals import Refusals
 from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
@@ -37,8 +38,10 @@ STOP_MESSAGES = {
     Stop.RUN_TIMEOUT: "--run-timeout reached. Stopping; run the same command to resume.",
     Stop.FAIL_FAST: "An item failed and --fail-fast is set. Stopping.",
     Stop.QUOTA: "No key became free within --max-wait. Stopping; run the same command to resume.",
+    Stop.OUTAGE: "--max-wait reached. Stopping; run the same command to resume.",
     Stop.BUDGET: "Stopping; to resume, run the same command with a larger budget.",
     Stop.NO_KEY: "No usable key is left. Stopping.",
+    Stop.MISCONFIGURED: "Stopping; once it is fixed, run the same command to resume.",
     Stop.STORAGE: "Records cannot be written. Stopping.",
 }
 _ENDINGS: dict[type[Action], Ending] = {
@@ -100,6 +103,8 @@ class ParallelCoordinator:
             recorder=recorder,
             trace=trace,
             models=frozenset({config.drafter, config.reviewer}),
+            refusals=Refusals(set_in=config.set_in, user_file=config.user_file),
+            max_wait=config.max_wait,
             items=self._items,
             actions=CallActions(send=self._send, kill=self._kill, stop=self._stop),
         )
@@ -177,7 +182,10 @@ class ParallelCoordinator:
             self._stop(Stop.INTERRUPTED if number == signal.SIGINT else Stop.TERMINATED)
 
     def _stop(self, reason: Stop) -> None:
-        self._act(self._scheduler.stop(reason, self._clock()))
+        # Calls that are paid for and may still be answered are not given up for a reason that can wait.
+        gentle = self._calls.stop_reason and reason in decisions.PAUSING
+        sparing = self._spending.in_flight if gentle else ()
+        self._act(self._scheduler.stop(reason, self._clock(), sparing=sparing))
 
     def _announce_stop(self) -> None:
         if self._scheduler.stopping is not None and not self._stop_announced:
@@ -258,7 +266,8 @@ class ParallelCoordinator:
         ended = item.ended
         if status is Status.PAUSED and error is None:
             over = self._scheduler.stopping is Stop.BUDGET
-            error = f"budget reached: {self._spending.describe()}" if over else self._watch.reason or None
+            waited_for = self._calls.stop_reason or self._watch.reason or None
+            error = f"budget reached: {self._spending.describe()}" if over else waited_for
         error = None if status is Status.APPROVED else error
         verdict = ended.verdict if ended else None
         reviews = ended.reviews if ended and ended.reviews else item.reviews

@@ -27,6 +27,8 @@ class ParallelRunConfig:
     max_retries: int = 5
     max_iterations: int = 5
     max_wait: float = 3600.0  # 0: no waiting
+    set_in: dict[str, str] = field(default_factory=dict)  # where each role's model is set: "drafter in FILE"
+    user_file: str = "your configuration file"
     budget: float | None = None  # USD
     item_budget: float | None = None
     command: str = ""  # as it was typed

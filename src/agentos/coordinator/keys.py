@@ -224,17 +224,23 @@ class KeyService:
         asker = Asker(self._run_id, item, attempt)
         return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)
 
+    def withdraw(self, item: str, attempt: int, now: float) -> list[PoolEvent]:
+        """Take back the waiting request of an attempt."""
+        return self.pool.withdraw(Asker(self._run_id, item, attempt), now)
+
     def drop(self, item: str, attempt: int, now: float) -> list[PoolEvent]:
         """Give back the leases of an attempt whose worker is gone."""
         return self.pool.drop(Asker(self._run_id, item, attempt), now)
 
-    def answer(self, leased: Leased) -> wire.LeaseGranted:
+    def answer(self, leased: Leased, *, probe: bool = False) -> wire.LeaseGranted:
         """Make the message that carries the secret to its worker."""
         refused = self._refuse_every is not None and leased.lease % self._refuse_every == 0
         secret = self._ring.secrets[leased.key]
         if refused and leased.provider == "mock":
             secret = Secret(leased.key, REFUSED_SECRET)
-        return wire.LeaseGranted(number=leased.number, lease=leased.lease, key=leased.key, secret=secret)
+        return wire.LeaseGranted(
+            number=leased.number, lease=leased.lease, key=leased.key, secret=secret, probe=probe
+        )
 
     def snapshot(self, now: float) -> PoolSnapshot:
         return self.pool.snapshot(now)

@@ -44,6 +44,8 @@ class PoolWatch:
         match event:
             case keys.RateLimited(keys=limited, seconds=seconds):
                 self._recorder.say(f"{', '.join(limited)}: rate limited; retrying in {words(seconds)}")
+            case keys.QuotaExhausted(keys=limited, credit=True):
+                self._recorder.say(f"{', '.join(limited)}: out of credit")
             case keys.QuotaExhausted(keys=limited, seconds=seconds):
                 self._recorder.say(f"{', '.join(limited)}: quota exhausted; retrying in {words(seconds)}")
             case keys.KeyDisabled(key=key, reason=reason):

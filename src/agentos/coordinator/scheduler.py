@@ -4,7 +4,7 @@ Events and time in, actions out.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
@@ -28,12 +28,14 @@ class Stop(StrEnum):
     RUN_TIMEOUT = "run_timeout"  # --run-timeout
     FAIL_FAST = "fail_fast"  # --fail-fast and an item failed
     QUOTA = "quota"  # no key is usable within --max-wait
+    OUTAGE = "outage"  # a provider is down for longer than --max-wait
     BUDGET = "budget"  # --budget
     NO_KEY = "no_key"  # no usable key is left
+    MISCONFIGURED = "misconfigured"  # a model, an address or a certificate that no item can use
     STORAGE = "storage"  # records cannot be written
 
 
-PAUSING = frozenset({Stop.QUOTA, Stop.BUDGET, Stop.NO_KEY})
+PAUSING = frozenset({Stop.QUOTA, Stop.OUTAGE, Stop.BUDGET, Stop.NO_KEY, Stop.MISCONFIGURED})
 
 
 class Stage(Enum):
@@ -112,6 +114,7 @@ class Scheduler:
     _pending: deque[str] = field(init=False)
     _running: dict[str, _ItemClock] = field(default_factory=dict)
     _quitting: bool = False
+    _sparing: bool = False  # some items finish the call that they are making
 
     def __post_init__(self) -> None:
         self._pending = deque(self.items)
@@ -193,17 +196,20 @@ class Scheduler:
         self._pending.appendleft(item)
         return [StartAgain(item=item, attempt=attempt, error=error)]
 
-    def stop(self, reason: Stop, now: float) -> list[Action]:
-        """Start nothing more and end what is running. A second stop by a person kills it immediately."""
+    def stop(self, reason: Stop, now: float, *, sparing: Collection[str] = ()) -> list[Action]:
+        """Start nothing more and end what is running. A second stop by a person kills it immediately.
+
+        `sparing` are items in the middle of a paid call: they finish it, and end when they ask for the next.
+        """
         by_person = reason in {Stop.INTERRUPTED, Stop.TERMINATED}
-        if self.stopping is not None:
-            if not by_person:
-                return []
-            if self.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}:
-                self._quitting = True
+        if self.stopping is None:
             self.stopping = reason
-        else:
+        elif by_person:
+            self._quitting = self.stopping in {Stop.INTERRUPTED, Stop.TERMINATED}
             self.stopping = reason
+        elif not (self._sparing and reason is Stop.RUN_TIMEOUT):
+            return []
+        self._sparing = bool(sparing)
         actions: list[Action] = [
             # An item waiting for its next attempt had been started; the others never started.
             Finish(item=item, status=Status.INTERRUPTED if item in self.attempts else Status.PENDING)
@@ -213,14 +219,14 @@ class Scheduler:
         for item, running in self._running.items():
             if self._quitting and running.stage is not Stage.KILLED:
                 actions.append(self._advance(item, running, Stage.KILLED, now))
-            elif running.stage is Stage.RUNNING:
+            elif running.stage is Stage.RUNNING and item not in sparing:
                 actions.append(self._advance(item, running, Stage.DRAINING, now))
         return actions
 
     def tick(self, now: float) -> list[Action]:
         """Do what is due at this time."""
         actions: list[Action] = []
-        if self.run_ends is not None and now >= self.run_ends and self.stopping is None:
+        if self.run_ends is not None and now >= self.run_ends and (self.stopping is None or self._sparing):
             actions += self.stop(Stop.RUN_TIMEOUT, now)
         for item, running in self._running.items():
             if running.stage is Stage.RUNNING:
@@ -236,7 +242,8 @@ class Scheduler:
 
     def next_deadline(self) -> float | None:
         """When tick must be called next, if nothing else happens."""
-        times = [self.run_ends] if self.run_ends is not None and self.stopping is None else []
+        ends = self.run_ends if self.stopping is None or self._sparing else None
+        times = [] if ends is None else [ends]
         for running in self._running.values():
             if running.stage is Stage.RUNNING:
                 if running.since is not None:

@@ -9,16 +9,24 @@ from agentos.credentials.quota import Cost
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Capacity, CapacityRecovered, LimitLearnt, QuotaExhausted, RateLimited
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 
 RATE_LIMIT_LONGEST = 3600.0  # seconds; if a server asks for more, it is asked again after this
 QUOTA_LONGEST = 7 * 86_400.0
 QUOTA_UNKNOWN = 3600.0  # seconds to wait if the provider does not say when the quota resets
 HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls in flight
 BACKOFF = Backoff(first=10.0, last=300.0)
+CREDIT_BACKOFF = Backoff(first=60.0, last=QUOTA_UNKNOWN)  # short at first: people add credit and run again
 
 # The provider refused these calls before it read them, so they used no tokens.
-_UNREAD = frozenset({CallError.BAD_REQUEST, CallError.CORRECTED, CallError.CAPACITY, CallError.KEY_REJECTED})
+_UNREAD = SAME_FOR_ALL | {
+    CallError.BAD_REQUEST,
+    CallError.CAPACITY,
+    CallError.CORRECTED,
+    CallError.KEY_REJECTED,
+    CallError.NO_CREDIT,
+    CallError.UNREACHABLE,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +57,7 @@ class Judge:
                 events += self._succeeded(lease, settlement)
             case CallError.RATE_LIMITED:
                 events += self._rate_limited(lease, settlement)
-            case CallError.QUOTA_EXHAUSTED:
+            case CallError.QUOTA_EXHAUSTED | CallError.NO_CREDIT:
                 events += self._quota_exhausted(lease, settlement)
             case CallError.CAPACITY:
                 events += self._overloaded(lease, settlement)
@@ -151,8 +159,12 @@ class Judge:
             settlement.retry_after, QUOTA_LONGEST
         )
         known = group.cooldown.until is not None and group.cooldown.state is KeyState.QUOTA_EXHAUSTED
+        delay = requested or QUOTA_UNKNOWN
+        if settlement.error is CallError.NO_CREDIT:
+            group.cooldown.strikes += group.cooldown.is_news(lease.number)
+            delay = CREDIT_BACKOFF.delay(max(1, group.cooldown.strikes), f"{group.provider}/{group.name}")
         if requested or not known:
-            self.cool_down(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(requested or QUOTA_UNKNOWN))
+            self.cool_down(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(delay))
         until = group.cooldown.until or self.now
         return [
             QuotaExhausted(
@@ -165,6 +177,7 @@ class Judge:
                 until=until,
                 seconds=until - self.now,
                 told=requested is not None,
+                credit=settlement.error is CallError.NO_CREDIT,
             )
         ]
 

@@ -175,6 +175,16 @@ class CredentialCoordinator:
         self.pool_state.remove_lease(held)
         return events + self._grant()
 
+    def withdraw(self, asker: Asker, now: float) -> list[PoolEvent]:
+        """Take back the waiting request of an attempt. Its leases stay, and it may ask again.
+
+        Nothing is granted yet: others may be taken back as well.
+        """
+        events = self._tick(now)
+        if (ask := self.pool_state.asks.get(asker.work)) is not None and ask.asker == asker:
+            self.pool_state.remove_ask(ask)
+        return events
+
     def drop(self, asker: Asker, now: float) -> list[PoolEvent]:
         """Forget an attempt whose worker is gone: its leases, expired ones too, end now."""
         events = self._tick(now)

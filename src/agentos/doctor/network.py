@@ -18,7 +18,7 @@ from agentos.llm.http import incomplete
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
 from agentos.llm.providers import real_provider
 from agentos.llm.request_shape import corrected_call
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.model_access import Network, RoleOptions, provider_of
 
 CALL_SECONDS = 20.0
@@ -34,7 +34,14 @@ _ADVICE: Mapping[CallError, str] = {
     CallError.KEY_REJECTED: "create a new key at the provider, then:",
     CallError.BAD_REQUEST: "name a model that this key may use; 'agentos config' shows where it is set",
     CallError.TRANSIENT: "check the network and base_url, then: agentos doctor --live",
+    CallError.DROPPED: "check the network and base_url, then: agentos doctor --live",
+    CallError.UNREACHABLE: "check the network and base_url, then: agentos doctor --live",
+    CallError.NO_CREDIT: "pay the provider's bill, then: agentos doctor --live",
+    CallError.NO_MODEL: "name a model that this key may use; 'agentos config' shows where it is set",
+    CallError.WRONG_ENDPOINT: "check base_url in your configuration file, then: agentos doctor --live",
+    CallError.UNTRUSTED: "check base_url and the server's certificate, then: agentos doctor --live",
 }
+_OF_EVERY_KEY = SAME_FOR_ALL | {CallError.BAD_REQUEST, CallError.UNREACHABLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +153,7 @@ def judge(calls: Sequence[Called]) -> list[Check]:
 
 
 def _of_key(call: Called) -> bool:
-    return isinstance(call.error, ProviderError) and call.error.error_class is not CallError.BAD_REQUEST
+    return isinstance(call.error, ProviderError) and call.error.error_class not in _OF_EVERY_KEY
 
 
 def _judged(call: Called) -> Check:
@@ -162,7 +169,7 @@ def _judged(call: Called) -> Check:
         return Check(section="live", name=name, text=f"{call.model} answered in {took}, cut short as asked")
     kind = error.error_class
     passing = kind in {CallError.RATE_LIMITED, CallError.CAPACITY}
-    of_key = kind in {CallError.KEY_REJECTED, CallError.QUOTA_EXHAUSTED}
+    of_key = kind in {CallError.KEY_REJECTED, CallError.QUOTA_EXHAUSTED, CallError.NO_CREDIT}
     return Check(
         section="live",
         name=name,

@@ -116,6 +116,24 @@ class Resumed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProviderDown(Event):
+    """The provider cannot be reached; its calls wait, and one at a time tries it."""
+
+    name = "provider_down"
+    provider: str
+    reason: str  # host and cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderBack(Event):
+    """The provider answers again."""
+
+    name = "provider_back"
+    provider: str
+    seconds: float  # how long it was down
+
+
+@dataclass(frozen=True, kw_only=True)
 class ParallelChanged(Event):
     """More or fewer items may run at the same time."""
 
@@ -170,6 +188,7 @@ class WaitKind(StrEnum):
 
     KEY = "key"  # a key that can be used now
     OVERLOADED = "overloaded"  # a model that is overloaded
+    OUTAGE = "outage"  # a provider that is down
     BUDGET = "budget"  # calls in flight that may use up the budget
     BACKOFF = "backoff"  # the retry of a failed call
 

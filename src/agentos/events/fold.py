@@ -227,7 +227,7 @@ def _end_filing(item: ItemState, at: float) -> None:
 # The run, its keys and its models.
 
 
-def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 - one case per event
+def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901, PLR0912 - one case per event
     match event:
         case RunStarted():
             state.begun, state.mock = event, bool(event.mock)
@@ -237,6 +237,7 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
             state.stopped = event.stopped or state.stopped
             for item in state.items.values():
                 _end_filing(item, at)
+            _outages_end(state, at)
         case run.Stopping():
             state.stopped = event.reason
             _mark(state, "stopping", at, (event.reason or "stopping").replace("_", " "))
@@ -251,6 +252,13 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901 
             _mark(state, "parallel", at, "", allowed=event.allowed)
         case run.BudgetReached():
             _mark(state, "budget", at, "budget reached")
+        case run.ProviderDown():
+            _outages_end(state, at, event.provider)
+            text = f"{event.provider} is down: {event.reason}"
+            state.outages[event.provider] = RunMark(of="outage", start=at, text=text)
+            state.marks.append(state.outages[event.provider])
+        case run.ProviderBack():
+            _outages_end(state, at, event.provider)
         case keys.Capacity():
             text = f"{event.provider or None}:{event.model or None} is overloaded"
             _mark(state, "capacity", at, text, seconds=event.seconds)
@@ -269,6 +277,12 @@ def _mark(
     state: RunState, of: str, at: float, text: str, *, seconds: float = 0.0, allowed: int | None = None
 ) -> None:
     state.marks.append(RunMark(of=of, start=at, end=round(at + seconds, 3), text=text, allowed=allowed))
+
+
+def _outages_end(state: RunState, at: float, provider: str | None = None) -> None:
+    """The outage of a provider is over; without a name, all are."""
+    for name in [name for name in state.outages if provider in {None, name}]:
+        state.outages.pop(name).end = at
 
 
 def _resume(state: RunState, at: float) -> None:

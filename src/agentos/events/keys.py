@@ -127,6 +127,7 @@ class QuotaExhausted(GroupLimited):
     """The quota of the key's group is used up; the whole group waits."""
 
     name = "quota_exhausted"
+    credit: bool = unrecorded(False)  # it is money that is used up
 
 
 @dataclass(frozen=True, kw_only=True)

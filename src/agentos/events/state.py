@@ -120,7 +120,7 @@ class RunMark(TimelineSpan):
     """Something that affects the whole run."""
 
     kind = "mark"
-    of: str  # pause, stopping, capacity, parallel or budget
+    of: str  # pause, outage, stopping, capacity, parallel or budget
     text: str = ""
     until: float | None = None  # of a pause
     allowed: int | None = None  # items that may run
@@ -215,6 +215,7 @@ class RunState:
     items: dict[str, ItemState] = field(default_factory=dict)  # by id, in the order of their first event
     keys: dict[str, KeyTimeline] = field(default_factory=dict)
     marks: list[RunMark] = field(default_factory=list)
+    outages: dict[str, RunMark] = field(default_factory=dict)  # under way, by provider
     begun: RunStarted | None = None
     started: float | None = None  # seconds since 1970
     last: float = 0.0  # time of the last event

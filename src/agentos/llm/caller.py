@@ -14,7 +14,7 @@ from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
 from agentos.llm.same_model import Sameness, same_model
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
@@ -108,7 +108,7 @@ class Caller:
                     settled = settled.model_copy(update={"error": CallError.CORRECTED})
                 self._leases.settle(settled)
                 if not changed:
-                    tries += error.error_class is not CallError.KEY_REJECTED
+                    tries += _is_try(error.error_class, probe=leased.probe)
                     self._check_retry(shaping, error, tries, time.monotonic() - began)
                 elif shaping.larger:
                     self._larger.add(request.role)
@@ -176,7 +176,9 @@ class Caller:
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
         if error.error_class is CallError.BAD_REQUEST:
             raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
-        if tries > self._max_retries:
+        # An item that asks again learns whether the whole run stops for the error.
+        most = max(1, self._max_retries) if error.error_class in SAME_FOR_ALL else self._max_retries
+        if tries > most:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"last error: {error.error_class.value}: {error}"
@@ -239,6 +241,13 @@ def _empty(reply: Reply, cleaned: CleanReply) -> ProviderError:
         headers=reply.headers,
         usage=reply,
     )
+
+
+def _is_try(error: CallError, *, probe: bool) -> bool:
+    """Say whether a failed call counts against its item: not if a key, or a provider that is down, failed."""
+    if error is CallError.DROPPED:
+        return not probe
+    return error not in {CallError.KEY_REJECTED, CallError.NO_CREDIT, CallError.UNREACHABLE}
 
 
 def _tries(number: int) -> str:

@@ -1,7 +1,8 @@
 """Reads a provider's refusal: what it means and how long to wait. Pure.
 
-Status, headers and the fields of a parsed body decide; free text does not. The exceptions are two sentences
-that are a provider's only sign of a final limit: they must match as whole, anchored lines.
+Status, headers and the fields of a parsed body decide; free text does not. The exceptions are sentences that
+are a provider's only sign of a final limit or of a model that does not exist: they must match as whole,
+anchored lines.
 """
 
 import json
@@ -26,7 +27,7 @@ SHORT_DELAY = 3_600.0  # seconds; a daily quota that resets sooner is a temporar
 MAX_BODY_BYTES = 1_000_000  # no provider's error is longer
 MAX_MESSAGE = 300  # characters
 
-_KEY_STATUSES = frozenset({401, 402, 403})
+_KEY_STATUSES = frozenset({401, 403})
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
 _PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
 _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `code` or `type`
@@ -42,8 +43,21 @@ _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `co
         "budget_exceeded",
     }
 )
+_MODEL_CODES = frozenset(  # as `code` or `type`: OpenAI, Azure, Mistral, Together
+    {"model_not_found", "DeploymentNotFound", "invalid_model", "model_not_available"}
+)
+# A 404 is about the model if it mentions one; else the address is wrong.
+_ABOUT_MODEL = re.compile(r"\bmodels?\b", re.IGNORECASE)
+_NO_MODEL = re.compile(  # DeepSeek, OpenRouter, LiteLLM, vLLM and others say it with a 400
+    r"(?:the )?model ['\"`]?[\w.:/@-]{0,200}['\"`]? ?(?:does not exist|not exist|not found|is not found)\b.*"
+    r"|(?:.{0,200}[:,] )?invalid model name passed in model=.*"
+    r"|invalid model: .*"
+    r"|[\w.:/@-]{1,200} is not a valid model(?: ID)?\b.*",
+    re.IGNORECASE,
+)
 _OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "server_overloaded"})
-_SPEND_LIMIT_MESSAGES = (  # a limit the user set: nothing else distinguishes its 400 from a bad request
+_SPEND_LIMIT_MESSAGES = (  # nothing else distinguishes their 400 from a bad request
+    "Your credit balance is too low to access the ",
     "You have reached your specified API usage limits",
     "You have reached your specified workspace API usage limits",
 )
@@ -123,14 +137,26 @@ def _error_class(
         found = CallError.KEY_REJECTED
     elif status in {503, 529} or (status >= 429 and _codes(error) & _OVERLOAD_CODES):
         found = CallError.CAPACITY
-    elif 400 <= status < 500 and _is_final(provider, status, fields, error):
-        found = CallError.QUOTA_EXHAUSTED
+    elif status == 402 or (400 <= status < 500 and _is_final(provider, status, fields, error)):
+        found = CallError.NO_CREDIT
     elif status == 429:
         lasting = _daily(error) and (asked is None or asked > SHORT_DELAY)
         found = CallError.QUOTA_EXHAUSTED if lasting or _no_quota(error) else CallError.RATE_LIMITED
     elif 300 <= status < 500 and status not in _PASSING_STATUSES:
-        found = CallError.BAD_REQUEST
+        found = _refusal(status, error)
     return found
+
+
+def _refusal(status: int, error: dict[str, Any]) -> CallError:
+    """Tell a refusal of this request from one that every request would get."""
+    message = _first_text(error, "message", "detail")
+    if _codes(error) & _MODEL_CODES or (status == 400 and _NO_MODEL.fullmatch(message)):
+        return CallError.NO_MODEL
+    if status == 404 and _ABOUT_MODEL.search(message):
+        return CallError.NO_MODEL
+    if status in {404, 405} or status < 400:
+        return CallError.WRONG_ENDPOINT
+    return CallError.BAD_REQUEST
 
 
 def _is_final(provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
@@ -306,7 +332,7 @@ def _message(status: int, error_class: CallError, error: dict[str, Any], body: b
     if error_class is CallError.KEY_REJECTED:
         return f"{head}: the provider rejected this key."  # a provider's own text may quote parts of the key
     if 300 <= status < 400:
-        return f"{head}: the server redirects elsewhere; the key is not sent there. Check the base_url."
+        return f"{head}: the server redirects elsewhere; the key is not sent there."
     text = _first_text(error, "message", "detail", "status") or _phrase(status)
     if body and not error:
         text += f" ({len(body)} bytes that are not an error of this provider)"

@@ -15,9 +15,10 @@ import httpx2
 from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import ProviderName, classify
+from agentos.llm.connection import host_of, read_failure
 from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
-from agentos.model import CallError, Usage
+from agentos.model import SAME_FOR_ALL, CallError, Usage
 from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess, ProxyAccess
@@ -55,6 +56,7 @@ class Endpoint:
         self._provider = provider
         base, mark, query = base_url.partition("?")
         self._base, self._query = base.rstrip("/"), mark + query
+        self._host = host_of(base_url)
         self._call_timeout = call_timeout
         self._headers = access.headers
         # No proxies or netrc from the environment: nothing leaves the machine that the user did not ask for.
@@ -82,15 +84,14 @@ class Endpoint:
         sent = {**(headers or {}), **{one.header: one.value + _revealed(one.secret) for one in self._headers}}
         if secret := _revealed(key.secret):  # empty if a header of the user's identifies the user
             sent[key.name] = key.scheme + secret
-        # Errors show only their class: the library's errors contain the request, and so the key.
+        response = None
         try:
             url = self._base + path + self._query
             with self._client.stream("POST", url, json=body, headers=sent) as response:
                 content = self._read(response, deadline)
-        except httpx2.TimeoutException:
-            raise ProviderError(CallError.TRANSIENT, "timed out waiting for a reply") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise ProviderError(CallError.TRANSIENT, f"the connection failed: {type(exc).__name__}") from None
+            failure = read_failure(exc, answering=response is not None)
+            raise ProviderError(failure.error_class, f"{self._host}: {failure.words}") from None
         limits = {
             name.lower(): value
             for name, value in response.headers.items()
@@ -102,12 +103,15 @@ class Endpoint:
             found = classify(
                 self._provider, response.status_code, response.headers, content, now_wall=time.time()
             )
+            message = found.message
+            if found.error_class in SAME_FOR_ALL:
+                message = f"{self._host}: {message}"
             # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
             rejected = found.error_class is CallError.KEY_REJECTED
             refused = f"HTTP {response.status_code}: the server's reply contains the key {echoed}; not shown"
             raise ProviderError(
                 found.error_class,
-                found.message if echoed is None or rejected else refused,
+                message if echoed is None or rejected else refused,
                 retry_after=found.retry_after,
                 quota_reset=found.quota_reset,
                 headers=limits,
@@ -119,6 +123,10 @@ class Endpoint:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
             estimated = Usage(tokens_in=len(json.dumps(body)) // 4, tokens_out=len(content) // 4)
             raise RefusedReply(echoed, usage=estimated)
+        if response.headers.get("content-type", "").lower().startswith("text/html"):
+            raise ProviderError(
+                CallError.WRONG_ENDPOINT, f"{self._host}: HTTP {response.status_code}: a web page, not JSON"
+            )
         return HttpAnswer(data=_object(content), headers=limits)
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:

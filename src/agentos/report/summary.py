@@ -223,12 +223,14 @@ def overhead_percent(wall: float, busy: Sequence[float], slots: int) -> float | 
 
 
 def exit_code(statuses: Iterable[Status], stopped: str | None, *, unfiled: bool = False) -> Exit:
-    """The most important reason wins, in this order: 130/143, 4, 75, 5, 1, 3."""
+    """The most important reason wins, in this order: 130/143, 4, 2, 75, 5, 1, 3."""
     by_stop: Mapping[str, Exit] = {
         "interrupted": Exit.INTERRUPTED,
         "terminated": Exit.TERMINATED,
         "no_key": Exit.NO_KEY,
+        "misconfigured": Exit.USAGE,
         "quota": Exit.STOPPED,
+        "outage": Exit.STOPPED,
         "run_timeout": Exit.STOPPED,
         "budget": Exit.BUDGET,
         "storage": Exit.FAILED,

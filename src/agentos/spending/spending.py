@@ -101,6 +101,19 @@ class Spending:
             del self._open[item, call.number]
         return tuple(replace(call, error=CallError.WORKER_GONE) for call in calls if call.lease)
 
+    def waiting(self, item: str) -> Call | None:
+        """The item's call that waits for a key."""
+        return next((one for one in self._of(item) if not one.lease), None)
+
+    def withdraw(self, call: Call) -> None:
+        """Take back a call that waits for a key, with its estimate."""
+        del self._open[call.item, call.number]
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """The items whose calls are at a provider."""
+        return frozenset(call.item for call in self._open.values() if call.lease)
+
     @property
     def under_way(self) -> bool:
         return bool(self._open)

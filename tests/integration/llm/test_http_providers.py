@@ -78,20 +78,19 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
     [
         ("429,seconds=3", CallError.RATE_LIMITED),
         ("429-bare", CallError.RATE_LIMITED),
-        ("quota", CallError.QUOTA_EXHAUSTED),
         ("400", CallError.BAD_REQUEST),
         ("401", CallError.KEY_REJECTED),
-        ("402", CallError.KEY_REJECTED),
+        ("402", CallError.NO_CREDIT),
         ("403", CallError.KEY_REJECTED),
         ("500", CallError.TRANSIENT),
         ("502", CallError.TRANSIENT),
         ("503", CallError.CAPACITY),
         ("529", CallError.CAPACITY),
-        ("redirect", CallError.BAD_REQUEST),
+        ("redirect", CallError.WRONG_ENDPOINT),
         ("length", CallError.CUT_OFF),
         ("filtered", CallError.BAD_REQUEST),
         ("cut", CallError.TRANSIENT),
-        ("reset", CallError.TRANSIENT),
+        ("reset", CallError.DROPPED),
         ("garbage", CallError.TRANSIENT),
         ("garbage-body", CallError.TRANSIENT),
         ("huge", CallError.TRANSIENT),
@@ -112,7 +111,7 @@ def test_a_wrong_key_is_rejected(provider: Make) -> None:
 def test_a_call_has_a_deadline_also_where_bytes_keep_coming(provider: Make, fault: str) -> None:
     error = fails(provider(fault, call_timeout=0.5))
     assert error.error_class is CallError.TRANSIENT
-    assert str(error) in {"no complete reply within 0 s", "timed out waiting for a reply"}
+    assert str(error).endswith(("no complete reply within 0 s", ": timed out waiting for a reply"))
 
 
 def test_a_reply_that_was_cut_short_is_paid_for(provider: Make) -> None:

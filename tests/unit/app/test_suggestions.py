@@ -163,6 +163,11 @@ def test_without_a_usable_key_the_keys_come_first() -> None:
     ]
 
 
+def test_after_a_refusal_for_all_items_the_models_are_tested_first() -> None:
+    made = summary(row(1, Status.PAUSED), row(2, Status.PENDING), code=Exit.USAGE, stopped="misconfigured")
+    assert typed(made, config(all=True)) == ["agentos doctor --live", "agentos lld --all"]
+
+
 def test_many_discussions_are_answered_in_one_place() -> None:
     rows = [row(n, Status.DISCUSS) for n in range(1, 6)]
     told = next_commands(summary(*rows, code=Exit.ATTENTION), config(all=True))

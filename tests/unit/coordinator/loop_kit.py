@@ -54,12 +54,15 @@ def call(  # a part of a script
     *,
     seconds: float = 1.0,
     tokens: int = 10,
-    error: CallError | None = None,
+    error: CallError | Callable[[], CallError | None] | None = None,
     tries: int = 0,
     after: int = 0,
     **more: Any,
 ) -> Any:
-    """Ask for a lease, make the call, settle it; give back the lease's number."""
+    """Ask for a lease, make the call, settle it; give back the lease's number.
+
+    An error that can be called is asked when the call goes out.
+    """
     yield Say(
         LeaseWanted(
             number=number,
@@ -75,6 +78,9 @@ def call(  # a part of a script
     told = yield Receive()
     if not isinstance(told, LeaseGranted):
         raise Interrupted(told.reason if isinstance(told, LeaseRefused) else "")
+    if callable(error):
+        error = error()
+        seconds = 0.0 if error else seconds
     stopped = yield WaitFor(seconds)
     if isinstance(stopped, Drain):
         yield Say(CallSettled(lease=told.lease, seconds=seconds, error=CallError.GIVEN_UP))

@@ -25,12 +25,19 @@ from agentos.events.keys import (
     Settled,
     SettleRefused,
 )
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from unit.credentials.histories import ITEMS, TOLD, asks, moments, settlements, specs
 
 LEASE_SECONDS = 300.0
 WALL = 1_800_000_000.0
-UNREAD = {CallError.BAD_REQUEST, CallError.CAPACITY, CallError.KEY_REJECTED}
+UNREAD = {
+    CallError.BAD_REQUEST,
+    CallError.CAPACITY,
+    CallError.KEY_REJECTED,
+    CallError.NO_CREDIT,
+    CallError.UNREACHABLE,
+    *SAME_FOR_ALL,
+}
 
 
 @dataclass

@@ -60,7 +60,7 @@ def test_to_continue_is_the_same_as_to_read_all(records: list[dict[str, Any]], c
 # Waits.
 
 
-@pytest.mark.parametrize("kind", [WaitKind.KEY, WaitKind.OVERLOADED, WaitKind.BUDGET])
+@pytest.mark.parametrize("kind", [WaitKind.KEY, WaitKind.OVERLOADED, WaitKind.OUTAGE, WaitKind.BUDGET])
 @pytest.mark.parametrize(
     "end",
     [
@@ -298,6 +298,18 @@ def test_a_pause_goes_on_until_it_is_resumed() -> None:
     over = fold([STARTED, record(2, "paused", reason="every key rests"), record(5, "resumed", seconds=3)])
     assert over.pause is None
     assert over.marks[0].end == 4
+
+
+def test_an_outage_goes_on_until_its_provider_is_back_or_the_run_is_over() -> None:
+    down = record(2, "provider_down", provider="p", reason="host: connection refused")
+    (mark,) = fold([STARTED, down]).marks
+    assert (mark.of, mark.ends(9), mark.text) == ("outage", 9, "p is down: host: connection refused")
+    other = record(4, "provider_back", provider="q", seconds=2)
+    (mark,) = fold([STARTED, down, other, record(6, "provider_back", provider="p", seconds=4)]).marks
+    assert mark.end == 5
+    over = record(8, "run_finished", exit_code=75, totals={}, stopped="outage")
+    (mark,) = fold([STARTED, down, over]).marks
+    assert mark.end == 7
 
 
 def test_a_state_of_nothing_is_empty() -> None:

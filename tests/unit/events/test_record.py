@@ -59,7 +59,7 @@ def test_every_event_comes_back_as_it_was_written(kind: type[Event]) -> None:
 
 def test_the_fields_that_are_not_recorded() -> None:
     left_out = {one.name for kind in CATALOGUE.values() for one in fields(kind) if not is_recorded(one)}
-    assert left_out == {"at", "until", "expires", "asker"}
+    assert left_out == {"at", "until", "expires", "asker", "credit"}
 
 
 @pytest.mark.parametrize("kind", CATALOGUE.values(), ids=CATALOGUE)
@@ -76,7 +76,7 @@ def test_the_names_in_the_file() -> None:
         "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
         "filing_refused", "filing_unknown", "leased", "settled", "settle_refused", "refused", "returned",
         "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
-        "capacity_recovered", "limit_learnt", "ask_refused", "call_counted",
+        "capacity_recovered", "limit_learnt", "ask_refused", "call_counted", "provider_down", "provider_back",
     }  # fmt: skip
 
 

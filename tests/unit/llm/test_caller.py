@@ -9,7 +9,7 @@ import pytest
 from agentos.errors import ItemFailed, NoUsableKey, StopRequested
 from agentos.llm.caller import SAFETY_TOKENS, Caller, LeaseRequest, Made, estimate_tokens
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
@@ -35,6 +35,7 @@ class Desk:
     wanted: list[LeaseRequest] = field(default_factory=list)
     kept: list[Made] = field(default_factory=list)
     keys: int | None = None
+    probe: bool = False
     stop_at: int | None = None  # the ask during which the stop comes
     others: dict[str, str] = field(default_factory=dict)  # texts in which the coordinator finds a secret
 
@@ -54,6 +55,7 @@ class Desk:
             lease=100 + number,
             key=f"key-{number}",
             secret=Secret(f"key-{number}", f"secret-{number}"),
+            probe=self.probe,
         )
 
     def settle(self, settled: CallSettled) -> None:
@@ -164,11 +166,33 @@ def test_then_the_item_fails_and_says_so(error_class: CallError, retries: int) -
     assert "keep" not in desk.seen
 
 
-def test_a_rejected_key_counts_as_no_try() -> None:
-    desk = Desk([*errors(*[CallError.KEY_REJECTED] * 8), REPLY])
+NO_TRY = (CallError.KEY_REJECTED, CallError.NO_CREDIT, CallError.UNREACHABLE)
+
+
+@pytest.mark.parametrize("kind", NO_TRY)
+def test_a_failure_of_a_key_or_the_network_counts_as_no_try(kind: CallError) -> None:
+    desk = Desk([*errors(*[kind] * 8), REPLY])
     made = call(desk, max_retries=0)
     assert (made.tries, made.key) == (1, "key-9")
-    assert [one.error for one in desk.settled[:-1]] == ["key_rejected"] * 8
+    assert [one.error for one in desk.settled[:-1]] == [kind] * 8
+
+
+def test_a_dropped_connection_is_a_try_unless_the_provider_was_known_to_be_down() -> None:
+    with pytest.raises(ItemFailed, match="in 1 try "):
+        call(Desk(list(errors(CallError.DROPPED))), max_retries=0)
+    desk = Desk([*errors(*[CallError.DROPPED] * 8), REPLY], probe=True)
+    assert call(desk, max_retries=0).tries == 1
+
+
+@pytest.mark.parametrize("kind", sorted(SAME_FOR_ALL))
+def test_an_error_that_every_item_gets_is_asked_about_once_more(kind: CallError) -> None:
+    desk = Desk(list(errors(kind)), keys=1)
+    with pytest.raises(NoUsableKey):  # the coordinator stops the run
+        call(desk, max_retries=0)
+    assert desk.seen == ["lease", "call", "settle", "lease"]
+    desk = Desk(list(errors(kind, kind, kind)))
+    with pytest.raises(ItemFailed, match="in 2 tries "):  # it does not
+        call(desk, max_retries=0)
 
 
 def test_when_every_key_is_rejected_the_coordinator_has_the_last_word() -> None:
@@ -186,7 +210,7 @@ def test_a_bad_request_fails_at_once() -> None:
     assert desk.settled[0].error == "bad_request"
 
 
-RETRIED = [one for one in CallError if one not in {CallError.BAD_REQUEST, CallError.KEY_REJECTED}]
+RETRIED = [one for one in CallError if one not in {CallError.BAD_REQUEST, *NO_TRY}]
 
 
 @pytest.mark.parametrize("error_class", RETRIED)

@@ -21,6 +21,9 @@ CAPACITY = CallError.CAPACITY
 KEY_REJECTED = CallError.KEY_REJECTED
 BAD_REQUEST = CallError.BAD_REQUEST
 TRANSIENT = CallError.TRANSIENT
+NO_CREDIT = CallError.NO_CREDIT
+NO_MODEL = CallError.NO_MODEL
+WRONG_ENDPOINT = CallError.WRONG_ENDPOINT
 
 NOW = datetime(2026, 11, 15, 20, 0, tzinfo=UTC).timestamp()  # noon in California
 
@@ -72,13 +75,13 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (301, BAD_REQUEST),
+        (301, WRONG_ENDPOINT),
         (400, BAD_REQUEST),
         (401, KEY_REJECTED),
-        (402, KEY_REJECTED),
+        (402, NO_CREDIT),
         (403, KEY_REJECTED),
-        (404, BAD_REQUEST),
-        (405, BAD_REQUEST),
+        (404, WRONG_ENDPOINT),
+        (405, WRONG_ENDPOINT),
         (408, TRANSIENT),
         (409, TRANSIENT),
         (413, BAD_REQUEST),
@@ -122,18 +125,18 @@ class TestOpenAI:
     )
     def test_money_is_final(self, code: str) -> None:
         found = ask(body=openai(code, "insufficient_quota"), headers={"retry-after": "3"})
-        assert found.error_class is QUOTA_EXHAUSTED
+        assert found.error_class is NO_CREDIT
         assert found.retry_after is None
         assert found.quota_reset is None
 
     def test_older_and_foreign_shapes_of_final(self) -> None:
-        assert ask(body=openai(None, "insufficient_quota")).error_class is QUOTA_EXHAUSTED
+        assert ask(body=openai(None, "insufficient_quota")).error_class is NO_CREDIT
         hard_limit = openai("billing_hard_limit_reached", "invalid_request_error")
-        assert ask(status=400, body=hard_limit).error_class is QUOTA_EXHAUSTED
+        assert ask(status=400, body=hard_limit).error_class is NO_CREDIT
         gateway = {
             "error": {"message": "Budget has been exceeded!", "type": "budget_exceeded", "code": "429"}
         }
-        assert ask(body=gateway).error_class is QUOTA_EXHAUSTED
+        assert ask(body=gateway).error_class is NO_CREDIT
 
     def test_words_in_free_text_decide_nothing(self) -> None:
         text = (
@@ -192,7 +195,7 @@ class TestAnthropic:
 
     def test_spend_limit_of_the_tier(self) -> None:
         body = anthropic("rate_limit_error", error_code="enforced_spend_limit_reached")
-        assert ask("anthropic", 429, body).error_class is QUOTA_EXHAUSTED
+        assert ask("anthropic", 429, body).error_class is NO_CREDIT
         passing = ask("anthropic", 429, body, {"retry-after": "60"})
         assert passing.error_class is RATE_LIMITED
         assert passing.retry_after == 60
@@ -207,18 +210,18 @@ class TestAnthropic:
 
     def test_spend_limit_of_the_user(self) -> None:
         sentence = "You have reached your specified API usage limits. You will regain access on 2026-12-01."
-        assert (
-            ask("anthropic", 400, anthropic("invalid_request_error", sentence)).error_class is QUOTA_EXHAUSTED
-        )
+        assert ask("anthropic", 400, anthropic("invalid_request_error", sentence)).error_class is NO_CREDIT
         quoted = anthropic("invalid_request_error", f"messages.0: not valid: '{sentence}'")
         assert ask("anthropic", 400, quoted).error_class is BAD_REQUEST
         assert ask("openai", 400, openai(None, message=sentence)).error_class is BAD_REQUEST
         coded = anthropic("invalid_request_error", error_code="workspace_spend_limit_reached")
-        assert ask("anthropic", 400, coded).error_class is QUOTA_EXHAUSTED
+        assert ask("anthropic", 400, coded).error_class is NO_CREDIT
 
     def test_billing(self) -> None:
-        assert ask("anthropic", 402, anthropic("billing_error")).error_class is KEY_REJECTED
-        assert ask("anthropic", 400, anthropic("billing_error")).error_class is QUOTA_EXHAUSTED
+        assert ask("anthropic", 402, anthropic("billing_error")).error_class is NO_CREDIT
+        assert ask("anthropic", 400, anthropic("billing_error")).error_class is NO_CREDIT
+        low = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."
+        assert ask("anthropic", 400, anthropic("invalid_request_error", low)).error_class is NO_CREDIT
 
     def test_reset_of_the_used_up_limit(self) -> None:
         headers = {
@@ -395,8 +398,60 @@ class TestMessage:
         assert found.error_class is TRANSIENT
         assert found.message == "HTTP 502: Bad Gateway (64 bytes that are not an error of this provider)"
 
+    @pytest.mark.parametrize(
+        ("provider", "status", "body"),
+        [
+            (
+                "openai",
+                404,
+                openai("model_not_found", "invalid_request_error", "The model `x` does not exist"),
+            ),
+            ("openai", 404, openai("DeploymentNotFound", "", "The API deployment does not exist.")),
+            (
+                "openai",
+                404,
+                {"message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404},
+            ),
+            ("openai", 404, {"error": {"message": 'model "x" not found, try pulling it first'}}),
+            ("openai", 400, {"message": "Invalid model: x", "type": "invalid_model", "code": "1500"}),
+            ("openai", 400, openai(None, "invalid_request_error", "Model Not Exist")),
+            ("openai", 400, openai("400", "", "Invalid model name passed in model=x. Call `/v1/models`")),
+            ("openai", 400, {"error": {"message": "some/x is not a valid model ID", "code": 400}}),
+            (
+                "openai",
+                400,
+                openai(None, "", "The model `some/x` does not exist or you have no access to it."),
+            ),
+            ("anthropic", 404, anthropic("not_found_error", "model: claude-x")),
+            ("gemini", 404, google(status="NOT_FOUND", message="models/x is not found for API version v1")),
+        ],
+    )
+    def test_a_model_that_does_not_exist(self, provider: ProviderName, status: int, body: Any) -> None:
+        assert ask(provider, status, body).error_class is NO_MODEL
+
+    def test_a_sentence_in_the_middle_says_nothing_about_the_model(self) -> None:
+        quoted = openai(None, "invalid_request_error", "messages.0: 'the model x does not exist' is too long")
+        assert ask(status=400, body=quoted).error_class is BAD_REQUEST
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (404, b"<html><body>404 Not Found</body></html>"),
+            (404, b"404 page not found"),
+            (404, {"detail": "Not Found"}),
+            (404, openai(None, "invalid_request_error", "Invalid URL (POST /v2/chat/completions)")),
+            (405, {"detail": "Method Not Allowed"}),
+            (307, b""),
+        ],
+    )
+    def test_an_address_without_the_api(self, status: int, body: Any) -> None:
+        assert ask(status=status, body=body).error_class is WRONG_ENDPOINT
+
     def test_redirect(self) -> None:
-        assert "base_url" in ask(status=302, headers={"location": "https://elsewhere.example/"}).message
+        assert (
+            "redirects elsewhere"
+            in ask(status=302, headers={"location": "https://elsewhere.example/"}).message
+        )
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def summary(*rows: ItemRow, **more: Any) -> Summary:
         ([Status.FAILED, Status.PAUSED], "budget", 5),
         ([Status.FAILED, Status.PAUSED], "quota", 75),
         ([Status.FAILED, Status.INTERRUPTED], "run_timeout", 75),
+        ([Status.FAILED, Status.PAUSED], "outage", 75),
+        ([Status.FAILED, Status.PAUSED], "misconfigured", 2),
         ([Status.FAILED, Status.PAUSED], "no_key", 4),
         ([Status.FAILED, Status.INTERRUPTED], "interrupted", 130),
         ([Status.FAILED, Status.INTERRUPTED], "terminated", 143),

@@ -36,6 +36,7 @@ const STATES = {
   again: { word: "came back", path: "M12.7 6A5.2 5.2 0 1 0 13.2 9M13.2 2.6V6H9.8" },
   accepted: { word: "accepted", path: "M3 8h10" },
 };
+const BANDS = ["pause", "outage"]; // marks over the whole height, for as long as they last
 const KEY_STATES = {
   available: "available", reserved: "in use", rate_limited: "rate limited",
   quota_exhausted: "quota exhausted", disabled: "disabled",
@@ -43,6 +44,8 @@ const KEY_STATES = {
 const ERRORS = {
   rate_limited: "429: rate limited", quota_exhausted: "quota exhausted", capacity: "model overloaded",
   key_rejected: "key rejected", bad_request: "request rejected", transient: "temporary error",
+  dropped: "connection closed", unreachable: "provider unreachable", no_credit: "out of credit",
+  no_model: "model does not exist", wrong_endpoint: "wrong address", untrusted: "certificate not trusted",
 };
 const FILINGS = { wanted: "not yet", unknown: "unknown; check on GitHub" };
 const GROUP_FROM = 40; // from this many rows on, items without problems are grouped
@@ -531,10 +534,10 @@ class Page {
   }
 
   bands(x, height) {
-    return this.data.marks.filter((mark) => mark.kind === "pause" || mark.kind === "stopping").map((mark) => {
+    return this.data.marks.filter((mark) => BANDS.includes(mark.kind) || mark.kind === "stopping").map((mark) => {
       const left = Math.max(0, x(mark.start));
       if (x(mark.end) < 0 || left > x.width) return null;
-      return mark.kind === "pause"
+      return BANDS.includes(mark.kind)
         ? s("rect", { class: "ar-pause", x: left, y: 0, width: Math.max(1.5, Math.min(x.width, x(mark.end)) - left), height })
         : s("line", { class: "ar-stopping", x1: left, x2: left, y1: 0, y2: height });
     }).filter(Boolean);
@@ -563,6 +566,7 @@ class Page {
       by === "keys" && used.rest && entry("ar-rest", "rate limited"),
       by === "keys" && used.disabled && entry("ar-disabled", "key disabled"),
       used["mark-pause"] && entry("ar-pause", "run paused"),
+      used["mark-outage"] && entry("ar-pause", "provider down"),
       used["mark-stopping"] && entry("ar-stopping-swatch", "run stopping"),
     ].filter(Boolean)));
   }
@@ -623,7 +627,7 @@ class Page {
     const box = this.space.getBoundingClientRect();
     const px = clientX - box.left - this.label;
     if (px < -4) return null;
-    const pause = this.data.marks.find((one) => ["pause", "stopping"].includes(one.kind) && near(one, px, this.x) < 3);
+    const pause = this.data.marks.find((one) => [...BANDS, "stopping"].includes(one.kind) && near(one, px, this.x) < 3);
     if (row.type === "group") return pause || null;
     const lane = row.type === "key" ? Math.floor((clientY - box.top - row.y - laneTop(row)) / row.lane) : -1;
     const rank = { limited: 0, filing: 1, call: 1, wait: 2, retry: 2, rest: 3, disabled: 3, node: 4, life: 5 };
@@ -1027,7 +1031,7 @@ class Page {
 
 // ---- Parts of the page -----------------------------------------------------------------------------------
 
-const WAITS = { key: "waiting for a key", overloaded: "waiting for an overloaded model", budget: "waiting for the budget", backoff: "waiting to retry" };
+const WAITS = { key: "waiting for a key", overloaded: "waiting for an overloaded model", outage: "waiting for a provider that is down", budget: "waiting for the budget", backoff: "waiting to retry" };
 
 function waitingFor(item) {
   if (!item.waiting) return "";
@@ -1317,6 +1321,8 @@ function spanLines(span, row) {
       return ["Key disabled", ["key", row.id], when, ...(span.reason ? [["reason", clipped(span.reason)]] : [])];
     case "pause":
       return ["Run paused", when, ...long, ["reason", clipped(span.text)]];
+    case "outage":
+      return ["Provider down", when, ...long, ["reason", clipped(span.text)]];
     case "stopping":
       return ["Run stopping", when, ["reason", clipped(span.text)]];
     default:

@@ -1,0 +1,68 @@
+"""Decides which refusals end the run, because every other item would get the same one. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agentos.coordinator.scheduler import Stop
+from agentos.credentials.key_state import KeyState
+from agentos.credentials.snapshot import KeyView
+from agentos.model import SAME_FOR_ALL, CallError
+from agentos.spending.call import Call
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRefused:
+    """Why no item can continue."""
+
+    stop: Stop
+    reason: str  # a few words, for each item that it stops
+    text: str  # what happened and what to do, for the run
+
+
+@dataclass(kw_only=True)
+class Refusals:
+    """What the providers of a run have refused for good."""
+
+    set_in: Mapping[str, str]  # where each role's model is set, by role
+    user_file: str
+    _answered: set[str] = field(default_factory=set)  # models that replied in this run
+    _no_credit: set[str] = field(default_factory=set)  # keys
+
+    def answered(self, call: Call) -> None:
+        self._answered.add(f"{call.provider}:{call.model}")
+        self._no_credit.discard(call.key)
+
+    def refused(self, call: Call, message: str, keys: Iterable[KeyView]) -> RunRefused | None:
+        """A call was refused; return the end of the run, unless other calls may be luckier."""
+        if call.error is CallError.NO_CREDIT:
+            return self._out_of_credit(call, message, list(keys))
+        model = f"{call.provider}:{call.model}"
+        if call.error not in SAME_FOR_ALL or model in self._answered:
+            return None
+        message = message.rstrip(".")
+        setting = f"base_url of {call.provider} in {self.user_file}"
+        match call.error:
+            case CallError.NO_MODEL:
+                reason, text = f"{model} does not exist", f"{model} does not exist at {message}"
+                setting = self.set_in.get(call.role, call.role)
+            case CallError.UNTRUSTED:
+                reason = f"the certificate of {call.provider}'s server is not trusted"
+                text = f"{call.provider}: {message}"
+            case _:
+                reason = f"the server of {call.provider} does not have its API"
+                text = f"{call.provider}: no such API at {message}"
+        text = f"{text}. Check {setting}; 'agentos doctor --live' tests it."
+        return RunRefused(stop=Stop.MISCONFIGURED, reason=reason, text=text)
+
+    def _out_of_credit(self, call: Call, message: str, keys: list[KeyView]) -> RunRefused | None:
+        groups = {key.group for key in keys if key.id == call.key}
+        self._no_credit |= {call.key} | {key.id for key in keys if key.group in groups}
+        left = [key.id for key in keys if key.provider == call.provider and key.state != KeyState.DISABLED]
+        if not self._no_credit.issuperset(left):
+            return None
+        return RunRefused(
+            stop=Stop.NO_KEY,
+            reason=f"{call.provider} is out of credit",
+            text=f"{call.provider}: every key is out of credit ({', '.join(left)}): {message.rstrip('.')}."
+            " Add credit at the provider, then run the same command.",
+        )

@@ -1,0 +1,237 @@
+"""The coordinator's loop when a provider is down, or refuses what every item would ask for."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agentos.coordinator.scheduler import Stop
+from agentos.credentials.pool import KeySpec
+from agentos.engine.fake import WaitFor
+from agentos.model import CallError
+from agentos.wire import LeaseGranted
+from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
+
+ONE_KEY = [KeySpec(id="key-1", provider="open")]
+WHY = "127.0.0.1:8000: connection refused"
+
+
+class Server:
+    """A provider that is down for some time; counts who tries it."""
+
+    def __init__(self, run_until: float, *, error: CallError = CallError.UNREACHABLE) -> None:
+        self.up_at = run_until
+        self.error = error
+        self.tried: list[float] = []
+        self.run: LoopRun | None = None
+
+    def item(self) -> Worker:
+        """A worker that asks again until its call is answered, as the caller does."""
+
+        def parts() -> Any:
+            number = after = 0
+            while True:
+                number += 1
+                after = yield from call(number, error=self.state, after=after, message=WHY)
+                if self.tried[-1] >= self.up_at:
+                    break
+
+        return worker(parts)
+
+    def state(self) -> CallError | None:
+        assert self.run is not None
+        self.tried.append(self.run.engine.clock())
+        return None if self.tried[-1] >= self.up_at else self.error
+
+    def go(self, items: int, **how: Any) -> LoopRun:
+        self.run = LoopRun({str(one): [self.item()] for one in range(1, items + 1)}, **how)
+        return self.run.go()
+
+
+def test_a_provider_that_is_down_is_tried_by_one_call_at_a_time_and_then_everything_goes_on() -> None:
+    server = Server(20.0)
+    run = server.go(10)
+    assert set(run.statuses().values()) == {"approved"}
+    failed = [at for at in server.tried if at < 20.0]
+    # The first calls go out together; then one call after about 1, 3, 7 and 15 seconds.
+    assert len([at for at in failed if at > 0.0]) == 4
+    assert run.engine.clock() < 40.0, "nobody backed off alone"
+    assert len(run.recorded("provider_down")) == 1
+    assert run.recorded("provider_down")[0]["reason"] == WHY
+    assert len(run.recorded("provider_back")) == 1
+    said = [line for line in run.folder.lines if "open is" in line]
+    assert len(said) == 2
+    assert f"open is down: {WHY}; its items wait, and one at a time tries again" in said[0]
+    assert "open is back after" in said[1]
+    assert {event["kind"] for event in run.recorded("waiting")} == {"outage"}
+    assert all(WHY in event["reason"] for event in run.waits("outage"))
+    assert run.waits("backoff") == []
+
+
+def test_a_probe_is_marked_so_that_its_failure_is_not_a_try() -> None:
+    run = Server(5.0).go(2)
+    marks = [message.probe for _, _, message in run.engine.sent if isinstance(message, LeaseGranted)]
+    assert marks[:2] == [False, False]
+    assert marks[2] is True
+    assert marks[-1] is False, "the others follow as usual"
+
+
+def test_an_outage_does_not_use_up_the_time_of_an_item() -> None:
+    run = Server(500.0).go(3, timeout=30.0)
+    assert set(run.statuses().values()) == {"approved"}
+    assert run.row("1").waited_seconds > 400.0
+
+
+def test_an_outage_longer_than_the_user_wants_to_wait_ends_the_run_to_be_resumed() -> None:
+    server = Server(1e9)
+    run = server.go(3, max_wait=60.0, parallel=2)
+    assert run.stopped is Stop.OUTAGE
+    assert run.statuses() == {"1": "paused", "2": "paused", "3": "pending"}
+    assert run.engine.clock() == pytest.approx(60.0)
+    assert run.row("1").error == "open is down"
+    assert any("open is still down after" in line and WHY in line for line in run.folder.lines)
+    assert any("--max-wait reached. Stopping" in line for line in run.folder.lines)
+
+
+def test_without_waiting_the_run_ends_with_the_first_failure() -> None:
+    run = Server(1e9).go(2, max_wait=0.0)
+    assert run.stopped is Stop.OUTAGE
+    assert run.engine.clock() == 0.0
+
+
+def test_requests_that_wait_for_a_key_are_held_back_too() -> None:
+    keys = [KeySpec(id="key-1", provider="open", max_in_flight=1)]
+    server = Server(30.0)
+    run = server.go(6, keys=keys)
+    assert set(run.statuses().values()) == {"approved"}
+    assert len([at for at in server.tried if at < 30.0]) == 5, "the first, and one call after each pause"
+
+
+def test_one_dropped_connection_is_an_ordinary_retry() -> None:
+    def parts() -> Any:
+        after = yield from call(1, error=CallError.DROPPED, message="closed")
+        yield from call(2, tries=1, after=after)
+
+    run = LoopRun({"1": [worker(parts)], "2": [worker(partial(call, seconds=3.0))]}).go()
+    assert set(run.statuses().values()) == {"approved"}
+    assert run.recorded("provider_down") == []
+    assert [event["reason"] for event in run.waits("backoff")] == ["dropped: closed"]
+
+
+def test_connections_of_several_items_that_are_dropped_are_an_outage() -> None:
+    run = Server(8.0, error=CallError.DROPPED).go(3)
+    assert set(run.statuses().values()) == {"approved"}
+    assert len(run.recorded("provider_down")) == 1
+
+
+# The same refusal for every item.
+
+UNKNOWN = "api.example.com: HTTP 404 model_not_found: The model `m` does not exist."
+
+
+def refused(error: CallError = CallError.NO_MODEL, **more: Any) -> Worker:
+    """A worker whose call is refused, and that asks again to hear what happens."""
+
+    def parts() -> Any:
+        after = yield from call(1, error=error, message=UNKNOWN, **more)
+        yield from call(2, tries=1, after=after)
+
+    return worker(parts)
+
+
+@pytest.mark.parametrize("error", [CallError.NO_MODEL, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED])
+def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(error: CallError) -> None:
+    scripts = {str(one): [refused(error)] for one in range(1, 201)}
+    run = LoopRun(scripts, parallel=4, set_in={"drafter": "drafter in user.toml"}).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    statuses = list(run.statuses().values())
+    assert (statuses.count("paused"), statuses.count("pending")) == (4, 196)
+    assert len(run.recorded("leased")) <= 4
+    told = [line for line in run.folder.lines if "api.example.com" in line]
+    assert len(told) == 1, "once"
+    assert told[0].endswith("'agentos doctor --live' tests it.")
+    assert any("once it is fixed, run the same command to resume" in line for line in run.folder.lines)
+
+
+def test_the_message_names_the_model_and_where_it_is_set() -> None:
+    run = LoopRun({"1": [refused()]}, set_in={"drafter": "drafter in user.toml"}).go()
+    assert run.row("1").error == "open:m does not exist"
+    (told,) = (line for line in run.folder.lines if "does not exist at" in line)
+    assert "open:m does not exist at api.example.com: HTTP 404" in told
+    assert "Check drafter in user.toml; 'agentos doctor --live' tests it." in told
+
+
+def test_calls_at_a_provider_are_not_given_up_for_it() -> None:
+    first = partial(call, seconds=30.0)
+    run = LoopRun({"1": [refused()], "2": [worker(first, partial(call, 2))], "3": [worker(first)]}).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    assert run.statuses() == {"1": "paused", "2": "paused", "3": "approved"}
+    assert (run.row("2").tokens_in, run.row("2").cost_usd) == (10, 10.0), "its first call is kept"
+    assert run.engine.clock() == pytest.approx(30.0)
+
+
+def test_what_makes_no_call_is_asked_to_stop_at_once() -> None:
+    run = LoopRun({"1": [refused()], "2": [worker(step(WaitFor(1000.0)))]}).go()
+    assert run.statuses() == {"1": "paused", "2": "paused"}
+    assert run.engine.clock() == 1.0
+
+
+def test_a_person_or_the_time_limit_still_ends_the_calls_that_were_spared() -> None:
+    long = worker(partial(call, seconds=100.0))
+    run = LoopRun({"1": [refused()], "2": [long]})
+    run.engine.signals.at(10.0)
+    assert run.go().stopped is Stop.INTERRUPTED
+    assert run.engine.clock() == 10.0
+    run = LoopRun({"1": [refused()], "2": [long]}, run_timeout=20.0).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    assert run.engine.clock() == 20.0
+
+
+def test_a_model_that_has_replied_exists_so_a_refusal_is_the_items_own() -> None:
+    def parts() -> Any:
+        yield from call(1)
+        after = yield from call(2, error=CallError.NO_MODEL, message=UNKNOWN)
+        yield from call(3, tries=1, after=after)
+
+    run = LoopRun({"1": [worker(parts)]}).go()
+    assert run.stopped is None
+    assert run.statuses() == {"1": "approved"}
+    assert [event["reason"] for event in run.waits("backoff")] == [f"no model: {UNKNOWN}"]
+
+
+def test_calls_at_a_provider_are_not_given_up_for_a_rejected_key() -> None:
+    rejected = refused(CallError.KEY_REJECTED)
+    run = LoopRun({"1": [rejected], "2": [worker(partial(call, seconds=30.0))]}, keys=ONE_KEY).go()
+    assert run.stopped is Stop.NO_KEY
+    assert run.statuses() == {"1": "paused", "2": "approved"}
+
+
+# Credit.
+
+
+def test_a_key_without_credit_is_left_out_while_another_has_some() -> None:
+    run = LoopRun({"1": [refused(CallError.NO_CREDIT)]}).go()
+    assert run.stopped is None
+    assert run.statuses() == {"1": "approved"}
+    assert [event["key"] for event in run.recorded("leased")] == ["key-1", "key-2"]
+
+
+def test_with_no_credit_on_any_key_the_run_ends() -> None:
+    def parts() -> Any:
+        for number in (1, 2, 3):
+            yield from call(number, error=CallError.NO_CREDIT, message="HTTP 429 insufficient_quota: Pay.")
+
+    run = LoopRun({"1": [worker(parts)], "2": [worker(parts)]}, parallel=1).go()
+    assert run.stopped is Stop.NO_KEY
+    assert run.statuses() == {"1": "paused", "2": "pending"}
+    assert run.row("1").error == "open is out of credit"
+    assert any(line.endswith("key-1: out of credit") for line in run.folder.lines)
+    assert any("every key is out of credit (key-1, key-2): HTTP 429" in line for line in run.folder.lines)
+    assert any("Add credit at the provider, then run the same command." in line for line in run.folder.lines)
+
+
+def test_keys_of_one_account_are_out_of_credit_together() -> None:
+    keys = [KeySpec(id=f"key-{one}", provider="open", quota_group="account") for one in (1, 2, 3)]
+    run = LoopRun({"1": [refused(CallError.NO_CREDIT)]}, keys=keys).go()
+    assert run.stopped is Stop.NO_KEY
+    assert len(run.recorded("leased")) == 1
