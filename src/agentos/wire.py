@@ -226,6 +226,9 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
+    limits: dict[Literal["rpm", "rpd", "tpm", "itpm", "otpm"], Annotated[float, Field(ge=1, le=1e12)]] = (
+        Field(default_factory=dict)
+    )  # that a refusal names
 
 
 class Beat(Message):

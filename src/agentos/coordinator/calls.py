@@ -101,6 +101,7 @@ class Calls:
         if f"{wanted.provider}:{wanted.model}" not in self._models:
             raise wire.ProtocolError("a call to a model that this run does not use")
         call = Call.asked(item.label, item.attempt, wanted)
+        item.wants_call(now)
         retry = self._retries.pop((item.label, wanted.after), None)
         if retry is None or retry.at <= now:
             self._request(item, call, now)
@@ -116,6 +117,8 @@ class Calls:
         item.detail = ""
         call = self.spending.settle(item.label, settled)
         if call is not None:
+            if call.error in {None, CallError.OTHER_MODEL}:
+                item.idle = 0.0  # an answer is progress; a refusal or a failure is not
             self._trace.call_ended(
                 item.label,
                 lease=call.lease,
@@ -239,6 +242,7 @@ class Calls:
         self._actions.send(item, self._keys.answer(event))
 
     def _stop_waiting(self, item: RunningItem, now: float) -> None:
+        item.stops_waiting(now)
         if item.waiting_since is not None:
             item.tally.waited += now - item.waiting_since
             item.waiting_since = None

@@ -18,6 +18,7 @@ from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
 SAFETY_TOKENS = 64
+_NO_TRY = frozenset({CallError.KEY_REJECTED, CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED})
 MODEL_LENGTH = 200  # characters that are kept of a served model's name
 
 
@@ -97,7 +98,8 @@ class Caller:
             except ProviderError as error:
                 seconds = time.monotonic() - started
                 self._leases.settle(_failed(leased, error, seconds))
-                tries += error.error_class is not CallError.KEY_REJECTED
+                # A refusal says nothing about this call: the item waits for a key, within --max-wait.
+                tries += error.error_class not in _NO_TRY
                 self._check_retry(request, error, tries, time.monotonic() - began)
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
@@ -228,4 +230,5 @@ def _failed(leased: LeaseGranted, error: ProviderError, seconds: float) -> CallS
         retry_after=error.retry_after,
         quota_reset=error.quota_reset,
         headers=error.headers,
+        limits=error.limits,
     )

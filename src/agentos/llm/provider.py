@@ -1,7 +1,7 @@
 """The interface of a provider: a request in, a reply or a classified error out. Worker process."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -47,6 +47,7 @@ class ProviderError(AgentosError):
         retry_after: float | None = None,
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
+        limits: Mapping[str, float] | None = None,
         tokens: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(message)
@@ -54,6 +55,7 @@ class ProviderError(AgentosError):
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
+        self.limits = dict(limits or {})  # that the refusal names: rpm, rpd, tpm
         self.tokens = tokens  # in and out: an answer that cannot be used is paid for anyway
 
 
