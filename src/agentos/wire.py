@@ -22,7 +22,7 @@ from pydantic import (
 from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
-from agentos.model import CallError
+from agentos.model import CallError, LimitName
 from agentos.secret import Secret
 
 MAX_MESSAGE_BYTES = 16_000_000
@@ -159,6 +159,7 @@ def _few(headers: Any) -> Any:
 
 
 HEADERS_MOST = 50
+Limited = Annotated[float, Field(ge=1, le=1e12)]
 Headers = Annotated[dict[str, str], BeforeValidator(_few)]
 
 
@@ -226,9 +227,7 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
-    limits: dict[Literal["rpm", "rpd", "tpm", "itpm", "otpm"], Annotated[float, Field(ge=1, le=1e12)]] = (
-        Field(default_factory=dict)
-    )  # that a refusal names
+    limits: dict[LimitName, Limited] = Field(default_factory=dict)  # that a refusal names
 
 
 class Beat(Message):

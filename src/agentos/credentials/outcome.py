@@ -14,7 +14,7 @@ from agentos.model import CallError
 RATE_LIMIT_LONGEST = 3600.0  # seconds; if a server asks for more, it is asked again after this
 QUOTA_LONGEST = 7 * 86_400.0
 QUOTA_UNKNOWN = 3600.0  # seconds to wait if the provider does not say when the quota resets
-REFUSED_AGAIN = 0.02  # seconds to wait at least after a refusal; doubles with each one in a row
+REFUSED_AGAIN = 0.0002  # seconds to wait at least after a refusal; doubles with each one in a row
 HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls in flight
 BACKOFF = Backoff(first=10.0, last=300.0)
 

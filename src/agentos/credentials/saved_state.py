@@ -24,6 +24,7 @@ from agentos.credentials.quota import (
     JITTER_MOST,
 )
 from agentos.errors import StorageError
+from agentos.model import LimitName
 
 VERSION = 1
 ROUNDING = 1e-6  # seconds
@@ -38,7 +39,6 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Amount = Annotated[float, Field(ge=-1e18, le=1e18)]
 Ratio = Annotated[float, Field(ge=RATIO_LEAST, le=RATIO_MOST)]
 Limited = Annotated[float, Field(gt=0, le=MAX_LIMIT)] | None
-LimitName = Literal["rpm", "rpd", "tpm", "itpm", "otpm"]
 
 
 class PoolStateError(StorageError):

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, Literal, Never
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agentos.model import CallError
+from agentos.model import CallError, LimitName
 
 ProviderName = Literal["openai", "anthropic", "gemini"]
 
@@ -72,7 +72,7 @@ class Classified:
     message: str  # one line for a person, without control characters
     retry_after: float | None = None  # seconds, as the server says
     quota_reset: float | None = None  # seconds until the quota resets, if known
-    limits: Mapping[str, float] = field(default_factory=dict)  # that the refusal names: rpm, rpd, tpm
+    limits: Mapping[LimitName, float] = field(default_factory=dict)  # that the refusal names
 
 
 def classify(
@@ -190,9 +190,9 @@ def _details(error: dict[str, Any], kind: str) -> Iterable[dict[str, Any]]:
             yield one
 
 
-def _limits(error: dict[str, Any]) -> dict[str, float]:
+def _limits(error: dict[str, Any]) -> dict[LimitName, float]:
     """Return the limits that Google's QuotaFailure names, by `quotaId` and `quotaValue`."""
-    found: dict[str, float] = {}
+    found: dict[LimitName, float] = {}
     for failure in _details(error, "QuotaFailure"):
         violations = failure.get("violations")
         for one in violations[:VIOLATIONS_MOST] if isinstance(violations, list) else ():
@@ -203,7 +203,7 @@ def _limits(error: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def _violated(violation: dict[str, Any]) -> tuple[str, float] | None:
+def _violated(violation: dict[str, Any]) -> tuple[LimitName, float] | None:
     quota, value = violation.get("quotaId"), violation.get("quotaValue")
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not isinstance(quota, str) or not _NUMBER.fullmatch(text) or not 1.0 <= float(text) <= MAX_QUOTA:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
-from agentos.model import CallError
+from agentos.model import CallError, LimitName
 from agentos.secret import Secret
 
 Role = Literal["drafter", "reviewer"]
@@ -47,7 +47,7 @@ class ProviderError(AgentosError):
         retry_after: float | None = None,
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
-        limits: Mapping[str, float] | None = None,
+        limits: Mapping[LimitName, float] | None = None,
         tokens: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class ProviderError(AgentosError):
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
-        self.limits = dict(limits or {})  # that the refusal names: rpm, rpd, tpm
+        self.limits = dict(limits or {})  # that the refusal names
         self.tokens = tokens  # in and out: an answer that cannot be used is paid for anyway
 
 

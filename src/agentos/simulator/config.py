@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agentos.errors import UsageError
 from agentos.simulator.faults import FaultRule
+from agentos.simulator.limit_headers import LimitStyle
 from agentos.simulator.limits import LimitConfig
 
 HOST = "127.0.0.1"  # never another one: there is no TLS, and callers are trusted
@@ -33,6 +34,7 @@ class SimulatorConfig:
     models: tuple[str, ...] = ()  # names that exist; empty accepts any name
     per_model: bool = False  # each model has its own limits
     refused_count: bool = False  # refused calls count against the limit too
+    limit_style: LimitStyle = LimitStyle.OWN
     latency: float = 0.0  # seconds per call
     jitter: float = 0.0  # seconds, up or down
     faults: tuple[FaultRule, ...] = ()

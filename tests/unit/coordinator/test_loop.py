@@ -333,8 +333,8 @@ def test_an_item_that_waits_too_long_without_an_answer_ends_the_run() -> None:
     run = LoopRun(scripts, keys=keys, max_wait=100.0).go()
     assert run.stopped is Stop.QUOTA
     assert run.statuses() == {"1": "paused"}
-    assert run.engine.clock() == pytest.approx(100.0, abs=30.0)
-    assert "waited 2m without an answer" in str(run.row().error) or "waited" in str(run.row().error)
+    assert 100.0 <= run.engine.clock() <= 110.0
+    assert run.row().error == "LLD-1 waited 100 s without an answer (key-1 rate limited)"
 
 
 def test_an_answer_starts_the_wait_anew() -> None:
