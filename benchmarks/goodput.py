@@ -68,7 +68,7 @@ SLOW_SETTINGS = tuple(
     for name, known, bar in (("configured", True, SLOW_CONFIGURED), ("learnt", False, SLOW_LEARNT))
     for label, kind in (("OpenAI", "openai"), ("Gemini", "gemini"))
 )
-BASES = {"openai": "/v1", "anthropic": "", "gemini": "/v1beta"}
+BASES = {"openai": "/v1", "anthropic": "", "gemini": ""}
 
 
 @dataclass(frozen=True)
