@@ -141,6 +141,8 @@ class Judge:
             again = REFUSED_AGAIN * 2.0 ** min(group.cooldown.strikes - 1, 16)
             delay = max(delay, min(again, self.backoff.last))
             events += self._halve(group, explained=explained)
+        else:
+            lease.budget.refused_before()
         if delay:
             self.cool_down(group, KeyState.RATE_LIMITED, self.now + tick_span(delay))
         until = group.cooldown.until or self.now

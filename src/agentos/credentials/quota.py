@@ -231,6 +231,11 @@ class Quota:
         self.pace(now)
         return False
 
+    def refused_before(self) -> None:
+        """Note a refusal of a call that went out before the wait for an earlier refusal began."""
+        if self.guess is not None:
+            self.guess.ignore()
+
     def untold_wait(self) -> float | None:
         """Return how long to stop after a refusal without a hint, if the pace is being guessed."""
         return None if self.guess is None else self.guess.wait()
