@@ -120,7 +120,7 @@ class Settings:
     max_wait: float = setting(
         3600.0,
         duration,
-        "Wait at most this long while no key is available, then stop; the same command resumes.",
+        "Let an item wait at most this long without an answer, then stop; the same command resumes.",
         "How to run",
         metavar="DURATION",
     )

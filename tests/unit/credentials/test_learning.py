@@ -28,6 +28,18 @@ def test_four_keys_that_are_learnt(style: str, seed: int) -> None:
 
 
 @seeds
+@pytest.mark.parametrize("style", ["openai", "gemini", "none"])
+def test_four_keys_that_are_configured(style: str, seed: int) -> None:
+    quotas = even()
+    world = World(
+        quotas=quotas, keys=told(quotas), style=style, retry_after=exact, calls=480, send=NEAR, seed=seed
+    )
+    result = Experiment(world).run()
+    assert result.goodput >= 0.98
+    assert result.refused_share < 0.01
+
+
+@seeds
 def test_four_keys_without_any_hint(seed: int) -> None:
     quotas = even()
     world = World(
