@@ -14,9 +14,9 @@ from agentos.credentials.ticks import tick_span
 
 MARGIN = 0.005  # share of a limit left unused, because clocks differ
 ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were sent
-JITTER_FIRST = 0.015  # the same where the burst has no room for it, so that it costs pace; it is learnt
+JITTER_FIRST = 0.02  # the same where the burst has no room for it, so that it costs pace; it is learnt
 JITTER_LEAST, JITTER_MOST = 0.004, 0.25
-JITTER_STEP = 0.012  # seconds more at a refusal
+JITTER_STEP = 0.015  # seconds more at a refusal
 JITTER_SHARE = 0.004  # of that step less at a success: so about this share of calls is refused
 TIGHT_STRIKES = 4  # refusals in a row that only uneven arrival explains, if the burst has no room for it
 BURST_SECONDS = 1.0  # seconds of requests sent together, if no burst is configured
