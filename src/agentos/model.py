@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from agentos.errors import UsageError
 
@@ -28,6 +28,9 @@ class Status(StrEnum):
     PAUSED = "paused"  # stopped for quota or budget; resumes
     PENDING = "pending"  # never started in this run
     SKIPPED = "skipped"  # nothing to do
+
+
+LimitName = Literal["rpm", "rpd", "tpm", "itpm", "otpm"]  # requests or tokens, a minute or a day
 
 
 class CallError(StrEnum):

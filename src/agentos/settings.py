@@ -122,7 +122,7 @@ class Settings:
     max_wait: float = setting(
         3600.0,
         duration,
-        "Wait at most this long for a key or a provider that is down, then stop; the same command resumes.",
+        "Let an item wait at most this long for a key or a provider, then stop; the same command resumes.",
         "How to run",
         metavar="DURATION",
     )

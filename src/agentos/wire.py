@@ -22,7 +22,7 @@ from pydantic import (
 from agentos import audit_record as records
 from agentos import redact
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
-from agentos.model import CallError, Usage
+from agentos.model import CallError, LimitName, Usage
 from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
 from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
@@ -218,6 +218,7 @@ def _few(headers: Any) -> Any:
 
 
 HEADERS_MOST = 50
+Limited = Annotated[float, Field(ge=1, le=1e12)]
 Headers = Annotated[dict[str, str], BeforeValidator(_few)]
 
 
@@ -289,6 +290,7 @@ class CallSettled(Message):
     retry_after: Seconds | None = None
     quota_reset: Seconds | None = None
     headers: Headers = Field(default_factory=dict)
+    limits: dict[LimitName, Limited] = Field(default_factory=dict)  # that a refusal names
     unverified: bool = False  # whether `served` is the model asked for cannot be told from the names
     facts: ModelFacts | None = None  # what the server said about the model, if it said anything new
 

@@ -119,7 +119,7 @@ def _all_text(root: Path) -> Iterator[str]:
 
 
 def test_one_key_without_known_limits_takes_six_calls_at_once(simulated: Make, project: Project) -> None:
-    service = simulated(key(1), latency=0.7)
+    service = simulated(key(1), latency=3.5)  # they go out half a second apart at first
     items(project, 6)
     assert service.lld("--all", "--parallel", "6").code == 0
     assert service.stats()["totals"]["max_in_flight"] == 6

@@ -26,6 +26,12 @@ import click
     metavar="N",
     help="Allow this many calls of a key in a burst. [default: a minute's worth]",
 )
+@click.option(
+    "--limit-headers",
+    type=click.Choice(["own", "openai", "burst", "ietf", "none"]),
+    default="own",
+    help="Name the limits in this way; none also leaves out when to retry. [default: as the format does]",
+)
 @click.option("--refused-count", is_flag=True, help="Count refused calls against the limit as well.")
 @click.option("--per-model", is_flag=True, help="Apply the limits to each model separately.")
 @click.option(
@@ -55,6 +61,7 @@ def simulate(  # noqa: PLR0917 - one argument per flag
     latency: float,
     jitter: float,
     burst: float | None,
+    limit_headers: str,
     refused_count: bool,  # noqa: FBT001
     per_model: bool,  # noqa: FBT001
     models: tuple[str, ...],
@@ -65,6 +72,7 @@ def simulate(  # noqa: PLR0917 - one argument per flag
     """Serve a simulated LLM provider on 127.0.0.1: OpenAI, Anthropic and Gemini formats, limits, faults."""
     from agentos.simulator.config import SimulatorConfig, parse_key  # noqa: PLC0415
     from agentos.simulator.faults import parse_fault  # noqa: PLC0415
+    from agentos.simulator.limit_headers import LimitStyle  # noqa: PLC0415
     from agentos.simulator.server import run_simulator  # noqa: PLC0415
 
     config = SimulatorConfig(
@@ -75,6 +83,7 @@ def simulate(  # noqa: PLR0917 - one argument per flag
         max_output=max_output,
         per_model=per_model,
         refused_count=refused_count,
+        limit_style=LimitStyle(limit_headers),
         faults=tuple(parse_fault(spec) for spec in faults),
         seed=seed,
     )

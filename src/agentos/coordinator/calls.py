@@ -121,6 +121,7 @@ class Calls:
             self._actions.send(item, wire.LeaseRefused(number=wanted.number, reason=self.stop_reason))
             return
         call = Call.asked(item.label, item.attempt, wanted)
+        item.wants_call(now)
         retry = self._retries.pop((item.label, wanted.after), None)
         if retry is None or retry.at <= now:
             self._request(item, call, now)
@@ -136,6 +137,8 @@ class Calls:
         item.detail = ""
         call = self.spending.settle(item.label, settled)
         if call is not None:
+            if call.error in {None, CallError.OTHER_MODEL}:
+                item.idle = 0.0  # an answer is progress; a refusal or a failure is not
             self._trace.call_ended(
                 item.label,
                 lease=call.lease,
@@ -178,6 +181,7 @@ class Calls:
 
     def drop(self, item: RunningItem, now: float) -> None:
         """An item's worker is gone, and its calls with it."""
+        item.stops_waiting(now)
         self._outages.gone(item.label, now)
         self._deferred = [deferred for deferred in self._deferred if deferred.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
@@ -369,6 +373,7 @@ class Calls:
         )
         self._scheduler.served(item.label, event.at)
         item.waits(event.key)
+        item.stops_waiting(event.at)
         probe = self._outages.probes(event.provider, item.label)
         self._actions.send(item, self._keys.answer(event, probe=probe))
 

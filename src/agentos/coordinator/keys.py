@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agentos import wire
 from agentos.config import Config, KeyReference
+from agentos.credentials.headers import Limit
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
 from agentos.errors import ConfigError
 from agentos.events.asker import Asker
@@ -141,6 +142,7 @@ def _spec(reference: KeyReference) -> KeySpec:
         rpd=reference.rpd,
         burst=reference.burst,
         max_in_flight=reference.max_in_flight,
+        gentle=True,
     )
 
 
@@ -220,6 +222,7 @@ class KeyService:
             retry_after=settled.retry_after,
             quota_reset=settled.quota_reset,
             headers=settled.headers,
+            limits={Limit(which): value for which, value in settled.limits.items()},
         )
         asker = Asker(self._run_id, item, attempt)
         return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)

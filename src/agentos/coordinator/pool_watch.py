@@ -76,6 +76,28 @@ class PoolWatch:
             return Stop.QUOTA
         return None
 
+    def check_items(self, items: "Iterable[RunningItem]", now: float) -> Stop | None:
+        """Return a stop if an item waited longer than --max-wait since its last answer, for whatever."""
+        for item in items:
+            left = self._left(item, now)
+            if left is not None and left <= 0.0:
+                why = item.detail.removeprefix("waiting: ") or "no call could be made"
+                self.reason = f"{item.label} waited {words(self._max_wait)} without an answer ({why})"
+                self._recorder.say(self.reason)
+                return Stop.QUOTA
+        return None
+
+    def item_deadline(self, items: "Iterable[RunningItem]", now: float) -> float | None:
+        """Return when the first item will have waited too long."""
+        found = [left for item in items if (left := self._left(item, now)) is not None]
+        return now + max(0.0, min(found)) if found else None
+
+    def _left(self, item: "RunningItem", now: float) -> float | None:
+        """Return how much longer an item may wait. Without --max-wait, only an exhausted pool counts."""
+        if item.idle_since is None or not self._max_wait or not item.alive:
+            return None
+        return self._max_wait - item.idle - (now - item.idle_since)
+
     def allowed(self, snapshot: PoolSnapshot, parallel: int) -> int | None:
         """How many items may run: fewer than requested while the pool cannot serve them all."""
         low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel

@@ -23,6 +23,8 @@ class RunningItem:
     reviews: int = 0
     detail: str = ""  # the key in use, or what it is waiting for
     until: float | None = None  # when that wait ends, if known
+    idle_since: float | None = None  # since when it waits for a call to go out, whatever the reason
+    idle: float = 0.0  # seconds that it waited so since its last answer, before that
     began: float | None = None  # its first start
     busy_seconds: float = 0.0  # in nodes
 
@@ -46,6 +48,17 @@ class RunningItem:
         if self.node_since is not None:
             self.busy_seconds += now - self.node_since
             self.node_since = None
+
+    def wants_call(self, now: float) -> None:
+        """It asked for a call: from now on it waits."""
+        if self.idle_since is None:
+            self.idle_since = now
+
+    def stops_waiting(self, now: float) -> None:
+        """Its call goes out, or its worker is gone."""
+        if self.idle_since is not None:
+            self.idle += now - self.idle_since
+            self.idle_since = None
 
     def waits(self, detail: str, until: float | None = None) -> None:
         self.detail, self.until = detail, until

@@ -14,9 +14,11 @@ from typing import Any
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit
 from agentos.credentials.key_state import Cooldown, Group, Key, KeySpec, KeyState, TokenEstimate
+from agentos.credentials.pace_guess import PaceGuess
 from agentos.credentials.pool import CredentialCoordinator
 from agentos.credentials.pool_state import Ask, KeySet, Lease, ModelState, PoolState
 from agentos.credentials.quota import Cost, Quota, Sent
+from agentos.credentials.refill import Refill
 from agentos.credentials.saved_state import (
     VERSION,
     PoolStateError,
@@ -25,11 +27,13 @@ from agentos.credentials.saved_state import (
     SavedGroup,
     SavedKey,
     SavedPool,
+    SavedRefill,
     read_state,
 )
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
+_GUESS_TIMES = ("since", "anchor", "refused_at")
 Move = Callable[[float], float]  # turns a time of one clock into the same time of another
 
 
@@ -134,6 +138,10 @@ class _Export:
             "grants": budget.grants,
             "known_since": budget.known_since,
             "long_rate": budget.long_rate,
+            "sizes": {which.value: size for which, size in budget.sizes.items()},
+            "refills": [_refill(which, refill) for which, refill in budget.refills.items()],
+            "guess": None if budget.guess is None else self._guess(budget.guess),
+            "jitter": budget.jitter,
             "answered": budget.answered,
             "history": [self._sent(sent) for sent in budget.history],
             "held_until": self._time(budget.held_until),
@@ -145,6 +153,10 @@ class _Export:
             "struck_at": self._time(budget.struck_at),
             "eased_at": self._time(budget.eased_at),
         }
+
+    def _guess(self, guess: PaceGuess) -> dict[str, Any]:
+        times = {name: self._time(getattr(guess, name)) for name in _GUESS_TIMES}
+        return asdict(guess) | times
 
     def _sent(self, sent: Sent) -> dict[str, Any]:
         return {
@@ -194,6 +206,17 @@ class _Export:
             "expires": self._time(lease.expires),
             "expired": lease.number in self._pool_state.expired,
         }
+
+
+def _refill(which: Limit, refill: Refill) -> dict[str, Any]:
+    bounds = {name: value for name, value in asdict(refill).items() if value != math.inf}
+    return {"which": which.value, "size_high": None, "rate_high": None, **bounds}
+
+
+def _restored_refill(saved: SavedRefill) -> Refill:
+    values = saved.model_dump(exclude={"which"})
+    values |= {name: math.inf for name in ("size_high", "rate_high") if values[name] is None}
+    return Refill(**values)
 
 
 def _key(key: Key) -> dict[str, Any]:
@@ -264,6 +287,16 @@ class _Restore:
     def _fill_budget(self, budget: Quota, saved: SavedBudget) -> None:
         budget.learnt = {Limit(which): value for which, value in saved.learnt.items()}
         budget.long_rate = saved.long_rate
+        budget.sizes = {Limit(which): size for which, size in saved.sizes.items()}
+        budget.refills = {Limit(one.which): _restored_refill(one) for one in saved.refills}
+        budget.jitter = saved.jitter
+        if saved.guess is None or budget.guess is None:
+            budget.guess = None
+        else:
+            values = saved.guess.model_dump()
+            times = {name: values[name] for name in _GUESS_TIMES}
+            moved = {name: None if time is None else self._move(time) for name, time in times.items()}
+            budget.guess = PaceGuess(**values | moved)
         budget.ease, budget.refused_ease = saved.ease, saved.refused_ease
         budget.burst_share = saved.burst_share
         budget.strikes, budget.struck_at = saved.strikes, self._past(saved.struck_at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from agentos.credentials.headers import Limit
 from agentos.credentials.quota import Cost, Quota, QuotaPlan
 from agentos.model import CallError
 
@@ -47,6 +48,7 @@ class KeySpec:
     rpd: float | None = None
     burst: int | None = None
     max_in_flight: int | None = None  # None: adaptive
+    gentle: bool = False  # start slowly while no limit is known
 
     def __post_init__(self) -> None:
         for name in ("rpm", "tpm", "rpd", "burst", "max_in_flight"):
@@ -67,6 +69,7 @@ class Settlement:
     retry_after: float | None = None  # seconds, as the server says
     quota_reset: float | None = None  # seconds until the quota resets
     headers: Mapping[str, str] = field(default_factory=dict)  # lower case
+    limits: Mapping[Limit, float] = field(default_factory=dict)  # that a refusal names
 
     @property
     def limited_in(self) -> int:

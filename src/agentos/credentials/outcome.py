@@ -1,11 +1,11 @@
 """What the result of a call means for its key, its quota group and its model. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agentos.credentials.headers import read_headers
+from agentos.credentials.headers import MAX_LIMIT, MINUTE, Limit, LimitHeaders, number, read_headers
 from agentos.credentials.key_state import Backoff, Group, Key, KeyState, Settlement, usable_delay
 from agentos.credentials.pool_state import Lease
-from agentos.credentials.quota import Cost
+from agentos.credentials.quota import DAY, Cost
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Capacity, CapacityRecovered, LimitLearnt, QuotaExhausted, RateLimited
@@ -14,6 +14,7 @@ from agentos.model import SAME_FOR_ALL, CallError
 RATE_LIMIT_LONGEST = 3600.0  # seconds; if a server asks for more, it is asked again after this
 QUOTA_LONGEST = 7 * 86_400.0
 QUOTA_UNKNOWN = 3600.0  # seconds to wait if the provider does not say when the quota resets
+REFUSED_AGAIN = 0.0002  # seconds to wait at least after a refusal; doubles with each one in a row
 HALVE_COOLDOWN = 10.0  # seconds between two halvings of a group's calls in flight
 BACKOFF = Backoff(first=10.0, last=300.0)
 CREDIT_BACKOFF = Backoff(first=60.0, last=QUOTA_UNKNOWN)  # short at first: people add credit and run again
@@ -85,10 +86,18 @@ class Judge:
             lease.budget.correct(lease.cost, actual, self.now)
 
     def _learn(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
-        readings = read_headers(settlement.headers) if settlement.headers else None
+        readings = read_headers(settlement.headers) if settlement.headers else {}
+        readings |= {
+            which: LimitHeaders(
+                limit=limit, remaining=None, reset=None, window=DAY if which is Limit.RPD else MINUTE
+            )
+            for which, value in settlement.limits.items()
+            if which not in readings and (limit := number(value, low=1.0, high=MAX_LIMIT)) is not None
+        }
         if not readings:
             return []
-        new = lease.budget.learn(readings, age=self.now - lease.since, now=self.now)
+        served = settlement.error is None
+        new = lease.budget.learn(readings, age=self.now - lease.since, now=self.now, served=served)
         if new and lease.budget.is_paced:
             for key in lease.key.group.keys:
                 key.fast = True
@@ -132,9 +141,16 @@ class Judge:
         # Calls that were in flight when the group was stopped say nothing new about it.
         if group.cooldown.is_news(lease.number):
             group.cooldown.strikes += 1
-            delay = requested or self.backoff.delay(group.cooldown.strikes, f"{group.provider}/{group.name}")
-            explained = lease.budget.refused(lease.grant, self.now)
+            explained = lease.budget.refused(lease.grant, self.now, told=requested)
+            delay = requested or self._backoff(lease).delay(
+                group.cooldown.strikes, f"{group.provider}/{group.name}"
+            )
+            # However soon the server wants to be asked again: each refusal in a row makes the wait longer.
+            again = REFUSED_AGAIN * 2.0 ** min(group.cooldown.strikes - 1, 16)
+            delay = max(delay, min(again, self.backoff.last))
             events += self._halve(group, explained=explained)
+        else:
+            lease.budget.refused_before()
         if delay:
             self.cool_down(group, KeyState.RATE_LIMITED, self.now + tick_span(delay))
         until = group.cooldown.until or self.now
@@ -152,6 +168,11 @@ class Judge:
             ),
             *events,
         ]
+
+    def _backoff(self, lease: Lease) -> Backoff:
+        """Return how long to wait if the server does not say: less, if the pace is being guessed."""
+        first = lease.budget.untold_wait()
+        return self.backoff if first is None else replace(self.backoff, first=min(first, self.backoff.first))
 
     def _quota_exhausted(self, lease: Lease, settlement: Settlement) -> list[PoolEvent]:
         group = lease.key.group

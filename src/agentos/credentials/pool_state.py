@@ -253,5 +253,9 @@ def _plan(specs: Sequence[KeySpec]) -> QuotaPlan:
 
     burst = lowest("burst")
     return QuotaPlan(
-        rpm=lowest("rpm"), tpm=lowest("tpm"), rpd=lowest("rpd"), burst=None if burst is None else int(burst)
+        rpm=lowest("rpm"),
+        tpm=lowest("tpm"),
+        rpd=lowest("rpd"),
+        burst=None if burst is None else int(burst),
+        gentle=any(spec.gentle for spec in specs),
     )

@@ -1,5 +1,6 @@
 """What a quota group can still take for one model: one bucket per limit, paced just below the limit. Pure."""
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,10 +8,17 @@ from typing import NamedTuple
 
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit, LimitHeaders
+from agentos.credentials.pace_guess import PaceGuess
+from agentos.credentials.refill import Refill
 from agentos.credentials.ticks import tick_span
 
 MARGIN = 0.005  # share of a limit left unused, because clocks differ
 ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were sent
+JITTER_FIRST = 0.02  # the same where the burst has no room for it, so that it costs pace; it is learnt
+JITTER_LEAST, JITTER_MOST = 0.004, 0.25
+JITTER_STEP = 0.015  # seconds more at a refusal
+JITTER_SHARE = 0.004  # of that step less at a success: so about this share of calls is refused
+TIGHT_STRIKES = 4  # refusals in a row that only uneven arrival explains, if the burst has no room for it
 BURST_SECONDS = 1.0  # seconds of requests sent together, if no burst is configured
 TOKEN_BURST_SECONDS = 6.0  # the same for tokens; larger, because one call may use many seconds of tokens
 DAY = 86_400.0
@@ -23,6 +31,8 @@ EASE_CREPT = 0.0002  # the same, close to the pace that was last refused
 BURST_REGAINED = 0.01
 BURST_LEAST = 0.05
 QUIET = 60.0  # seconds without a refusal after which the next one counts as the first again
+SIZE_ROUNDING = 0.1  # a learnt size may be this much short of a whole call
+NEWS = 0.02  # a change of a learnt rate by less than this share is no news
 HISTORY = 64  # calls remembered, to start a bucket as if its limit had been known from the beginning
 
 
@@ -52,6 +62,7 @@ class QuotaPlan:
     tpm: float | None = None
     rpd: float | None = None
     burst: int | None = None
+    gentle: bool = False  # start slowly while no limit is known, and learn from refusals
 
     def limits(self) -> dict[Limit, float]:
         given = {Limit.RPM: self.rpm, Limit.RPD: self.rpd, Limit.TPM: self.tpm}
@@ -86,6 +97,10 @@ class Quota:
         self._plan = plan
         self._configured = plan.limits()
         self.long_rate: float | None = None  # learnt refill rate of a limit longer than a minute
+        self.sizes: dict[Limit, float] = {}  # learnt sizes of the server's buckets
+        self.refills: dict[Limit, Refill] = {}
+        self.guess: PaceGuess | None = PaceGuess(since=now) if plan.gentle else None
+        self.jitter = JITTER_FIRST
         self.answered = False
         self.history: deque[Sent] = deque(maxlen=HISTORY)  # calls before the first answer
         self.known_since = 0  # calls granted up to this number did not know the current limits
@@ -116,6 +131,8 @@ class Quota:
             ready = bucket.ready(cost.need(which), now)
             if ready > at:
                 at, limit = ready, which
+        if self.guess is not None and (ready := self.guess.ready(now)) > at:
+            at, limit = ready, Limit.RPM
         if self.held_until > at:
             return Room(self.held_until, self.held_for)
         return Room(at, limit)
@@ -151,6 +168,8 @@ class Quota:
         """Charge a call that goes out now; return its number in this budget."""
         for which, bucket in self.buckets.items():
             bucket.take(cost[_FIELD[which]], now)
+        if self.guess is not None:
+            self.guess.take(now)
         if not self.answered:
             self.history.append(Sent(now, cost))
         self.grants += 1
@@ -167,6 +186,11 @@ class Quota:
             # A provider that states its limits has done so now, and says with each answer what remains.
             self.answered = True
             self.history.clear()
+        if self.guess is not None:
+            self.guess.succeeded(now)
+        if self._is_tight and self.jitter > JITTER_LEAST:
+            self.jitter = max(JITTER_LEAST, self.jitter - JITTER_STEP * JITTER_SHARE)
+            self.pace(now)
         if self.ease < 1.0 or self.burst_share < 1.0:
             passed = max(0.0, now - self.eased_at)
             close = self.ease >= self.refused_ease * (1.0 - EASE_STEP)
@@ -175,45 +199,96 @@ class Quota:
             self.eased_at = now
             self.pace(now)
 
-    def refused(self, grant: int, now: float) -> bool:
-        """Assume that nothing is left. Return whether limits learnt since explain it; if not, slow down."""
+    def refused(self, grant: int, now: float, *, told: float | None = None) -> bool:
+        """Assume that nothing is left for as long as the server told. Return whether that explains it.
+
+        If neither limits learnt since nor a guess that is being corrected explain it, slow down.
+        """
         for which, bucket in self.buckets.items():
-            if which is not Limit.RPD:
+            if which is Limit.RPM and told is not None and self._is_tight:
+                bucket.put(max(0.0, 1.0 - told * bucket.rate), now)  # the server knows best what is missing
+            elif which is not Limit.RPD:
                 bucket.lower(0.0, now)
         if not self.is_paced:
-            return False
+            if self.guess is not None:
+                self.guess.refused(now)
+            return self.guess is not None
         if grant <= self.known_since:
             return True
         self.strikes = self.strikes + 1 if now - self.struck_at < QUIET else 1
         self.struck_at = now
+        self.eased_at = now
+        if self._is_tight:
+            self.jitter = min(JITTER_MOST, self.jitter + JITTER_STEP)
+            if self.strikes <= TIGHT_STRIKES:
+                self.pace(now)
+                return True
         self.refused_ease = self.ease
         step = min(EASE_STEP_MOST, EASE_STEP * 2.0 ** min(self.strikes - 1, 8))
         self.ease = max(EASE_LEAST, self.ease * (1.0 - step))
         if self.strikes > 1:
             self.burst_share = max(BURST_LEAST, self.burst_share / 2.0)
-        self.eased_at = now
         self.pace(now)
         return False
+
+    def refused_before(self) -> None:
+        """Note a refusal of a call that went out before the wait for an earlier refusal began."""
+        if self.guess is not None:
+            self.guess.ignore()
+
+    def untold_wait(self) -> float | None:
+        """Return how long to stop after a refusal without a hint, if the pace is being guessed."""
+        return None if self.guess is None else self.guess.wait()
 
     def renew(self, now: float) -> None:
         """Reset the daily count: the provider's reset time has passed."""
         if Limit.RPD in self.buckets:
             self.buckets[Limit.RPD].put(self.buckets[Limit.RPD].capacity, now)
 
-    def learn(self, readings: Mapping[Limit, LimitHeaders], *, age: float, now: float) -> dict[Limit, float]:
+    def learn(
+        self, readings: Mapping[Limit, LimitHeaders], *, age: float, now: float, served: bool = True
+    ) -> dict[Limit, float]:
         """Apply what the answer to a call from `age` seconds ago said; return the limits that are new."""
         new: dict[Limit, float] = {}
+        sizes = dict(self.sizes)
         for which, reading in readings.items():
-            if reading.limit is not None and self.learnt.get(which) != reading.limit:
-                self.learnt[which] = new[which] = reading.limit
+            value = self._value(which, reading, served=served)
+            known = self.learnt.get(which)
+            if value is not None and (known is None or abs(value - known) > NEWS * known):
+                self.learnt[which] = new[which] = value
         long = readings.get(Limit.RPD)
-        if long and long.limit and long.remaining is not None and long.reset and long.remaining < long.limit:
-            self.long_rate = (long.limit - long.remaining) / long.reset
-        if new or long:
+        if long is not None:
+            self._learn_long(long)
+        if new or long or sizes != self.sizes:
             self.pace(now)
         for which, reading in readings.items():
             self._believe(which, reading, age, now)
         return new
+
+    def _value(self, which: Limit, reading: LimitHeaders, *, served: bool) -> float | None:
+        """Return the limit that a reading tells, per minute; None if it is not clear yet."""
+        if reading.limit is None or which is Limit.RPD:
+            return reading.limit
+        if reading.window is not None:
+            self.sizes[which] = reading.limit
+            return reading.per_minute
+        refill = self.refills.get(which)
+        if refill is None or refill.limit != reading.limit:
+            refill = self.refills[which] = Refill(reading.limit)
+        refill.read(reading, served=served, unit=1.0 if which is Limit.RPM else 0.0)
+        if not refill.is_clear:
+            return None
+        if refill.size is not None:
+            self.sizes[which] = refill.size
+        else:
+            self.sizes.pop(which, None)
+        return refill.per_minute
+
+    def _learn_long(self, long: LimitHeaders) -> None:
+        if long.limit and long.window:
+            self.long_rate = long.limit / long.window
+        elif long.limit and long.remaining is not None and long.reset and long.remaining < long.limit:
+            self.long_rate = (long.limit - long.remaining) / long.reset
 
     def _believe(self, which: Limit, reading: LimitHeaders, age: float, now: float) -> None:
         if reading.remaining is None:
@@ -240,6 +315,8 @@ class Quota:
                 self.known_since = self.grants
             elif bucket.rate != rate or bucket.capacity != capacity:
                 bucket.pace(rate=rate, capacity=capacity, now=now)
+        if self.is_paced:
+            self.guess = None
 
     def _replayed(self, which: Limit, rate: float, capacity: float, now: float) -> Bucket:
         """Return a bucket as if its limit had been known from the first call on."""
@@ -257,14 +334,29 @@ class Quota:
         true = value / 60.0
         slack = true * ARRIVAL_JITTER
         rate = true * (1.0 - MARGIN)
+        size = self.sizes.get(which, math.inf)
         if which is not Limit.RPM:
             # Not shrunk like requests: a call larger than the bucket would only go sooner.
-            return rate * self.ease, max(1.0, true * self._burst_seconds() - slack)
-        burst = self._plan.burst or max(1.0, true * BURST_SECONDS)
-        if self._plan.burst and burst - slack < 1.0:
+            return rate * self.ease, max(1.0, min(size, true * self._burst_seconds()) - slack)
+        burst = self._burst(true)
+        if burst - slack < 1.0:
             # The burst has no room for uneven arrival, so the pace must leave that room.
-            rate = min(rate, true / (2.0 - burst + slack))
+            rate = min(rate, true / (max(1.0, 2.0 - burst) + true * self.jitter))
         return rate * self.ease, max(1.0, burst * self.burst_share - slack)
+
+    def _burst(self, per_second: float) -> float:
+        """Return the requests that may go at the same moment."""
+        if self._plan.burst:
+            return self._plan.burst
+        known = self.sizes.get(Limit.RPM)
+        size = math.inf if known is None else math.floor(known + SIZE_ROUNDING)
+        return max(1.0, min(size, per_second * BURST_SECONDS))
+
+    @property
+    def _is_tight(self) -> bool:
+        """Whether the burst has no room for uneven arrival."""
+        value = self.limit(Limit.RPM)
+        return value is not None and self._burst(value / 60.0) - value / 60.0 * ARRIVAL_JITTER < 1.0
 
     def _burst_seconds(self) -> float:
         """Return the seconds of tokens in one burst. A configured burst covers the same time for both."""

@@ -10,12 +10,21 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentos.audit_record import first_error
-from agentos.credentials.headers import MAX_LIMIT
+from agentos.credentials.headers import MAX_LIMIT, MAX_RESET
 from agentos.credentials.key_state import RATIO_LEAST, RATIO_MOST, SLOTS_MOST, SPREAD_MOST, TOKENS_MOST
 from agentos.credentials.outcome import QUOTA_LONGEST
+from agentos.credentials.pace_guess import FASTEST, PROBE_FIRST, PROBE_LAST, SLOWEST
 from agentos.credentials.pool_state import ATTEMPTS_REMEMBERED
-from agentos.credentials.quota import BURST_LEAST, EASE_LEAST, HISTORY, HOLD_LONGEST
+from agentos.credentials.quota import (
+    BURST_LEAST,
+    EASE_LEAST,
+    HISTORY,
+    HOLD_LONGEST,
+    JITTER_LEAST,
+    JITTER_MOST,
+)
 from agentos.errors import StorageError
+from agentos.model import LimitName
 
 VERSION = 1
 ROUNDING = 1e-6  # seconds
@@ -30,7 +39,6 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Amount = Annotated[float, Field(ge=-1e18, le=1e18)]
 Ratio = Annotated[float, Field(ge=RATIO_LEAST, le=RATIO_MOST)]
 Limited = Annotated[float, Field(gt=0, le=MAX_LIMIT)] | None
-LimitName = Literal["rpm", "rpd", "tpm", "itpm", "otpm"]
 
 
 class PoolStateError(StorageError):
@@ -52,6 +60,7 @@ class SavedKey(_Saved):
     rpd: Limited
     burst: Annotated[int, Field(gt=0, le=10**9)] | None
     max_in_flight: Annotated[int, Field(gt=0, le=10**9)] | None
+    gentle: bool
     slots: Annotated[float, Field(ge=1, le=SLOTS_MOST)]
     fast: bool
     disabled: Text | None
@@ -84,6 +93,36 @@ class SavedSent(_Saved):
     tokens_out: Amount
 
 
+class SavedRefill(_Saved):
+    """What a server's answers said about one limit; None is no upper bound."""
+
+    which: LimitName
+    limit: Annotated[float, Field(gt=0, le=MAX_LIMIT)]
+    readings: Count
+    minutes: bool
+    own: bool
+    size_low: Amount
+    size_high: Amount | None
+    rate_low: Amount
+    rate_high: Amount | None
+    remaining: Amount | None
+    reset: Annotated[float, Field(ge=0, le=MAX_RESET)]
+    signs: Count
+
+
+class SavedGuess(_Saved):
+    """A pace that is being guessed."""
+
+    since: Time
+    rate: Annotated[float, Field(ge=SLOWEST, le=FASTEST)]
+    level: Annotated[float, Field(ge=-1e6, le=1)]
+    found: Annotated[float, Field(gt=0, le=FASTEST)] | None
+    anchor: Time | None
+    served: Annotated[int, Field(ge=-1, le=2**63 - 1)]
+    probe_after: Annotated[float, Field(ge=PROBE_FIRST, le=PROBE_LAST)]
+    refused_at: Time | None
+
+
 class SavedBudget(_Saved):
     """A group's budget for one model; rates and capacities follow from the limits and the pace."""
 
@@ -93,6 +132,10 @@ class SavedBudget(_Saved):
     grants: Count
     known_since: Count
     long_rate: Limited
+    sizes: dict[LimitName, Annotated[float, Field(gt=0, le=MAX_LIMIT)]]
+    refills: Annotated[list[SavedRefill], Field(max_length=5)]
+    guess: SavedGuess | None
+    jitter: Annotated[float, Field(ge=JITTER_LEAST, le=JITTER_MOST)]
     answered: bool
     history: Annotated[list[SavedSent], Field(max_length=HISTORY)]
     held_until: Time | None
@@ -218,6 +261,7 @@ def _repeated(saved: SavedPool) -> Iterator[str]:
         yield from _twice("budgets", [budget.model for budget in group.budgets])
         for budget in group.budgets:
             yield from _twice("buckets", [bucket.limit for bucket in budget.buckets])
+            yield from _twice("refills", [refill.which for refill in budget.refills])
 
 
 def _twice(name: str, found: Sequence[object]) -> Iterator[str]:
@@ -253,6 +297,8 @@ def _past(saved: SavedPool) -> Iterable[float]:
         times.append(group.halved_at)
         for budget in group.budgets:
             times += [budget.struck_at, budget.eased_at]
+            if budget.guess is not None:
+                times += [budget.guess.since, budget.guess.anchor, budget.guess.refused_at]
             times += [bucket.at for bucket in budget.buckets]
             times += [sent.at for sent in budget.history]
     return (time for time in times if time is not None)

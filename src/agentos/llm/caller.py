@@ -20,6 +20,16 @@ from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
 SAFETY_TOKENS = 64
+# These say nothing about the call itself: the item waits for a key or for the provider, within --max-wait.
+_NO_TRY = frozenset(
+    {
+        CallError.KEY_REJECTED,
+        CallError.NO_CREDIT,
+        CallError.QUOTA_EXHAUSTED,
+        CallError.RATE_LIMITED,
+        CallError.UNREACHABLE,
+    }
+)
 MODEL_LENGTH = 200  # characters that are kept of a served model's name
 
 
@@ -247,7 +257,7 @@ def _is_try(error: CallError, *, probe: bool) -> bool:
     """Say whether a failed call counts against its item: not if a key, or a provider that is down, failed."""
     if error is CallError.DROPPED:
         return not probe
-    return error not in {CallError.KEY_REJECTED, CallError.NO_CREDIT, CallError.UNREACHABLE}
+    return error not in _NO_TRY
 
 
 def _tries(number: int) -> str:
@@ -270,4 +280,5 @@ def _failed(leased: LeaseGranted, error: ProviderError, seconds: float) -> CallS
         retry_after=error.retry_after,
         quota_reset=error.quota_reset,
         headers=error.headers,
+        limits=error.limits,
     )

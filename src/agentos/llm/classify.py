@@ -8,7 +8,7 @@ anchored lines.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Any, Literal, Never
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from agentos.model import CallError
+from agentos.model import CallError, LimitName
 
 ProviderName = Literal["openai", "anthropic", "gemini"]
 
@@ -26,6 +26,8 @@ CLOCK_TOLERANCE = 5.0  # seconds; a Date header has whole seconds and is a littl
 SHORT_DELAY = 3_600.0  # seconds; a daily quota that resets sooner is a temporary limit
 MAX_BODY_BYTES = 1_000_000  # no provider's error is longer
 MAX_MESSAGE = 300  # characters
+VIOLATIONS_MOST = 20  # limits that one refusal may name
+MAX_QUOTA = 1e12
 
 _KEY_STATUSES = frozenset({401, 403})
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
@@ -84,6 +86,7 @@ class Classified:
     message: str  # one line for a person, without control characters
     retry_after: float | None = None  # seconds, as the server says
     quota_reset: float | None = None  # seconds until the quota resets, if known
+    limits: Mapping[LimitName, float] = field(default_factory=dict)  # that the refusal names
 
 
 def classify(
@@ -107,6 +110,7 @@ def classify(
         message=_message(status, error_class, error, body),
         retry_after=retry_after,
         quota_reset=quota_reset,
+        limits=_limits(error) if error_class in {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED} else {},
     )
 
 
@@ -210,6 +214,34 @@ def _details(error: dict[str, Any], kind: str) -> Iterable[dict[str, Any]]:
     for one in details if isinstance(details, list) else ():
         if isinstance(one, dict) and one.get("@type") == f"type.googleapis.com/google.rpc.{kind}":
             yield one
+
+
+def _limits(error: dict[str, Any]) -> dict[LimitName, float]:
+    """Return the limits that Google's QuotaFailure names, by `quotaId` and `quotaValue`."""
+    found: dict[LimitName, float] = {}
+    for failure in _details(error, "QuotaFailure"):
+        violations = failure.get("violations")
+        for one in violations[:VIOLATIONS_MOST] if isinstance(violations, list) else ():
+            limit = _violated(one) if isinstance(one, dict) else None
+            if limit is not None:
+                name, value = limit
+                found[name] = min(value, found.get(name, value))
+    return found
+
+
+def _violated(violation: dict[str, Any]) -> tuple[LimitName, float] | None:
+    quota, value = violation.get("quotaId"), violation.get("quotaValue")
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not isinstance(quota, str) or not _NUMBER.fullmatch(text) or not 1.0 <= float(text) <= MAX_QUOTA:
+        return None
+    tokens = "Tokens" in quota or "token" in str(violation.get("quotaMetric"))[:MAX_MESSAGE]
+    per_day = "PerDay" in quota
+    if not per_day and "PerMinute" not in quota:
+        return None
+    if tokens:
+        # What it counts are tokens sent; there is no budget for a day's tokens.
+        return None if per_day else ("itpm" if "Input" in quota else "tpm", float(text))
+    return ("rpd" if per_day else "rpm", float(text))
 
 
 def _reasons(error: dict[str, Any]) -> set[str]:

@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import formatdate
 from typing import Any
 
 import httpx2
@@ -26,7 +27,15 @@ from agentos.wire import ProviderAccess, ProxyAccess
 CONNECT_SECONDS = 15.0
 MAX_REPLY_BYTES = 6_000_000  # fits into one message to the coordinator, which checks it for secrets
 TOKENS_MOST = 10**9  # of one call, as a server reports it
-_LIMIT_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
+_LIMIT_HEADERS = (
+    "x-ratelimit-",
+    "x-ratelimitbysize-",
+    "x-rate-limit-",
+    "anthropic-ratelimit-",
+    "ratelimit",  # the IETF's, and one of Mistral's
+    "retry-after",
+)
+MAX_HEADER = 200  # characters; a longer one is left out, because half a number is another number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +104,12 @@ class Endpoint:
         limits = {
             name.lower(): value
             for name, value in response.headers.items()
-            if name.lower().startswith(_LIMIT_HEADERS) and redact.find(f"{name}{value}") is None
+            if name.lower().startswith(_LIMIT_HEADERS)
+            and len(value) <= MAX_HEADER
+            and redact.find(f"{name}{value}") is None
         }
+        if limits:
+            limits["date"] = _date(response)
         # Before anything is cut out of it: a piece of a secret would not be recognized.
         echoed = _echoed(response, content)
         if not response.is_success:
@@ -118,6 +131,7 @@ class Endpoint:
                 correction=understand(response.status_code, content, body)
                 if found.error_class is CallError.BAD_REQUEST
                 else None,
+                limits=found.limits,
             )
         if echoed is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
@@ -159,6 +173,13 @@ def _trusting(ca: str) -> ssl.SSLContext:
     context = httpx2.create_ssl_context(trust_env=False)
     context.load_verify_locations(cadata=ca)
     return context
+
+
+def _date(response: httpx2.Response) -> str:
+    """Return the server's time, from which its dates count; ours if it does not say."""
+    text: str = response.headers.get("date", "")
+    known = len(text) <= MAX_HEADER and redact.find(text) is None
+    return text if text and known else formatdate(usegmt=True)
 
 
 def _echoed(response: httpx2.Response, content: bytes) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from agentos.errors import AgentosError, StopRequested
 from agentos.llm.correction import Correction
-from agentos.model import CallError, Usage
+from agentos.model import CallError, LimitName, Usage
 from agentos.model_access import Effort
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
@@ -67,6 +67,7 @@ class ProviderError(AgentosError):
         retry_after: float | None = None,
         quota_reset: float | None = None,
         headers: dict[str, str] | None = None,
+        limits: Mapping[LimitName, float] | None = None,
         usage: Usage | None = None,
         correction: Correction | None = None,
     ) -> None:
@@ -75,6 +76,7 @@ class ProviderError(AgentosError):
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets
         self.headers = headers or {}
+        self.limits = dict(limits or {})  # that the refusal names
         self.correction = correction  # what the server said about the request
         self.usage = usage or Usage()  # an answer that cannot be used is paid for anyway
 

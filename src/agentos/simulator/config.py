@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from agentos.errors import UsageError
 from agentos.simulator.faults import FaultRule
+from agentos.simulator.limit_headers import LimitStyle
 from agentos.simulator.limits import LimitConfig
 
 HOST = "127.0.0.1"  # never another one: there is no TLS, and callers are trusted
@@ -34,6 +35,7 @@ class SimulatorConfig:
     max_output: int | None = None  # tokens that a call may ask for; None is no limit
     per_model: bool = False  # each model has its own limits
     refused_count: bool = False  # refused calls count against the limit too
+    limit_style: LimitStyle = LimitStyle.OWN
     latency: float = 0.0  # seconds per call
     jitter: float = 0.0  # seconds, up or down
     faults: tuple[FaultRule, ...] = ()

@@ -55,6 +55,8 @@ class Level:
     limit: float
     remaining: float
     reset: float  # seconds until it is full again
+    size: float  # of the bucket
+    rate: float  # per second
 
 
 class QuotaBucket:
@@ -81,7 +83,11 @@ class QuotaBucket:
         self._refill(now)
         missing = self.capacity - self._level
         return Level(
-            limit=self.limit, remaining=math.floor(self._level + _TOLERANCE), reset=missing / self.rate
+            limit=self.limit,
+            remaining=math.floor(self._level + _TOLERANCE),
+            reset=missing / self.rate,
+            size=self.capacity,
+            rate=self.rate,
         )
 
     def most(self, seconds: float) -> float:

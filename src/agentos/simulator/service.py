@@ -25,6 +25,7 @@ from agentos.simulator.dialect import (
 )
 from agentos.simulator.faults import SERVED, FaultKind, FaultPlan, FaultRule, fault_from, parse_fault
 from agentos.simulator.http import ClientLeft, HttpConnection, HttpRequest
+from agentos.simulator.limit_headers import LimitStyle, limit_headers
 from agentos.simulator.limits import LimitName, Refusal
 from agentos.simulator.openai import OpenAIDialect
 from agentos.simulator.prefix_cache import PrefixCache
@@ -254,13 +255,18 @@ class Service:
     async def _send_problem(
         self, connection: HttpConnection, dialect: Dialect, problem: Problem, account: Account | None = None
     ) -> None:
+        if self._config.limit_style is LimitStyle.NONE:
+            problem = replace(problem, hints=False)
         headers = self._headers(dialect, account if problem.hints else None, problem.model)
         answer = dialect.answer(problem, dict(headers).get("request-id", ""))
         await connection.send(answer.status, [*headers, *answer.headers], dump(answer.body))
 
     def _headers(self, dialect: Dialect, account: Account | None = None, model: str = "") -> Headers:
         levels = self._accounts.levels(account, model) if account else {}
-        return dialect.headers(levels, f"req_{self._random.getrandbits(96):024x}", self._config.wall())
+        style = self._config.limit_style
+        own = levels if style is LimitStyle.OWN else {}
+        headers = dialect.headers(own, f"req_{self._random.getrandbits(96):024x}", self._config.wall())
+        return [*headers, *limit_headers(style, levels)]
 
     def _text(self, call: SimulatedCall) -> str:
         """Return the model's text; a text that no client received is repeated for the same prompt."""

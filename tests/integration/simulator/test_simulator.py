@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from agentos.errors import UsageError
 from agentos.llm.classify import ProviderName, classify
 from agentos.model import CallError
 from agentos.simulator import LimitConfig, SimulatorConfig, parse_key, running_simulator
+from agentos.simulator.limit_headers import LimitStyle
 from harness.simulator import (
     CALLS,
     CHAT,
@@ -99,6 +101,41 @@ class TestOpenAI:
         assert got.headers["x-ratelimit-reset-requests"] == "100ms"
         assert got.headers["x-ratelimit-limit-tokens"] == "60000"
         assert got.headers["x-ratelimit-remaining-tokens"] == str(60_000 - used)
+
+    @pytest.mark.parametrize(
+        ("style", "named"),
+        [
+            (
+                LimitStyle.OPENAI,
+                {
+                    "x-ratelimit-limit-requests": "240",
+                    "x-ratelimit-remaining-requests": "3",
+                    "x-ratelimit-reset-requests": "250ms",
+                },
+            ),
+            (
+                LimitStyle.BURST,
+                {
+                    "x-ratelimit-limit-requests": "4",
+                    "x-ratelimit-remaining-requests": "3",
+                    "x-ratelimit-reset-requests": "0.250s",
+                },
+            ),
+            (
+                LimitStyle.IETF,
+                {"ratelimit-policy": '"requests";q=4;w=1;qu="requests"', "ratelimit": '"requests";r=3;t=1'},
+            ),
+            (LimitStyle.NONE, {}),
+        ],
+    )
+    def test_limits_can_be_named_in_other_ways(self, style: LimitStyle, named: dict[str, str]) -> None:
+        config = replace(limited(LimitConfig(rpm=240, burst=4), Clock()), limit_style=style)
+        with running_simulator(config) as base:
+            got = chat(base)
+            refused = [chat(base) for _ in range(4)][-1]
+        assert {name: text for name, text in got.headers.items() if "ratelimit" in name} == named
+        assert refused.status == 429
+        assert ("retry-after" in refused.headers) is (style is not LimitStyle.NONE)
 
     def test_models(self, base: str) -> None:
         got = ask(base, "GET", "/v1/models", headers={"authorization": f"Bearer {SECRET}"})

@@ -395,6 +395,23 @@ def test_a_pause_longer_than_the_user_wants_to_wait_ends_the_run() -> None:
     assert run.engine.clock() == pytest.approx(61.0)
 
 
+def test_an_item_that_waits_too_long_without_an_answer_ends_the_run() -> None:
+    """No pause is longer than 30 s, but together they are."""
+    keys = [KeySpec(id="key-1", provider="open")]
+    scripts = {"1": [failing(*[CallError.RATE_LIMITED] * 9, retry_after=30.0)]}
+    run = LoopRun(scripts, keys=keys, max_wait=100.0).go()
+    assert run.stopped is Stop.QUOTA
+    assert run.statuses() == {"1": "paused"}
+    assert 100.0 <= run.engine.clock() <= 110.0
+    assert run.row().error == "LLD-1 waited 100 s without an answer (key-1 rate limited)"
+
+
+def test_an_answer_starts_the_wait_anew() -> None:
+    keys = [KeySpec(id="key-1", provider="open")]
+    scripts = {"1": [failing(*[CallError.RATE_LIMITED] * 2, retry_after=40.0)]}
+    assert LoopRun(scripts, keys=keys, max_wait=100.0).go().statuses() == {"1": "approved"}
+
+
 def test_with_no_key_left_the_run_ends() -> None:
     keys = [KeySpec(id="key-1", provider="open")]
     run = LoopRun({"1": [failing(CallError.KEY_REJECTED)], "2": [worker(LONG)]}, keys=keys).go()

@@ -5,6 +5,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
+from agentos.credentials.headers import Limit
 from agentos.credentials.pool import KeySpec, Settlement
 from agentos.model import CallError
 
@@ -21,6 +22,7 @@ specs = st.builds(
     rpd=st.sampled_from([None, None, None, 20.0]),
     burst=st.sampled_from([None, None, 1, 5]),
     max_in_flight=st.sampled_from([None, None, 1, 3]),
+    gentle=st.booleans(),
 )
 TOLD = [0.05, 1.0, 30.0, 5_000.0]
 HEADERS: list[dict[str, str]] = [
@@ -30,6 +32,12 @@ HEADERS: list[dict[str, str]] = [
     {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "7s"},
     {"x-ratelimit-limit-requests": "nan", "x-ratelimit-remaining-tokens": "-1"},
     {"anthropic-ratelimit-output-tokens-limit": "1000000"},
+    {
+        "x-ratelimit-limit-requests": "4",
+        "x-ratelimit-remaining-requests": "3",
+        "x-ratelimit-reset-requests": "0.25s",
+    },
+    {"ratelimit-policy": '"a";q=4;w=1, "b";q=50;w=3600', "ratelimit": '"a";r=2;t=1'},
 ]
 SETTLEMENTS = [
     Settlement(
@@ -39,6 +47,7 @@ SETTLEMENTS = [
         retry_after=delay,
         quota_reset=delay,
         headers=headers,
+        limits={Limit.RPM: 90.0} if error is CallError.RATE_LIMITED and tokens_in == 10 else {},
     )
     for error, delay, headers, (tokens_in, tokens_out) in product(
         [None] * 10 + [CallError.RATE_LIMITED] * 2 + list(CallError),

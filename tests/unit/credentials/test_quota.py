@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit, LimitHeaders, read_headers, seconds
 from agentos.credentials.pool import KeyState, Settlement
-from agentos.credentials.quota import Cost, Quota, QuotaPlan
+from agentos.credentials.quota import JITTER_LEAST, JITTER_STEP, Cost, Quota, QuotaPlan
 from agentos.events.keys import Leased, LimitLearnt
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
@@ -53,7 +53,23 @@ def test_a_configured_burst_is_let_go_at_once() -> None:
 def test_a_burst_of_one_leaves_room_for_uneven_arrival_in_its_pace() -> None:
     desk = Desk(key(rpm=240, burst=1))
     times = granted_over(desk, 30.0)
-    assert min(later - before for before, later in pairwise(times)) >= 0.25 + 0.04
+    spans = [later - before for before, later in pairwise(times)]
+    assert min(spans) >= 0.25 + JITTER_LEAST
+    assert spans[0] >= 0.25 + 0.014
+    assert spans[-1] < spans[0]  # without a refusal, it leaves less and less
+
+
+def test_a_burst_of_one_leaves_more_room_after_a_refusal_and_keeps_its_pace() -> None:
+    budget = Quota(QuotaPlan(rpm=60, burst=1), 0.0)
+    before = pace(budget)
+    budget.refused(budget.charge(CALL, 0.0), 0.0, told=0.02)
+    assert 1 / pace(budget) == pytest.approx(1 / before + JITTER_STEP)
+    assert budget.ease == 1.0
+    # The server said that only 0.02 s were missing, so a whole call need not be waited for.
+    assert budget.room_at(CALL, 0.0).at == pytest.approx(0.02, abs=0.01)
+    for n in range(1, 6):
+        budget.refused(budget.charge(CALL, float(n)), float(n))
+    assert budget.ease < 1.0
 
 
 def test_the_first_burst_is_never_a_minutes_quota() -> None:
@@ -220,8 +236,8 @@ ANTHROPIC = {
 
 def test_openai_headers_are_read() -> None:
     assert read_headers(OPENAI) == {
-        Limit.RPM: LimitHeaders(limit=240, remaining=3, reset=0.25),
-        Limit.TPM: LimitHeaders(limit=150_000, remaining=149_984, reset=360),
+        Limit.RPM: LimitHeaders(limit=240, remaining=3, reset=0.25, grain=0.001),
+        Limit.TPM: LimitHeaders(limit=150_000, remaining=149_984, reset=360, grain=0.001),
     }
 
 
@@ -233,7 +249,12 @@ def test_anthropic_headers_are_read() -> None:
         Limit.ITPM: 30_000,
         Limit.OTPM: 8_000,
     }
-    assert found[Limit.RPM] == LimitHeaders(limit=50, remaining=49, reset=None)
+    assert found[Limit.RPM] == LimitHeaders(limit=50, remaining=49, reset=None, grain=1.0)
+
+
+def test_a_reset_that_is_a_date_counts_from_the_servers_own_date() -> None:
+    found = read_headers(ANTHROPIC | {"date": "Sun, 15 Nov 2026 20:59:58 GMT"})
+    assert found[Limit.RPM].reset == 2.0
 
 
 def test_a_days_limit_under_the_minutes_name_is_known_by_its_reset() -> None:

@@ -139,10 +139,7 @@ def test_when_a_reply_cannot_be_kept_the_failure_comes_through() -> None:
 
 
 @pytest.mark.parametrize("retries", [0, 1, 5])
-@pytest.mark.parametrize(
-    "error_class",
-    [CallError.TRANSIENT, CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, CallError.CAPACITY],
-)
+@pytest.mark.parametrize("error_class", [CallError.TRANSIENT, CallError.CAPACITY])
 def test_a_call_is_tried_once_and_again_as_often_as_allowed(error_class: CallError, retries: int) -> None:
     desk = Desk([*errors(*[error_class] * retries), REPLY])
     assert call(desk, max_retries=retries).tries == retries + 1
@@ -151,10 +148,7 @@ def test_a_call_is_tried_once_and_again_as_often_as_allowed(error_class: CallErr
 
 
 @pytest.mark.parametrize("retries", [0, 1, 5])
-@pytest.mark.parametrize(
-    "error_class",
-    [CallError.TRANSIENT, CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, CallError.CAPACITY],
-)
+@pytest.mark.parametrize("error_class", [CallError.TRANSIENT, CallError.CAPACITY])
 def test_then_the_item_fails_and_says_so(error_class: CallError, retries: int) -> None:
     desk = Desk([*errors(*[error_class] * (retries + 1)), REPLY])
     with pytest.raises(
@@ -195,6 +189,21 @@ def test_an_error_that_every_item_gets_is_asked_about_once_more(kind: CallError)
         call(desk, max_retries=0)
 
 
+@pytest.mark.parametrize("error_class", [CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED])
+def test_a_refusal_counts_as_no_try_of_the_item(error_class: CallError) -> None:
+    desk = Desk([*errors(*[error_class] * 30), REPLY])
+    assert call(desk, max_retries=0).tries == 1
+    assert [ask.tries for ask in desk.wanted] == [0] * 31
+    assert desk.wanted[-1].after == 130  # the coordinator knows what came before
+
+
+def test_limits_that_a_refusal_names_are_passed_on() -> None:
+    refusal = ProviderError(CallError.RATE_LIMITED, "why", limits={"rpm": 60.0})
+    desk = Desk([refusal, REPLY])
+    call(desk)
+    assert desk.settled[0].limits == {"rpm": 60.0}
+
+
 def test_when_every_key_is_rejected_the_coordinator_has_the_last_word() -> None:
     desk = Desk(list(errors(*[CallError.KEY_REJECTED] * 3)), keys=2)
     with pytest.raises(NoUsableKey):
@@ -210,7 +219,8 @@ def test_a_bad_request_fails_at_once() -> None:
     assert desk.settled[0].error == "bad_request"
 
 
-RETRIED = [one for one in CallError if one not in {CallError.BAD_REQUEST, *NO_TRY}]
+REFUSALS = {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, *NO_TRY}
+RETRIED = [one for one in CallError if one not in REFUSALS | {CallError.BAD_REQUEST}]
 
 
 @pytest.mark.parametrize("error_class", RETRIED)

@@ -488,11 +488,47 @@ _NAMES = st.sampled_from(
         "anthropic-ratelimit-tokens-remaining",
     ]
 )
+
+
+@pytest.mark.parametrize(
+    ("quota_id", "value", "limits"),
+    [
+        (PER_MINUTE, "60", {"rpm": 60.0}),
+        (PER_DAY, "250", {"rpd": 250.0}),
+        ("GenerateContentPaidTierInputTokensPerModelPerMinute", "1000000", {"itpm": 1e6}),
+        ("GenerateContentInputTokensPerModelPerDay-FreeTier", "1000000", {}),
+        ("GenerateConcurrentRequestsPerProjectPerModel", "5", {}),
+        (PER_MINUTE, "-3", {}),
+        (PER_MINUTE, "lots", {}),
+        (PER_MINUTE, "9" * 16, {}),
+        (PER_MINUTE, None, {}),
+    ],
+)
+def test_the_limit_that_refused_a_call_is_read(
+    quota_id: str, value: str | None, limits: dict[str, float]
+) -> None:
+    body = json.dumps(google(quota(quota_id, value), retry_info("3.2s"))).encode()
+    found = classify("gemini", 429, {}, body, now_wall=NOW)
+    assert found.limits == limits
+    assert found.error_class is RATE_LIMITED
+    assert found.retry_after == 3.2
+
+
 _KEYS = st.sampled_from(["error", "code", "type", "message", "status", "details", "@type", "violations"]) | (
     st.sampled_from(["quotaId", "quotaValue", "retryDelay", "error_code", "reason"])
 )
 _WORDS = st.sampled_from(
-    ["insufficient_quota", "PerDay", "RESOURCE_EXHAUSTED", "36s", "0", "API_KEY_INVALID"]
+    [
+        "insufficient_quota",
+        "PerDay",
+        "RESOURCE_EXHAUSTED",
+        "36s",
+        "0",
+        "7",
+        "RequestsPerMinute",
+        "API_KEY_INVALID",
+    ]
+    + ["7", "RequestsPerMinute"]
     + [f"type.googleapis.com/google.rpc.{kind}" for kind in ("RetryInfo", "QuotaFailure", "ErrorInfo")]
 )
 _JSON = st.recursive(
@@ -520,6 +556,7 @@ def test_never_raises(
     assert found.message.isprintable()
     assert 0 < len(found.message) <= MAX_MESSAGE
     assert found.retry_after is None or 0 < found.retry_after <= MAX_DELAY
+    assert all(1 <= value <= 1e12 for value in found.limits.values())
     assert found.quota_reset is None or (found.quota_reset > 0 and math.isfinite(found.quota_reset))
 
 

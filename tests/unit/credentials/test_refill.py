@@ -1,0 +1,129 @@
+"""How fast a server's bucket fills, told by its answers; and how a pace is found without any."""
+
+import pytest
+
+from agentos.credentials.headers import LimitHeaders
+from agentos.credentials.pace_guess import BELOW, FIRST, PROBE_FIRST, PaceGuess
+from agentos.credentials.refill import READINGS_MOST, Refill
+
+GRAIN = 0.001
+
+
+def after(limit: float, *readings: tuple[float, float], grain: float = GRAIN) -> Refill:
+    """Return what is known after answers with these values of remaining and reset."""
+    refill = Refill(limit)
+    for remaining, reset in readings:
+        reading = LimitHeaders(limit=limit, remaining=remaining, reset=reset, grain=grain)
+        refill.read(reading, served=True, unit=1.0)
+    return refill
+
+
+def test_a_minutes_limit_in_a_small_bucket() -> None:
+    refill = after(240.0, (3, 0.25), (2, 0.5), (0, 1.0))
+    assert refill.is_clear
+    assert refill.per_minute == 240.0
+    assert refill.size == pytest.approx(4.0, abs=0.01)
+
+
+def test_a_minutes_limit_in_a_bucket_of_that_size() -> None:
+    refill = after(10_000.0, (9_999, 0.006), (9_990, 0.06))
+    assert (refill.is_clear, refill.per_minute) == (True, 10_000.0)
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        [(3, 0.25), (3, 0.25), (3, 0.25)],  # full again before each call
+        [(3, 0.25), (2, 0.5), (1, 0.75)],  # several at once
+    ],
+)
+def test_a_shorter_time_than_a_minute_is_believed_after_several_answers(
+    readings: list[tuple[float, float]],
+) -> None:
+    for number in (1, 2):
+        refill = after(4.0, *readings[:number])
+        assert not refill.is_clear
+        assert refill.per_minute == 4.0
+    refill = after(4.0, *readings)
+    assert refill.is_clear
+    assert 238.0 <= refill.per_minute <= 240.0
+    assert refill.size == 4.0
+
+
+def test_a_bucket_of_one() -> None:
+    refill = after(1.0, (0, 1.0), (0, 1.0), (0, 1.0))
+    assert refill.per_minute == pytest.approx(60.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("limit", "readings", "grain"),
+    [
+        (60.0, [(59, 50.0), (40, 45.0), (39, 44.0)], 1.0),  # the middle of a minute
+        (10.0, [(9, 1.6), (8, 1.3), (7, 1.0)], 0.1),  # its last seconds
+        (4.0, [(3, 0.3), (2, 0.2), (1, 0.1)], GRAIN),
+    ],
+)
+def test_a_fixed_window_is_taken_for_a_minute(
+    limit: float, readings: list[tuple[float, float]], grain: float
+) -> None:
+    refill = after(limit, *readings, grain=grain)
+    assert refill.is_clear
+    assert refill.per_minute == limit
+
+
+def test_what_stays_unclear_is_taken_for_a_minute() -> None:
+    refill = after(9.0, *[(8 - n % 2, 0.5 - 0.0001 * n) for n in range(2)], grain=0.1)
+    for _ in range(READINGS_MOST):
+        reading = LimitHeaders(limit=9.0, remaining=0.0, reset=0.4, grain=0.1)
+        refill.read(reading, served=False, unit=1.0)
+    assert refill.is_clear
+
+
+def test_a_slower_limit_is_never_believed_to_be_faster() -> None:
+    """A day's limit under a minute's name."""
+    refill = after(10_000.0, (9_999, 8.64), (9_998, 17.28), (9_997, 25.92))
+    assert refill.is_clear
+    assert refill.per_minute == 10_000.0
+
+
+def run(guess: PaceGuess, *, rate: float, burst: float, seconds: float) -> tuple[int, int]:
+    """Send calls as fast as the guess allows to a bucket; return how many were served and refused."""
+    now, level, at, served, refused = 0.0, burst, 0.0, 0, 0
+    while now < seconds:
+        now = max(now + 1e-6, guess.ready(now))
+        guess.take(now)
+        level, at = min(burst, level + (now - at) * rate), now
+        if level >= 1.0:
+            level -= 1.0
+            served += 1
+            guess.succeeded(now)
+        else:
+            refused += 1
+            guess.refused(now)
+            now += guess.wait()
+    return served, refused
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(4.0, 4.0), (1.0, 1.0), (0.5, 5.0), (20.0, 20.0), (1.0, 60.0)])
+def test_a_pace_is_found_in_a_few_refusals_and_kept(rate: float, burst: float) -> None:
+    guess = PaceGuess(since=0.0)
+    served, refused = run(guess, rate=rate, burst=burst, seconds=600.0)
+    # With a burst of one, every moment of waiting too long is lost.
+    assert served >= (0.85 if burst > 1.0 else 0.75) * rate * 600.0
+    assert refused <= 0.05 * (served + refused)
+
+
+def test_a_guess_starts_gently_and_probes_seldom() -> None:
+    guess = PaceGuess(since=0.0)
+    guess.take(0.0)
+    assert guess.ready(0.0) == pytest.approx(1 / FIRST, abs=0.01)
+    guess.refused(0.0)
+    for n in range(1, 9):
+        guess.take(float(n))
+    guess.refused(8.0)
+    assert guess.found == pytest.approx(7 / 8)
+    assert guess.rate == pytest.approx(BELOW * 7 / 8)
+    guess.succeeded(8.0 + PROBE_FIRST / 2)
+    assert guess.rate == pytest.approx(BELOW * 7 / 8)
+    guess.succeeded(8.0 + PROBE_FIRST)
+    assert guess.rate > BELOW * 7 / 8
