@@ -73,7 +73,7 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
         specs += MOCK_KEYS
         secrets |= {spec.id: Secret(spec.id, "mock") for spec in MOCK_KEYS}
     found, unusable = _read_keys(config, providers)
-    specs += (_spec(reference) for reference in found)
+    specs += (spec_of(reference) for reference in found)
     secrets |= {reference.id: secret for reference, secret in found.items()}
     for name in sorted(COMMAND_PROVIDERS & set(providers) - {spec.provider for spec in specs}):
         # A program has its own login; the pool treats it as one key without a secret.
@@ -128,7 +128,7 @@ def login_keys(config: Config, known: Iterable[str]) -> tuple[KeyReference, ...]
     return tuple(KeyReference(id=name, provider=name) for name in sorted(names))
 
 
-def _spec(reference: KeyReference) -> KeySpec:
+def spec_of(reference: KeyReference) -> KeySpec:
     return KeySpec(
         id=reference.id,
         provider=reference.provider,

@@ -2,18 +2,20 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from agentos.credentials.key_state import KeySpec
 from agentos.credentials.run_pool import RunPool
 from agentos.credentials.shared_store import SharedKeys, SharedStore
 from agentos.errors import StorageError
+from agentos.events.keys import KeyRecovered
 from agentos.secret import Secret
 from agentos.store.key_pool import ActiveRun, PoolDatabase, open_pool_database
 from agentos.store.known_homes import make_state_folder
 from agentos.store.records import timestamp
 
+ENABLE_SECONDS = 10.0  # how long a command waits for the runs that use the state
 ALONE = "This run does not share the limits of its keys with your other runs."
 UNSHARED = frozenset({"mock"})  # providers whose keys are not the user's
 
@@ -115,3 +117,15 @@ def open_shared_pools(
         reason = str(exc) if isinstance(exc, StorageError) else f"Cannot write to {folder}: {exc.strerror}."
         say(f"{reason} {ALONE}")
         return None
+
+
+def enable_shared(
+    folder: Path, spec: KeySpec, secret: Secret, base_urls: Mapping[str, str], say: Callable[[str], None]
+) -> bool:
+    """Clear the rate limit, quota or rejection of a key, for all runs; return whether there was any."""
+    with closing(open_pool_database(make_state_folder(folder), say)) as database:
+        database.wait_at_most(ENABLE_SECONDS)
+        (keys,) = shared_keys(database, [spec], {spec.id: secret}, base_urls)
+        store = SharedStore(database, keys, run="", lease_seconds=0.0, say=say)
+        with store.transaction(database.clock()) as loaded:
+            return any(isinstance(event, KeyRecovered) for event in loaded.pool.enable(spec.id, loaded.now))

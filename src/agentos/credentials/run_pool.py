@@ -214,10 +214,8 @@ class RunPool:
         """Return the leases of this run that expired in another run's transaction."""
         self._expired &= self._leases.keys()
         self._expired |= {event.lease for event in events if isinstance(event, LeaseExpired)}
-        new = [
-            pool_state.expired[number]
-            for number in (self._leases.keys() & pool_state.expired.keys()) - self._expired
-        ]
+        expired = self._leases.keys() & pool_state.expired.keys()
+        new = [pool_state.expired[number] for number in sorted(expired - self._expired)]
         self._expired |= {lease.number for lease in new}
         return [
             LeaseExpired(

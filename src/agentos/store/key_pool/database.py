@@ -50,6 +50,7 @@ class PoolDatabase:
         self.wall = wall
         self._boot = boot_id()
         self._locks: dict[str, int] = {}
+        self.wait_at_most(BUSY_SECONDS)
         with _translated():
             row = db.execute(_QUERIES["salt"]).fetchone()
         self._salt: bytes = row[0] if row else b""
@@ -58,6 +59,11 @@ class PoolDatabase:
         for descriptor in self._locks.values():
             os.close(descriptor)
         self._db.close()
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Set how long to wait for another process before StorageBusy is raised."""
+        with _translated():
+            self._db.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
 
     def fingerprint(self, text: str) -> str:
         """Return what stands for a key; the key cannot be found from it."""
@@ -220,7 +226,6 @@ def _open(tree: Tree) -> sqlite3.Connection:
             db.execute(f"PRAGMA user_version={number}")
         db.execute(_QUERIES["add_salt"], {"value": os.urandom(32)})
         db.execute("COMMIT")
-        db.execute(f"PRAGMA busy_timeout={round(BUSY_SECONDS * 1000)}")
     except BaseException:
         db.close()
         raise
