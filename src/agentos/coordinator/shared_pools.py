@@ -53,8 +53,6 @@ class SharedPools:
         with suppress(StorageError):
             for store in self._stores:
                 store.leave()
-            with self._database.transaction():
-                self._database.remove_run(self._token)
         self._database.close()
 
 

@@ -18,6 +18,7 @@ class LoadedPool:
     pool: CredentialCoordinator
     now: float  # the time at which it was loaded, by the clock of the caller
     changed: bool = False  # another run has changed it since it was last loaded
+    check_at: float | None = None  # when a waiting run should open a transaction, whatever it waits for
     look_again: float | None = None  # seconds until another run may have changed it; None: nobody else can
 
 

@@ -165,8 +165,10 @@ class RunPool:
             for step in self._steps:
                 events += step(loaded.pool, loaded.now)
             events += loaded.pool.advance(loaded.now)
+            refused = {event.asker for event in events if isinstance(event, Refused | AskRefused)}
             for wanted in self._lost(loaded.pool):
-                events += self._ask(loaded.pool, wanted, loaded.now)
+                if wanted.asker not in refused:
+                    events += self._ask(loaded.pool, wanted, loaded.now)
         self._steps.clear()
         return self._finish(loaded, events)
 
@@ -207,7 +209,8 @@ class RunPool:
         mine += self._expiries(pool_state, mine)
         self._seen = {key.spec.id: _Seen(key.disabled, key.group.cooldown.until) for key in self._own(loaded)}
         self._keep(loaded)
-        self._wake = loaded.pool.next_wake(loaded.now)
+        times = [loaded.pool.next_wake(loaded.now), loaded.check_at if self._waiting else None]
+        self._wake = min((time for time in times if time is not None), default=None)
         return mine
 
     def _expiries(self, pool_state: PoolState, events: list[PoolEvent]) -> list[PoolEvent]:

@@ -64,7 +64,7 @@ class SharedStore:
         self._rows = rows
         self._row = keys.row
         self._run = run
-        self._specs = keys.specs
+        self.specs = keys.specs
         self._names = {keys.fingerprints[spec.id]: spec.id for spec in keys.specs}
         self._fingerprints = {name: mark for mark, name in self._names.items()}
         self._lease_seconds = lease_seconds
@@ -77,7 +77,7 @@ class SharedStore:
 
     def join(self) -> None:
         """Enter the run's keys. All that earlier runs learnt about them stays, except for the pace."""
-        keys = {self._fingerprints[spec.id]: _limits(spec) for spec in self._specs}
+        keys = {self._fingerprints[spec.id]: _limits(spec) for spec in self.specs}
         with self._alone() as now:
             self._rows.set_keys(self._run, self._row, json.dumps(keys))
             self._end_dead_runs(now)
@@ -90,6 +90,8 @@ class SharedStore:
         if not self._failed:
             with self._alone() as now:
                 self._pool.forget_run(self._run, now)
+                self._rows.remove_run(self._run)
+                self._configure()
 
     def look(self, now: float) -> LoadedPool:
         if not self._failed:
@@ -137,7 +139,7 @@ class SharedStore:
         except StorageError as exc:
             self._fail(exc)
             return None
-        return replace(loaded, pool=self._pool, look_again=self._look_again)
+        return self._loaded(loaded.now, changed=loaded.changed)
 
     @contextmanager
     def _alone(self) -> Iterator[float]:
@@ -160,9 +162,15 @@ class SharedStore:
         self._rows.rollback()
         self._say(f"{exc} This run no longer shares limits with your other runs.")
 
-    @property
-    def _look_again(self) -> float:
-        return LOOK_SECONDS if self._others else LOOK_ALONE_SECONDS
+    def _loaded(self, now: float, *, changed: bool) -> LoadedPool:
+        check_at = None if self._checked_at is None else self._checked_at + ALIVE_SECONDS
+        return LoadedPool(
+            pool=self._pool,
+            now=now,
+            changed=changed,
+            check_at=check_at if self._others else None,
+            look_again=LOOK_SECONDS if self._others else LOOK_ALONE_SECONDS,
+        )
 
     def _load(self, now: float) -> LoadedPool:
         # The time after a wait for other runs: theirs has passed, too.
@@ -172,7 +180,7 @@ class SharedStore:
             self._others = self._others or self._version > 0
             self._pool = self._restored(row, now)
             self._version = row.version
-        return LoadedPool(pool=self._pool, now=now, changed=row is not None, look_again=self._look_again)
+        return self._loaded(now, changed=row is not None)
 
     def _restored(self, row: StateRow, now: float) -> CredentialCoordinator:
         if row.version == 0:
@@ -184,7 +192,7 @@ class SharedStore:
                 data,
                 now=now,
                 wall=self._rows.wall(),
-                keys=[spec for spec in self._specs if spec.id not in known],
+                keys=[spec for spec in self.specs if spec.id not in known],
                 lease_seconds=self._lease_seconds,
                 exported=row.written,
             )
@@ -224,7 +232,7 @@ class SharedStore:
     def _configure(self) -> None:
         """Apply the limits in the configuration of all runs: if they differ, the lowest."""
         found: dict[str, list[KeySpec]] = {}
-        provider = self._specs[0].provider
+        provider = self.specs[0].provider
         for user in self._rows.users(self._row):
             for mark, spec in _read_limits(user.keys, provider):
                 found.setdefault(mark, []).append(spec)
@@ -240,7 +248,7 @@ class SharedStore:
         )
 
     def _new_pool(self) -> CredentialCoordinator:
-        return CredentialCoordinator(self._specs, lease_seconds=self._lease_seconds)
+        return CredentialCoordinator(self.specs, lease_seconds=self._lease_seconds)
 
 
 def renamed(data: Any, names: Mapping[str, str]) -> dict[str, Any]:

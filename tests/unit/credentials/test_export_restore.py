@@ -260,8 +260,9 @@ def test_the_state_of_version_1_has_these_fields() -> None:
     lists = ("keys", "groups", "lanes", "asks", "leases", "over")
     assert {name: sorted(data[name][0]) for name in lists} == {
         "keys": [
-            "burst", "calls", "disabled", "disabled_at", "fast", "id", "last_lease", "max_in_flight", "provider",
-            "quota_group", "rate_limited", "rpd", "rpm", "slots", "tokens_in", "tokens_out", "tpm",
+            "burst", "calls", "disabled", "disabled_at", "fast", "id", "last_lease", "max_in_flight",
+            "provider", "quota_group", "rate_limited", "rpd", "rpm", "slots", "tokens_in",
+            "tokens_out", "tpm",
         ],
         "groups": ["budgets", "halved_at", "name", "provider", "rest"],
         "lanes": ["estimate", "model", "provider", "rest", "seconds"],
