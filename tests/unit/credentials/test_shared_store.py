@@ -36,7 +36,7 @@ def test_requests_are_served_in_the_order_in_which_they_came() -> None:
     one.ask("LLD-1")
     other.ask("LLD-2")
     one.ask("LLD-3")
-    served = []
+    served: list[SharingRun] = []
     for _ in range(3):
         run = next(run for run in (one, other) if len(run.leases) > sum(name == run for name in served))
         served.append(run)
