@@ -209,4 +209,4 @@ def test_a_damaged_state_does_not_fail_a_run(provider: Callable[..., Provider]) 
     repository.project.issue(2)
     result = repository.lld("--all")
     assert result.code == 0
-    assert "The state of your keys starts over" in result.out
+    assert "the state of your keys starts over" in result.out

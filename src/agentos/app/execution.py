@@ -39,11 +39,11 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
     spending = _spending(run)
     console = _console(run)
     recorder = _recorder(run, console)
-    shared = _shared(run, recorder)
-    keys = _keys(run, shared)
     trace = _trace(run, recorder, items=len(plan))
     recorder.trail.trace_id = trace.trace_id
     _announce(run, recorder)
+    shared = _shared(run, recorder)
+    keys = _keys(run, shared)
     with ExitStack() as stack:
         if shared is not None:
             stack.callback(shared.leave)
