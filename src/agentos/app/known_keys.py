@@ -77,8 +77,8 @@ class _Overview:
             secret = key_value(reference, self._config.environment)
         except ConfigError:
             return None
-        row = row_name(self._database, reference.provider, self._config.base_urls)
-        mark = self._database.fingerprint(secret.reveal())
+        row = row_name(self._database.salt, reference.provider, self._config.base_urls)
+        mark = secret.fingerprint(self._database.salt)
         pool = self._pool(row)
         key = None if pool is None else next((one for one in pool.keys if one.id == mark), None)
         if pool is None or key is None:

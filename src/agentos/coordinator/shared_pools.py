@@ -10,7 +10,7 @@ from agentos.credentials.run_pool import RunPool
 from agentos.credentials.shared_store import SharedKeys, SharedStore
 from agentos.errors import StorageError
 from agentos.events.keys import KeyRecovered
-from agentos.secret import Secret
+from agentos.secret import Secret, salted_hash
 from agentos.store.key_pool import ActiveRun, PoolDatabase, open_pool_database
 from agentos.store.known_homes import make_state_folder
 from agentos.store.records import timestamp
@@ -66,11 +66,11 @@ def shared_keys(
     found: dict[str, dict[str, KeySpec]] = {}
     for spec in specs:
         if spec.provider not in UNSHARED:
-            mark = database.fingerprint(secrets[spec.id].reveal())
+            mark = secrets[spec.id].fingerprint(database.salt)
             found.setdefault(spec.provider, {}).setdefault(mark, spec)
     return [
         SharedKeys(
-            row=row_name(database, provider, base_urls),
+            row=row_name(database.salt, provider, base_urls),
             specs=tuple(by_mark.values()),
             fingerprints={spec.id: mark for mark, spec in by_mark.items()},
         )
@@ -78,10 +78,10 @@ def shared_keys(
     ]
 
 
-def row_name(database: PoolDatabase, provider: str, base_urls: Mapping[str, str]) -> str:
+def row_name(salt: bytes, provider: str, base_urls: Mapping[str, str]) -> str:
     """Return the row of a provider: one server is not limited by what another one said."""
     url = base_urls.get(provider)
-    return provider if url is None else f"{provider}@{database.fingerprint(url)[:16]}"
+    return provider if url is None else f"{provider}@{salted_hash(url, salt)[:16]}"
 
 
 def open_shared_pools(

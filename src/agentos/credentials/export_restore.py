@@ -30,6 +30,8 @@ from agentos.credentials.saved_state import (
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
+SAME_TIME = 1.0  # seconds by which the two clocks may differ, before it counts as a jump
+
 Move = Callable[[float], float]  # turns a time of one clock into the same time of another
 
 
@@ -50,13 +52,16 @@ def restore_pool(
     """Make a pool from data that was exported before; PoolStateError if it is invalid.
 
     `keys` are the keys of this machine: new ones join the pool; for known ones, their configuration is used.
-    `exported` is when it was exported by the clock of `now`, if that clock has run ever since: then leases
-    and requests go by it, and a jump of the wall clock does not end them.
+    `exported` is when it was exported by the clock of `now`, if that clock has run ever since. Then leases
+    and requests go by it, so that a jump of the wall clock does not end them; and so does everything else
+    unless the wall clock has jumped.
     """
     saved = read_state(data)
     pool = CredentialCoordinator(_specs(saved, keys), lease_seconds=lease_seconds)
     ahead = tick(now) - max(tick(wall), saved.at)
     steady = ahead if exported is None else tick(exported) - saved.at
+    if abs(ahead - steady) < SAME_TIME:
+        ahead = steady  # exact; two clocks are never read at the same moment
     _Restore(pool.pool_state, saved, lambda time: time + ahead, lambda time: time + steady).fill()
     return pool
 

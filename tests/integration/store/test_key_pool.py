@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import StorageBusy, StorageError
+from agentos.secret import Secret
 from agentos.store.key_pool import (
     DATABASE,
     ActiveRun,
@@ -51,12 +52,12 @@ def test_everything_is_private(tree: Tree, database: PoolDatabase) -> None:
 
 
 def test_fingerprints_are_salted(tmp_path: Path, said: list[str]) -> None:
-    marks = set()
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
+    one, other, marks = Secret("key-1", "sk-one"), Secret("key-2", "sk-other"), set()
+    for name in ("a", "a", "b"):
+        (tmp_path / name).mkdir(exist_ok=True)
         with closing(open_pool_database(Tree(tmp_path / name), said.append)) as opened:
-            assert opened.fingerprint("sk-1") == opened.fingerprint("sk-1") != opened.fingerprint("sk-2")
-            marks.add(opened.fingerprint("sk-1"))
+            assert one.fingerprint(opened.salt) != other.fingerprint(opened.salt)
+            marks.add(one.fingerprint(opened.salt))
     assert len(marks) == 2
 
 

@@ -4,7 +4,6 @@ It contains no key, only salted fingerprints of keys. What is in it can be found
 refused. So a commit does not wait for the disk, and a damaged database is set aside and started over.
 """
 
-import hashlib
 import os
 import sqlite3
 import time
@@ -53,7 +52,7 @@ class PoolDatabase:
         self.wait_at_most(BUSY_SECONDS)
         with _translated():
             row = db.execute(_QUERIES["salt"]).fetchone()
-        self._salt: bytes = row[0] if row else b""
+        self.salt: bytes = row[0] if row else b""  # of the fingerprints
 
     def close(self) -> None:
         for descriptor in self._locks.values():
@@ -64,10 +63,6 @@ class PoolDatabase:
         """Set how long to wait for another process before StorageBusy is raised."""
         with _translated():
             self._db.execute(f"PRAGMA busy_timeout={round(seconds * 1000)}")
-
-    def fingerprint(self, text: str) -> str:
-        """Return what stands for a key; the key cannot be found from it."""
-        return hashlib.blake2b(text.encode(), key=self._salt, digest_size=16).hexdigest()
 
     # One transaction.
 
