@@ -47,7 +47,8 @@ class Provider:
     def repository(self, name: str, *, items: int = 1, limits: str = "", prefix: str = "key") -> Repository:
         project = self.make_project(name).init()
         project.issues(items)
-        lines = ['drafter = "openai:drafter"', 'reviewer = "openai:reviewer"', "max_parallel = 30"]
+        # One model: limits are known for each model, and the simulated provider's are for all together.
+        lines = ['drafter = "openai:model"', 'reviewer = "openai:model"', "max_parallel = 30"]
         lines += ["[providers.openai]", f'base_url = "{self.url}/v1"']
         for number, variable in enumerate(self.secrets, start=1):
             lines += ["[[keys]]", f'id = "{prefix}-{number}"', 'provider = "openai"', f'env = "{variable}"']
