@@ -23,7 +23,7 @@ from agentos.store.rooted_tree import Tree
 from goodput import CALLS_A_SECOND, KEYS, Provider, provider
 from project import Project
 
-CALLS = 600  # of all runs together
+CALLS = 1_000  # of all runs together, so that five runs have two items per worker
 ROUNDS = 5  # drafts and reviews per item, so ten calls
 WORKERS = 10  # of each run
 LEASES = 400
