@@ -23,8 +23,7 @@ from agentos.store.rooted_tree import Tree
 from goodput import CALLS_A_SECOND, KEYS, Provider, provider
 from project import Project
 
-CALLS = 1_000  # of all runs together, so that five runs have two items per worker
-ROUNDS = 5  # drafts and reviews per item, so ten calls
+ITEMS = 200  # of all runs together
 WORKERS = 10  # of each run
 LEASES = 400
 
@@ -35,7 +34,7 @@ def _projects(simulator: Provider, count: int) -> Iterator[list[Project]]:
         found = []
         for number in range(count):
             project = Project(Path(folder) / f"repository-{number + 1}")
-            project.issues(CALLS // count // (2 * ROUNDS), f"verdicts={'REVISE,' * (ROUNDS - 1)}APPROVED")
+            project.issues(ITEMS // count, "verdicts=REVISE,APPROVED")
             lines = ['drafter = "openai:model"', 'reviewer = "openai:model"', "max_parallel = 20"]
             lines += ["[providers.openai]", f'base_url = "{simulator.url}/v1"']
             for key in range(1, KEYS + 1):
@@ -60,13 +59,13 @@ def _runs(count: int, *, killed: bool = False) -> str:
     with provider() as simulator, _projects(simulator, count) as projects:
         state = {"XDG_STATE_HOME": str(projects[0].folder.parent / "state")}
         secrets = {f"SECRET_{key}": f"secret-{key}" for key in range(1, KEYS + 1)}
-        flags = ("--all", "--parallel", str(WORKERS), "--max-iterations", str(ROUNDS + 1), "-q")
+        flags = ("--all", "--parallel", str(WORKERS), "-q")
         commands = [
             project.start("--config", str(project.folder / "user.toml"), "lld", *flags, **secrets, **state)
             for project in projects
         ]
         if killed:
-            while len(_settled(projects[-1])) < CALLS // count // 2:
+            while len(_settled(projects[-1])) < ITEMS // count and commands[-1].poll() is None:
                 time.sleep(0.2)
             commands[-1].kill()
         codes = Counter(command.wait() for command in commands)
@@ -88,7 +87,7 @@ def _runs(count: int, *, killed: bool = False) -> str:
 
 def shared_keys_of_several_runs() -> Iterator[str]:
     """Two, then five runs at once; then five, of which one is killed."""
-    yield f"{KEYS} keys x {CALLS_A_SECOND} calls/s, limits configured, {CALLS} calls of all runs"
+    yield f"{KEYS} keys x {CALLS_A_SECOND} calls/s, limits configured, {ITEMS} items of all runs"
     yield _runs(1)
     yield _runs(2)
     yield _runs(5)
