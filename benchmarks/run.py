@@ -6,16 +6,13 @@ import caching
 import goodput
 import parallel
 import process_model
+import shared_keys
 
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    for measure in (
-        *parallel.MEASUREMENTS,
-        *process_model.MEASUREMENTS,
-        *goodput.MEASUREMENTS,
-        *caching.MEASUREMENTS,
-    ):
+    modules = (parallel, process_model, goodput, caching, shared_keys)
+    for measure in (measure for module in modules for measure in module.MEASUREMENTS):
         if not wanted or measure.__name__ in wanted:
             for line in measure():
                 print(line, flush=True)

@@ -119,6 +119,11 @@ class Config:
         return named_user_file(self.user_file)
 
     @property
+    def base_urls(self) -> dict[str, str]:
+        """The servers that are not the usual ones, by provider."""
+        return {name: spec.base_url for name, spec in self.providers.items() if spec.base_url is not None}
+
+    @property
     def key_variables(self) -> frozenset[str]:
         """The variables that hold secrets of the user's providers: keys and headers."""
         keys = {key.env for key in self.keys if key.env is not None}

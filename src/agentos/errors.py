@@ -7,6 +7,7 @@
     ├── NoUsableKey           exit 4: no key is left to call a model with
     ├── ListingError          exit 1: the items could not be listed, so what is pending is unknown
     ├── StorageError          exit 1: one of our files or databases could not be written or read
+    │   └── StorageBusy       another run has the database; it is tried again
     ├── ItemFailed            fails one item, never the run
     └── StartFailed           a worker did not start; the item is retried
 
@@ -75,6 +76,10 @@ class ListingError(AgentosError):
 
 class StorageError(AgentosError):
     """A file or database could not be written or read."""
+
+
+class StorageBusy(StorageError):  # noqa: N818
+    """Another process has the database for longer than we can wait."""
 
 
 class ItemFailed(AgentosError):  # noqa: N818

@@ -29,6 +29,14 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
+def boot_id() -> str:
+    """Return what is different after each start of the machine; empty if the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose parent dies."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

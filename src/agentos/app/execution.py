@@ -1,6 +1,7 @@
 """Runs the items of a plan: builds what the coordinator needs, and starts it."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from agentos.app.open_run import OpenRun
@@ -8,15 +9,17 @@ from agentos.app.request import source_change
 from agentos.config import Config, Origin
 from agentos.console.console import Console
 from agentos.coordinator.coordinator import ParallelCoordinator
-from agentos.coordinator.keys import KeyService
+from agentos.coordinator.keys import LEASE_MARGIN, KeyService
 from agentos.coordinator.plan import PlannedItem
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
+from agentos.coordinator.shared_pools import SharedPools, open_shared_pools
 from agentos.engine.local import LocalEngine
 from agentos.loopback import in_clear_text
 from agentos.model_access import proxy_for
 from agentos.spending.spending import Spending
 from agentos.store.key_health import HealthFile
+from agentos.store.known_homes import state_folder
 from agentos.store.model_memory import ModelMemory
 from agentos.tracing.run import RunTrace
 
@@ -38,13 +41,19 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
     spending = _spending(run)
     console = _console(run)
     recorder = _recorder(run, console)
-    keys = _keys(run)
     trace = _trace(run, recorder, items=len(plan))
     recorder.trail.trace_id = trace.trace_id
     _announce(run, recorder)
-    with LocalEngine(
-        run.session.server, wake=run.session.signals, expected=sum(entry.runs for entry in plan)
-    ) as engine:
+    shared = _shared(run, recorder)
+    keys = _keys(run, shared)
+    with ExitStack() as stack:
+        if shared is not None:
+            stack.callback(shared.leave)
+        engine = stack.enter_context(
+            LocalEngine(
+                run.session.server, wake=run.session.signals, expected=sum(entry.runs for entry in plan)
+            )
+        )
         coordinator = ParallelCoordinator(
             run.prepared.config,
             plan,
@@ -97,14 +106,31 @@ def output_mode(config: Config) -> str:
     return "grouped" if actions and not chosen else config.settings.output
 
 
-def _keys(run: OpenRun) -> KeyService:
+def _shared(run: OpenRun, recorder: RunRecorder) -> SharedPools | None:
+    """Open the state of the user's keys, unless the run uses none of them."""
+    prepared, project = run.prepared, run.request.project
+    return open_shared_pools(
+        state_folder(project.config.environment),
+        prepared.ring.specs,
+        prepared.ring.secrets,
+        base_urls=project.config.base_urls,
+        run_id=run.folder.run_id,
+        place=project.worktree,
+        lease_seconds=prepared.config.call_timeout + LEASE_MARGIN,
+        say=recorder.say,
+    )
+
+
+def _keys(run: OpenRun, shared: SharedPools | None) -> KeyService:
     home, prepared = run.home, run.prepared
+    health = HealthFile(home.mock_key_health if run.request.mock else home.key_health)
     return KeyService(
         prepared.ring,
-        HealthFile(home.mock_key_health if run.request.mock else home.key_health),
+        health if shared is None else None,
         run_id=run.folder.run_id,
         call_timeout=prepared.config.longest_call,
         refuse_every=prepared.refuse_every,
+        shared=shared,
     )
 
 

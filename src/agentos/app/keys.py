@@ -1,19 +1,23 @@
 """What is known about each key: its limits, and whether it can be used. Never the key itself."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from agentos.app.known_keys import KeyUser, is_shared, key_value, known_health
 from agentos.app.project import Project
-from agentos.config import KeyReference
-from agentos.coordinator.keys import key_references, login_keys, read_key
+from agentos.config import Config, KeyReference
+from agentos.coordinator.keys import key_references, login_keys, read_key, spec_of
+from agentos.coordinator.shared_pools import enable_shared
 from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
 from agentos.model import available
 from agentos.model_access import COMMAND_PROVIDERS
 from agentos.secret import BadCharacterError
 from agentos.store.key_health import HealthFile
+from agentos.store.known_homes import state_folder
 
 MAX_WALL = 1e11  # seconds since 1970; later than any key can wait
 _LIMITS = ("rpm", "tpm", "rpd", "burst", "max_in_flight")
@@ -21,7 +25,7 @@ _LIMITS = ("rpm", "tpm", "rpd", "burst", "max_in_flight")
 
 @dataclass(frozen=True, kw_only=True)
 class KeyInfo:
-    """One key, from the configuration and the health file."""
+    """One key, from the configuration and from what is known about it."""
 
     id: str
     provider: str
@@ -31,6 +35,8 @@ class KeyInfo:
     seconds_left: float  # until it can be used
     limits: Mapping[str, float]
     source: str  # the variable or file that holds it
+    disabled_since: str | None = None
+    users: tuple[KeyUser, ...] = ()  # the runs that use it now, in whatever repository
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +50,33 @@ class KeyPause:
 def list_keys(project: Project) -> tuple[KeyInfo, ...]:
     """Every key that a run of this project could use."""
     config, now = project.config, time.time()
-    health = HealthFile(project.home.key_health).read().get("keys", {})
-    references = (*key_references(config), *login_keys(config, known=health))
-    return tuple(_info(one, _table(health.get(one.id)), config.environment, now) for one in references)
+    health = known_health(config, project.home, _references(config))
+    shown = (*key_references(config), *login_keys(config, known=health))
+    return tuple(_info(one, health.get(one.id, {}), config.environment, now) for one in shown)
 
 
-def enable_key(project: Project, key_id: str) -> bool:
-    """Clear the rate limit, quota or rejection of a key; return whether there was any."""
-    known = {one.id for one in list_keys(project)}
-    if key_id not in known:
-        raise UsageError(f"No key {key_id!r}. {available(sorted(known), none='There are no keys.')}")
-    home = project.home
-    return home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
+def enable_key(project: Project, key_id: str, say: Callable[[str], None]) -> bool:
+    """Clear the rate limit, quota or rejection of a key, for all runs; return whether there was any."""
+    references = {one.id: one for one in _references(project.config)}
+    if key_id not in references:
+        raise UsageError(f"No key {key_id!r}. {available(sorted(references), none='There are no keys.')}")
+    home, config = project.home, project.config
+    cleared = home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
+    if not is_shared(config):
+        return cleared
+    reference = references[key_id]
+    try:
+        secret = key_value(reference, config.environment)
+    except ConfigError:
+        return cleared
+    folder = state_folder(config.environment)
+    assert folder is not None
+    return enable_shared(folder, spec_of(reference), secret, config.base_urls, say) or cleared
+
+
+def _references(config: Config) -> tuple[KeyReference, ...]:
+    """The configured keys and the command providers, of which a run may use any."""
+    return (*key_references(config), *login_keys(config, known=COMMAND_PROVIDERS))
 
 
 def rest_of(entry: Mapping[str, Any], now: float) -> KeyPause:
@@ -78,6 +99,7 @@ def _info(
         state, reason = "disabled", str(entry["disabled"])[:200]
     elif pause.seconds:
         state = pause.state
+    since = number(entry.get("disabled_at"), low=0.0, high=MAX_WALL) if state == "disabled" else None
     configured = {name: getattr(reference, name) for name in _LIMITS}
     learnt = {
         f"{model} {name}": value
@@ -94,11 +116,18 @@ def _info(
         seconds_left=round(pause.seconds, 1),
         limits={name: value for name, value in configured.items() if value is not None} | learnt,
         source=reference.env or reference.file or _without_key(reference.provider),
+        disabled_since=None if since is None else moment(since),
+        users=tuple(entry.get("users", ())),
     )
 
 
 def _without_key(provider: str) -> str:
     return "its own login" if provider in COMMAND_PROVIDERS else f"[providers.{provider}], no key needed"
+
+
+def moment(wall: float) -> str:
+    """A time in words, for people."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _problem(reference: KeyReference, environment: Mapping[str, str]) -> str | None:

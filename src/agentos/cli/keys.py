@@ -7,13 +7,17 @@ import click
 from agentos.console.screen import json_text
 from agentos.console.visible import one_line
 from agentos.duration import words
+from agentos.model import counted
 
 
 @click.group("keys", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def keys(ctx: click.Context, *, as_json: bool) -> None:
-    """Show every key by its id, with quota group, limits and health. The key itself is never shown."""
+    """Show every key by its id, with quota group, limits, health and the runs that use it.
+
+    The key itself is never shown.
+    """
     if ctx.invoked_subcommand is None:
         _show(as_json=as_json)
 
@@ -23,12 +27,12 @@ def keys(ctx: click.Context, *, as_json: bool) -> None:
 def enable(key_id: str) -> None:
     """Enable key ID again.
 
-    Clears its rate limit, exhausted quota or rejection, so that the next run uses it.
+    Clears its rate limit, exhausted quota or rejection, for all runs in all repositories.
     """
     from agentos.app.keys import enable_key  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
-    was_blocked = enable_key(open_project(), key_id)
+    was_blocked = enable_key(open_project(), key_id, lambda line: click.echo(line, err=True))
     result = "enabled; the next run uses it again" if was_blocked else "already enabled; nothing to clear"
     click.echo(f"{key_id}: {result}")
 
@@ -57,5 +61,9 @@ def _show(*, as_json: bool) -> None:
         if key.state == "unusable":
             click.echo(one_line(f"{named} {state}: {key.reason}"))
             continue
+        since = f" since {key.disabled_since}" if key.disabled_since else ""
         reason = f" ({key.reason})" if key.reason else ""
-        click.echo(one_line(f"{named} {state}{reason}; {limits}{group}; from {key.source}"))
+        click.echo(one_line(f"{named} {state}{since}{reason}; {limits}{group}; from {key.source}"))
+        for user in key.users:
+            calls = counted(user.in_flight, "call")
+            click.echo(one_line(f"{'':<{width}}  {calls} in flight: run {user.run} in {user.place}"))

@@ -6,17 +6,28 @@ Coordinator process. The key pool never sees a secret.
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentos import wire
 from agentos.config import Config, KeyReference
+from agentos.coordinator.shared_pools import SharedPools
 from agentos.credentials.headers import Limit
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
+from agentos.credentials.pool_store import MemoryStore
+from agentos.credentials.run_pool import RunPool
+from agentos.credentials.snapshot import combine
 from agentos.errors import ConfigError
-from agentos.events.asker import Asker
 from agentos.events.catalogue import PoolEvent
-from agentos.events.keys import KeyDisabled, Leased, LimitLearnt, QuotaExhausted, RateLimited
+from agentos.events.keys import (
+    KeyDisabled,
+    Leased,
+    LimitLearnt,
+    QuotaExhausted,
+    RateLimited,
+    Returned,
+    Settled,
+)
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.model import CallError
 from agentos.model_access import COMMAND_PROVIDERS, KINDS, provider_of, usual_variable
@@ -29,7 +40,18 @@ MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1
 GOOGLE_KEY = "GOOGLE_API_KEY"  # for Gemini, if GEMINI_API_KEY is not set
 MAX_KEY_BYTES = 100_000  # of a file with a key
 SAVE_SECONDS = 1.0  # how long something learnt may stay unsaved
+OWN_LEASES_FROM = 10**12  # where the numbers of unshared leases begin, if there are shared ones
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
+
+
+@dataclass(kw_only=True)
+class KeyCounts:
+    """What one run used of a key; the pool counts the calls of all runs."""
+
+    calls: int = 0
+    rate_limited: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +74,7 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
         specs += MOCK_KEYS
         secrets |= {spec.id: Secret(spec.id, "mock") for spec in MOCK_KEYS}
     found, unusable = _read_keys(config, providers)
-    specs += (_spec(reference) for reference in found)
+    specs += (spec_of(reference) for reference in found)
     secrets |= {reference.id: secret for reference, secret in found.items()}
     for name in sorted(keyless(config, providers) - {spec.provider for spec in specs}):
         # The pool treats it as one key without a secret.
@@ -132,7 +154,7 @@ def login_keys(config: Config, known: Iterable[str]) -> tuple[KeyReference, ...]
     return tuple(KeyReference(id=name, provider=name) for name in sorted(names))
 
 
-def _spec(reference: KeyReference) -> KeySpec:
+def spec_of(reference: KeyReference) -> KeySpec:
     return KeySpec(
         id=reference.id,
         provider=reference.provider,
@@ -163,32 +185,52 @@ def read_key(reference: KeyReference, environment: Mapping[str, str]) -> Secret:
 
 
 class KeyService:
-    """Answers lease requests of workers: the pool decides, this class passes on the secret."""
+    """Answers lease requests of workers: the pool decides, this class passes on the secret.
+
+    The keys of real providers are in the state that all runs of the user share, if there is one. The mock's
+    are this run's own.
+    """
 
     def __init__(
-        self, ring: KeyRing, health: HealthFile, *, run_id: str, call_timeout: float, refuse_every: int | None
+        self,
+        ring: KeyRing,
+        health: HealthFile | None,
+        *,
+        run_id: str,
+        call_timeout: float,
+        refuse_every: int | None,
+        shared: SharedPools | None = None,
     ) -> None:
-        self._run_id = run_id
         self._ring = ring
         self._health = health
         self._unsaved_since: float | None = None
         self._refuse_every = refuse_every
-        self.pool = CredentialCoordinator(ring.specs, lease_seconds=call_timeout + LEASE_MARGIN)
+        self._shared: Mapping[str, RunPool] = {} if shared is None else shared.by_provider
+        specs = [spec for spec in ring.specs if spec.provider not in self._shared]
+        self._pool = CredentialCoordinator(specs, lease_seconds=call_timeout + LEASE_MARGIN)
+        if self._shared:
+            self._pool.pool_state.last_lease = OWN_LEASES_FROM
+        self._own = RunPool(MemoryStore(self._pool), run=run_id)
+        self._pools = (self._own, *self._shared.values())
+        self._by_lease: dict[int, RunPool] = {}
+        self._counts = {spec.id: KeyCounts() for spec in ring.specs}
 
     def advance(self, now: float) -> list[PoolEvent]:
         """Let time pass; take over what another run found out, and save what this run found out."""
-        events = self.pool.restore(self._health.read(), now, time.time()) if self._health.changed() else []
-        events += self.pool.advance(now)
+        events: list[PoolEvent] = []
+        if self._health is not None and self._health.changed():
+            events += self._own.restore(self._health.read(), now, time.time())
+        for pool in self._pools:
+            events += self._noted(pool, pool.advance(now))
         if self._unsaved_since is not None and now - self._unsaved_since >= SAVE_SECONDS:
             self.save(now)
         return events
 
     def next_wake(self, now: float) -> float | None:
-        wake = self.pool.next_wake(now)
-        if self._unsaved_since is None:
-            return wake
-        due = self._unsaved_since + SAVE_SECONDS
-        return due if wake is None else min(wake, due)
+        wakes = [wake for pool in self._pools if (wake := pool.next_wake(now)) is not None]
+        if self._unsaved_since is not None:
+            wakes.append(self._unsaved_since + SAVE_SECONDS)
+        return min(wakes, default=None)
 
     def note(self, event: PoolEvent, now: float) -> None:
         """Save what outlives the run: immediately if it is serious, otherwise soon."""
@@ -198,18 +240,23 @@ class KeyService:
             self._unsaved_since = now
 
     def save(self, now: float) -> None:
+        """Save the health of the keys in the home, if it is not in a shared state."""
         self._unsaved_since = None
-        self._health.merge(self.pool.export(now, time.time()))
+        if self._health is not None:
+            self._health.merge(self._pool.export(now, time.time()))
 
     def request(self, call: Call, now: float) -> list[PoolEvent]:
-        return self.pool.request(
-            asker=Asker(self._run_id, call.item, call.attempt),
+        """Ask for a lease. In a shared state, the requests of one turn of the loop go together."""
+        pool = self._shared.get(call.provider, self._own)
+        pool.request(
+            item=call.item,
+            attempt=call.attempt,
             number=call.number,
             provider=call.provider,
             model=call.model,
             tokens=call.tokens,
-            now=now,
         )
+        return self._noted(pool, pool.advance(now)) if pool is self._own else []
 
     def settle(self, item: str, attempt: int, settled: wire.CallSettled, now: float) -> list[PoolEvent]:
         settlement = Settlement(
@@ -224,16 +271,18 @@ class KeyService:
             headers=settled.headers,
             limits={Limit(which): value for which, value in settled.limits.items()},
         )
-        asker = Asker(self._run_id, item, attempt)
-        return self.pool.settle(settled.lease, asker=asker, settlement=settlement, now=now)
+        pool = self._by_lease.pop(settled.lease, self._own)
+        return self._noted(pool, pool.settle(settled.lease, item, attempt, settlement, now))
 
     def withdraw(self, item: str, attempt: int, now: float) -> list[PoolEvent]:
         """Take back the waiting request of an attempt."""
-        return self.pool.withdraw(Asker(self._run_id, item, attempt), now)
+        return [
+            event for pool in self._pools for event in self._noted(pool, pool.withdraw(item, attempt, now))
+        ]
 
     def drop(self, item: str, attempt: int, now: float) -> list[PoolEvent]:
         """Give back the leases of an attempt whose worker is gone."""
-        return self.pool.drop(Asker(self._run_id, item, attempt), now)
+        return [event for pool in self._pools for event in self._noted(pool, pool.drop(item, attempt, now))]
 
     def answer(self, leased: Leased, *, probe: bool = False) -> wire.LeaseGranted:
         """Make the message that carries the secret to its worker."""
@@ -246,4 +295,24 @@ class KeyService:
         )
 
     def snapshot(self, now: float) -> PoolSnapshot:
-        return self.pool.snapshot(now)
+        """Return the state of this run's keys, with what this run used of them."""
+        whole = combine([pool.snapshot(now) for pool in self._pools])
+        keys = tuple(replace(key, **vars(self._counts[key.id])) for key in whole.keys)
+        return replace(whole, keys=keys)
+
+    def _noted(self, pool: RunPool, events: list[PoolEvent]) -> list[PoolEvent]:
+        for event in events:
+            match event:
+                case Leased():
+                    self._by_lease[event.lease] = pool
+                    self._counts[event.key].calls += 1
+                case Settled():
+                    counts = self._counts[event.key]
+                    counts.tokens_in += event.tokens_in
+                    counts.tokens_out += event.tokens_out
+                    counts.rate_limited += event.error == CallError.RATE_LIMITED
+                case Returned():
+                    self._by_lease.pop(event.lease, None)
+                case _:
+                    pass
+        return events

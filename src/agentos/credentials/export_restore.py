@@ -34,6 +34,8 @@ from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
 _GUESS_TIMES = ("since", "anchor", "refused_at")
+SAME_TIME = 1.0  # seconds by which the two clocks may differ, before it counts as a jump
+
 Move = Callable[[float], float]  # turns a time of one clock into the same time of another
 
 
@@ -43,16 +45,28 @@ def export_state(pool: CredentialCoordinator, now: float, wall: float) -> dict[s
 
 
 def restore_pool(
-    data: object, *, now: float, wall: float, keys: Sequence[KeySpec] = (), lease_seconds: float = 900.0
+    data: object,
+    *,
+    now: float,
+    wall: float,
+    keys: Sequence[KeySpec] = (),
+    lease_seconds: float = 900.0,
+    exported: float | None = None,
 ) -> CredentialCoordinator:
     """Make a pool from data that was exported before; PoolStateError if it is invalid.
 
     `keys` are the keys of this machine: new ones join the pool; for known ones, their configuration is used.
+    `exported` is when it was exported by the clock of `now`, if that clock has run ever since. Then leases
+    and requests go by it, so that a jump of the wall clock does not end them; and so does everything else
+    unless the wall clock has jumped.
     """
     saved = read_state(data)
     pool = CredentialCoordinator(_specs(saved, keys), lease_seconds=lease_seconds)
     ahead = tick(now) - max(tick(wall), saved.at)
-    _Restore(pool.pool_state, saved, lambda time: time + ahead).fill()
+    steady = ahead if exported is None else tick(exported) - saved.at
+    if abs(ahead - steady) < SAME_TIME:
+        ahead = steady  # exact; two clocks are never read at the same moment
+    _Restore(pool.pool_state, saved, lambda time: time + ahead, lambda time: time + steady).fill()
     return pool
 
 
@@ -93,7 +107,7 @@ class _Export:
             "now": self._time(pool_state.now),
             "last_lease": pool_state.last_lease,
             "last_ask": pool_state.last_ask,
-            "keys": [_key(key) for key in pool_state.keys.values()],
+            "keys": [self._key(key) for key in pool_state.keys.values()],
             "groups": [self._group(name, group) for (_, name), group in pool_state.groups.items()],
             "lanes": [self._model(model_state) for model_state in pool_state.models.values()],
             "key_sets": [sorted(key_ids) for key_ids in self._key_sets if key_ids is not None],
@@ -107,6 +121,20 @@ class _Export:
 
     def _time(self, time: float | None) -> float | None:
         return None if time is None or math.isinf(time) else time + self._ahead
+
+    def _key(self, key: Key) -> dict[str, Any]:
+        return {
+            **vars(key.spec),
+            "slots": key.slots,
+            "fast": key.fast,
+            "disabled": key.disabled,
+            "disabled_at": self._time(key.disabled_at),
+            "calls": key.calls,
+            "rate_limited": key.rate_limited,
+            "tokens_in": key.tokens_in,
+            "tokens_out": key.tokens_out,
+            "last_lease": key.last_lease,
+        }
 
     def _group(self, name: str, group: Group) -> dict[str, Any]:
         return {
@@ -219,27 +247,14 @@ def _restored_refill(saved: SavedRefill) -> Refill:
     return Refill(**values)
 
 
-def _key(key: Key) -> dict[str, Any]:
-    return {
-        **vars(key.spec),
-        "slots": key.slots,
-        "fast": key.fast,
-        "disabled": key.disabled,
-        "calls": key.calls,
-        "rate_limited": key.rate_limited,
-        "tokens_in": key.tokens_in,
-        "tokens_out": key.tokens_out,
-        "last_lease": key.last_lease,
-    }
-
-
 class _Restore:
     """Fills the state of a new pool, which has only its keys so far."""
 
-    def __init__(self, pool_state: PoolState, saved: SavedPool, move: Move) -> None:
+    def __init__(self, pool_state: PoolState, saved: SavedPool, move: Move, move_call: Move) -> None:
         self._pool_state = pool_state
         self._saved = saved
         self._move = move
+        self._move_call = move_call  # for the times of requests and leases
         self._at = move(saved.at)
 
     def fill(self) -> None:
@@ -251,6 +266,8 @@ class _Restore:
             self._fill_key(key)
         for group in saved.groups:
             self._fill_group(group)
+        for key in saved.keys:
+            self._keep_cooldown(key)
         self._fill_models()
         self._add_asks()
         self._add_leases()
@@ -260,7 +277,9 @@ class _Restore:
 
     def _fill_key(self, saved: SavedKey) -> None:
         key = self._pool_state.keys[saved.id]
-        key.slots, key.fast, key.disabled = saved.slots, saved.fast, saved.disabled
+        key.slots, key.fast = saved.slots, saved.fast
+        key.disabled = saved.disabled
+        key.disabled_at = None if saved.disabled_at is None else self._move(saved.disabled_at)
         key.calls, key.rate_limited = saved.calls, saved.rate_limited
         key.tokens_in, key.tokens_out = saved.tokens_in, saved.tokens_out
         key.last_lease = saved.last_lease
@@ -273,6 +292,18 @@ class _Restore:
         group.halved_at = self._past(saved.halved_at)
         for one in saved.budgets:
             self._fill_budget(group.budget(one.model, self._at), one)
+
+    def _keep_cooldown(self, saved: SavedKey) -> None:
+        """Let a key wait as long as before if it now belongs to another group."""
+        name = saved.quota_group or f"={saved.id}"
+        if (saved.provider, name) in self._pool_state.groups:
+            return
+        before = next((one.rest for one in self._saved.groups if one.name == name), None)
+        cooldown = self._pool_state.keys[saved.id].group.cooldown
+        if before is not None and before.until is not None:
+            found = self._cooldown(before)
+            if cooldown.until is None or (found.until or 0.0) > cooldown.until:
+                cooldown.state, cooldown.until = found.state, found.until
 
     def _cooldown(self, saved: SavedCooldown) -> Cooldown:
         return Cooldown(
@@ -336,7 +367,7 @@ class _Restore:
                 tokens=saved.tokens,
                 queue=models[saved.lane].queue(key_ids),
                 order=saved.order,
-                since=self._move(saved.since),
+                since=self._move_call(saved.since),
                 lease_seconds=saved.lease_seconds,
             )
             self._pool_state.add_ask(ask)
@@ -355,8 +386,8 @@ class _Restore:
                 budget=key.group.budget(model_state.model, self._at),
                 cost=Cost(1.0, saved.tokens, saved.tokens_in, saved.tokens_out, saved.spread),
                 grant=saved.grant,
-                since=self._move(saved.since),
+                since=self._move_call(saved.since),
                 waited=saved.waited,
-                expires=self._move(saved.expires),
+                expires=self._move_call(saved.expires),
             )
             self._pool_state.add_lease(lease, expired=saved.expired)

@@ -206,6 +206,7 @@ class Key:
     )
     in_flight: int = 0
     disabled: str | None = None
+    disabled_at: float | None = None
     calls: int = 0
     rate_limited: int = 0
     tokens_in: int = 0
@@ -215,6 +216,12 @@ class Key:
     @property
     def call_limit(self) -> int:
         return self.spec.max_in_flight or int(self.slots)
+
+    def disable(self, reason: str, at: float) -> None:
+        self.disabled, self.disabled_at = reason, at
+
+    def enable(self) -> None:
+        self.disabled = self.disabled_at = None
 
     def grow(self) -> None:
         """Allow more calls in flight, if those allowed are used."""

@@ -206,6 +206,17 @@ class CredentialCoordinator:
             )
         return events + self._grant()
 
+    def forget_run(self, run_id: str, now: float) -> list[PoolEvent]:
+        """Forget a run that has ended or was killed: nothing stays reserved for it."""
+        pool_state = self.pool_state
+        askers = {ask.asker for ask in pool_state.asks.values()} | set(pool_state.held)
+        events: list[PoolEvent] = []
+        for asker in sorted(asker for asker in askers if asker.run_id == run_id):
+            events += self.drop(asker, now)
+        for work in [work for work in pool_state.over if work[0] == run_id]:
+            del pool_state.over[work]
+        return events
+
     def advance(self, now: float) -> list[PoolEvent]:
         """Let time pass: expire leases, end cooldowns, grant what can be granted."""
         return self._tick(now) + self._grant()
@@ -251,7 +262,7 @@ class CredentialCoordinator:
         idle = [one for one in group.keys if one.state(self.pool_state.now) in UNUSABLE]
         if group.cooldown.until is not None and group.cooldown.state is KeyState.QUOTA_EXHAUSTED:
             group.renew(self.pool_state.now)
-        key.disabled = None
+        key.enable()
         group.cooldown.clear()
         events += [
             KeyRecovered(
@@ -299,7 +310,7 @@ class CredentialCoordinator:
         """Stop using a key, and refuse the requests that no key can serve any more."""
         if key.disabled is not None:
             return []
-        key.disabled = reason
+        key.disable(reason, self.pool_state.now)
         provider = key.spec.provider
         events: list[PoolEvent] = [
             KeyDisabled(at=self.pool_state.now, key=key.spec.id, provider=provider, reason=reason)

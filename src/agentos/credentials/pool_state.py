@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from agentos.credentials.key_state import (
     CAPACITY,
+    SLOTS_FIRST,
     SLOTS_MOST,
     WEIGHT,
     Blocker,
@@ -167,9 +168,15 @@ class PoolState:
             self._add(spec)
         for group in self.groups.values():
             group.plan = _plan([key.spec for key in group.keys])
-            if group.plan.rpm or group.plan.tpm:
-                for key in group.keys:
-                    key.slots = SLOTS_MOST
+        self.forget_pace()
+
+    def forget_pace(self) -> None:
+        """Forget how many calls at once went well, and refusals in a row; both may be long ago."""
+        for group in self.groups.values():
+            group.cooldown.strikes = 0
+            for key in group.keys:
+                key.slots = SLOTS_MOST if group.plan.rpm or group.plan.tpm else SLOTS_FIRST
+                key.fast = True
 
     def model_state(self, provider: str, model: str) -> ModelState:
         found = self.models.get((provider, model))

@@ -64,6 +64,7 @@ class SavedKey(_Saved):
     slots: Annotated[float, Field(ge=1, le=SLOTS_MOST)]
     fast: bool
     disabled: Text | None
+    disabled_at: Time | None
     calls: Count
     rate_limited: Count
     tokens_in: Count
@@ -289,7 +290,7 @@ def _missing(saved: SavedPool) -> Iterator[str]:
 
 def _past(saved: SavedPool) -> Iterable[float]:
     """Yield the times that were past when the state was exported."""
-    times: list[float | None] = [saved.now]
+    times: list[float | None] = [saved.now, *(key.disabled_at for key in saved.keys)]
     times += [ask.since for ask in saved.asks]
     times += [lease.since for lease in saved.leases]
     times += [cooldown.woke for cooldown in _cooldowns(saved)]

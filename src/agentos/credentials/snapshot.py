@@ -1,13 +1,13 @@
 """A read-only view of the key pool at one moment, for the scheduler, the footer and the report. Pure."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentos.credentials.headers import Limit
 from agentos.credentials.key_state import Blocker, Group, Key, KeyState, key_blocker
-from agentos.credentials.pool_state import PoolState, Queue, Turn, model_blocker
+from agentos.credentials.pool_state import KeySet, PoolState, Queue, Turn, model_blocker
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import WaitKind
 
@@ -126,26 +126,67 @@ def why_not_served(turn: Turn, now: float) -> Why:
     return Why(_in_words(blockers), min(times, default=None))
 
 
-def take_snapshot(pool_state: PoolState, now: float) -> PoolSnapshot:
-    keys = tuple(_key_view(key, now) for key in pool_state.keys.values())
-    providers = tuple(_provider_view(pool_state, name, now) for name in pool_state.by_provider)
-    wanted = {ask.model_state.provider for ask in pool_state.asks.values()}
-    relevant = [one for one in providers if one.provider in wanted or not wanted]
-    return PoolSnapshot(
+def take_snapshot(
+    pool_state: PoolState, now: float, *, keys: KeySet = None, run: str | None = None
+) -> PoolSnapshot:
+    """Return the state of everything; of these keys and the requests of this run, if they are given."""
+    own = [key for key in pool_state.keys.values() if keys is None or key.spec.id in keys]
+    by_provider: dict[str, list[Key]] = {}
+    for key in own:
+        by_provider.setdefault(key.spec.provider, []).append(key)
+    in_flight = sum(len(held) for asker, held in pool_state.held.items() if run in {None, asker.run_id})
+    return _whole(
         at=now,
-        keys=keys,
-        waiting=tuple(_waiting(pool_state, now)),
-        providers=providers,
-        in_flight=sum(key.in_flight for key in keys),
-        usable_keys=sum(one.usable_keys for one in providers),
-        exhausted=_worst(relevant),
-        useful_parallel=useful_parallel(pool_state, now),
+        keys=tuple(_key_view(key, now) for key in own),
+        waiting=tuple(_waiting(pool_state, now, run)),
+        providers=tuple(_provider_view(pool_state, theirs, keys, now) for theirs in by_provider.values()),
+        in_flight=in_flight,
+        useful_parallel=useful_parallel(pool_state, now, keys),
     )
 
 
-def useful_parallel(pool_state: PoolState, now: float) -> int:
+def combine(snapshots: Sequence[PoolSnapshot]) -> PoolSnapshot:
+    """Return one snapshot of several pools."""
+    return _whole(
+        at=max(one.at for one in snapshots),
+        keys=tuple(key for one in snapshots for key in one.keys),
+        waiting=tuple(ask for one in snapshots for ask in one.waiting),
+        providers=tuple(provider for one in snapshots for provider in one.providers),
+        in_flight=sum(one.in_flight for one in snapshots),
+        useful_parallel=sum(one.useful_parallel for one in snapshots),
+    )
+
+
+def _whole(
+    *,
+    at: float,
+    keys: tuple[KeyView, ...],
+    waiting: tuple[WaitingView, ...],
+    providers: tuple[ProviderView, ...],
+    in_flight: int,
+    useful_parallel: int,
+) -> PoolSnapshot:
+    wanted = {ask.provider for ask in waiting}
+    return PoolSnapshot(
+        at=at,
+        keys=keys,
+        waiting=waiting,
+        providers=providers,
+        in_flight=in_flight,
+        usable_keys=sum(one.usable_keys for one in providers),
+        exhausted=_worst([one for one in providers if one.provider in wanted or not wanted]),
+        useful_parallel=useful_parallel,
+    )
+
+
+def useful_parallel(pool_state: PoolState, now: float, keys: KeySet = None) -> int:
     """Return how many calls could be in flight with the usable keys, or fewer if the budgets are tighter."""
-    return sum(_group_parallel(pool_state, group, now) for group in pool_state.groups.values())
+    groups = [
+        group
+        for group in pool_state.groups.values()
+        if keys is None or not keys.isdisjoint(key.spec.id for key in group.keys)
+    ]
+    return sum(_group_parallel(pool_state, group, now) for group in groups)
 
 
 def _group_parallel(pool_state: PoolState, group: Group, now: float) -> int:
@@ -218,12 +259,14 @@ def _budget_views(group: Group, now: float) -> Iterable[BudgetView]:
             )
 
 
-def _waiting(pool_state: PoolState, now: float) -> Iterable[WaitingView]:
+def _waiting(pool_state: PoolState, now: float, run: str | None) -> Iterable[WaitingView]:
     for turn in (turn for model_state in pool_state.models.values() for turn in model_state.turns()):
         model_state = turn.queue.model_state
         why = why_not_served(turn, now)
         rate = _rate(turn.queue, now)
         for position, ask in enumerate(turn.queue.asks.values()):
+            if run not in {None, ask.asker.run_id}:
+                continue
             later = why.until if position == 0 else None
             if position and why.until is not None and rate:
                 later = why.until + tick_span(position / rate)
@@ -253,19 +296,20 @@ def _rate(queue: Queue, now: float) -> float | None:
     return total or None
 
 
-def _provider_view(pool_state: PoolState, provider: str, now: float) -> ProviderView:
-    keys = pool_state.by_provider[provider]
+def _provider_view(pool_state: PoolState, keys: list[Key], key_ids: KeySet, now: float) -> ProviderView:
+    """Return the state of a provider with these keys; `key_ids` are those of the requests that count."""
     return ProviderView(
-        provider=provider,
+        provider=keys[0].spec.provider,
         keys=len(keys),
         usable_keys=sum(key.state(now) in {KeyState.AVAILABLE, KeyState.RESERVED} for key in keys),
-        exhausted=_exhausted(pool_state, provider, now),
+        exhausted=_exhausted(pool_state, keys, key_ids, now),
     )
 
 
-def _exhausted(pool_state: PoolState, provider: str, now: float) -> Exhausted | None:
+def _exhausted(pool_state: PoolState, keys: list[Key], key_ids: KeySet, now: float) -> Exhausted | None:
     """Return why a provider cannot be used and until when. Calls in flight and the pace do not count."""
-    keys = [key for key in pool_state.by_provider[provider] if key.disabled is None]
+    provider = keys[0].spec.provider
+    keys = [key for key in keys if key.disabled is None]
     if not keys:
         return Exhausted(until=None, reason=f"all keys of {provider} disabled")
     queues = [
@@ -273,6 +317,7 @@ def _exhausted(pool_state: PoolState, provider: str, now: float) -> Exhausted | 
         for (name, _), model_state in pool_state.models.items()
         if name == provider
         for queue in model_state.queues.values()
+        if key_ids is None or queue.key_ids == key_ids
     ]
     if queues:
         wanted = {key for queue in queues for key in queue.keys}

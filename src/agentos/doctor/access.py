@@ -9,7 +9,8 @@ from shlex import quote
 from typing import Any
 
 from agentos.app.connections import connection
-from agentos.app.keys import rest_of
+from agentos.app.keys import moment, rest_of
+from agentos.app.known_keys import known_health
 from agentos.config import Config, KeyReference
 from agentos.coordinator.keys import key_references, keyless, read_key, usual_keys
 from agentos.doctor.check import Check, State
@@ -30,7 +31,6 @@ from agentos.model_access import (
 from agentos.money import PriceTable
 from agentos.secret import Secret
 from agentos.store.home import Home
-from agentos.store.key_health import HealthFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,20 +144,20 @@ def check_keys(
     # The limit on keys is for tests; it gets its own check below.
     environment = {k: v for k, v in config.environment.items() if k != "AGENTOS_CREDENTIAL_LIMIT"}
     plain = replace(config, environment=environment)
-    health = {} if home is None else HealthFile(home.key_health).read().get("keys", {})
+    references = key_references(plain)
+    health = known_health(plain, home, references)
     checks: list[Check] = []
     keys: list[KeyInUse] = []
     rejected: list[str] = []
     referred: set[str] = set()  # providers with a configured key, even one that cannot be read
-    for reference in key_references(plain):
+    for reference in references:
         referred.add(reference.provider)
         needed = reference.provider in used
         found = _find(plain, reference)
         if isinstance(found, Check):
             checks.append(found if needed else replace(found, state=State.WARNING))
             continue
-        entry = health.get(reference.id)
-        entry = entry if isinstance(entry, dict) else {}
+        entry = health.get(reference.id, {})
         checks.append(_check_key(reference, entry, needed=needed))
         keys.append(found)
         rejected += [reference.id] if entry.get("disabled") else []
@@ -218,7 +218,8 @@ def _check_key(reference: KeyReference, entry: Mapping[str, Any], *, needed: boo
     about = f"{reference.provider}{group}, from {reference.env or reference.file}"
     state, fix = State.OK, ""
     if entry.get("disabled"):
-        state, about = State.WARNING, f"{about}; disabled: {entry['disabled']}"
+        since = f" since {moment(entry['disabled_at'])}" if entry.get("disabled_at") else ""
+        state, about = State.WARNING, f"{about}; disabled{since}: {entry['disabled']}"
         fix = f"agentos keys enable {reference.id}"
     elif pause.seconds:
         state = State.WARNING
@@ -247,8 +248,8 @@ def _same(keys: Sequence[KeyInUse]) -> Iterator[Check]:
                 section="keys",
                 name=key.id,
                 state=State.WARNING,
-                text=f"It is the same key as {first[key.secret]}, so its limits count twice.",
-                fix=f"remove {key.id}, or give both the same quota_group",
+                text=f"It is the same key as {first[key.secret]}, so it is not used.",
+                fix=f"remove {key.id}",
             )
         else:
             first[key.secret] = key.id

@@ -76,9 +76,8 @@ class Register:
                     "Neither HOME nor XDG_STATE_HOME is set, so agentos cannot record that this home is "
                     "yours. Name one: --home PATH, or AGENTOS_HOME=PATH."
                 )
-            self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             line = f"{mark} {os.fsencode(path).decode('utf-8', errors='backslashreplace')!r}\n"
-            tree = Tree(self.folder.resolve())
+            tree = make_state_folder(self.folder)
             descriptor = tree.open(Path("homes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
             try:
                 write_all(descriptor, line.encode())
@@ -93,11 +92,22 @@ class Register:
 
 
 def register_of(environment: Mapping[str, str]) -> Register:
-    """Return the register in the user's state folder, as XDG defines it."""
+    """Return the register in the user's state folder."""
+    return Register(state_folder(environment))
+
+
+def state_folder(environment: Mapping[str, str]) -> Path | None:
+    """Return the folder for the user's state, as XDG defines it; None if the environment names none."""
     base = environment.get("XDG_STATE_HOME") or ""
     if not Path(base).is_absolute():
         base = f"{environment['HOME']}/.local/state" if environment.get("HOME") else ""
-    return Register(Path(base, "agentos") if base else None)
+    return Path(base, "agentos") if base else None
+
+
+def make_state_folder(folder: Path) -> Tree:
+    """Create the user's state folder; the user's own links are followed."""
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    return Tree(folder.resolve())
 
 
 def _id_of(home: Tree) -> str | None:

@@ -161,8 +161,20 @@ def create_run(home: Home) -> RunFolder:
 
 def is_live(path: Path) -> bool:
     """Say whether the run's coordinator is alive: only then is its lock held."""
+    return is_locked(run_tree(path), path / LOCK)
+
+
+def hold_lock(tree: Tree, path: Path) -> int:
+    """Lock a file until this process ends or closes the descriptor."""
+    descriptor = tree.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def is_locked(tree: Tree, path: Path) -> bool:
+    """Say whether a living process holds the lock of a file."""
     try:
-        descriptor = run_tree(path).open(path / LOCK)
+        descriptor = tree.open(path)
     except OSError:
         return False
     try:

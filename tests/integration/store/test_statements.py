@@ -10,21 +10,29 @@ from importlib.resources import files as resources
 
 import pytest
 
+from agentos.store import key_pool
 from agentos.store.home import Home
 from agentos.store.records import database, memory, migrations, sqlite
 from agentos.store.records.migrations import MIGRATIONS, migrate
 from agentos.store.records.statements import read_queries
 
 FILES = ("items", "spending", "filings", "migration")
+POOL_FILE = "key-pool"
 
 
 def test_every_file_is_read_and_every_statement_is_used() -> None:
     folder = resources("agentos.store").joinpath("sql")
     assert {one.name for one in folder.iterdir() if one.is_file()} == set(MIGRATIONS)
-    assert {one.name for one in folder.joinpath("queries").iterdir()} == {f"{name}.sql" for name in FILES}
+    queries = {one.name for one in folder.joinpath("queries").iterdir()}
+    assert queries == {f"{name}.sql" for name in (*FILES, POOL_FILE)}
     source = "".join(inspect.getsource(module) for module in (sqlite, database, migrations))
     unused = {name for name in read_queries(*FILES) if f'"{name}"' not in source}
     assert unused == set()
+    pool = inspect.getsource(key_pool.database)
+    assert {name for name in read_queries(POOL_FILE) if f'"{name}"' not in pool} == set()
+    assert {f"key-pool/{one.name}" for one in folder.joinpath("key-pool").iterdir()} == set(
+        key_pool.database.MIGRATIONS
+    )
 
 
 @pytest.mark.parametrize("name", read_queries(*FILES))

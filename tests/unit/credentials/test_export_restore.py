@@ -260,9 +260,9 @@ def test_the_state_of_version_1_has_these_fields() -> None:
     lists = ("keys", "groups", "lanes", "asks", "leases", "over")
     assert {name: sorted(data[name][0]) for name in lists} == {
         "keys": [
-            "burst", "calls", "disabled", "fast", "gentle", "id", "last_lease", "max_in_flight",
-            "provider", "quota_group", "rate_limited", "rpd", "rpm", "slots", "tokens_in", "tokens_out",
-            "tpm",
+            "burst", "calls", "disabled", "disabled_at", "fast", "gentle", "id", "last_lease",
+            "max_in_flight", "provider", "quota_group", "rate_limited", "rpd", "rpm", "slots",
+            "tokens_in", "tokens_out", "tpm",
         ],
         "groups": ["budgets", "halved_at", "name", "provider", "rest"],
         "lanes": ["estimate", "model", "provider", "rest", "seconds"],
@@ -432,3 +432,13 @@ def test_a_tick_is_exact_in_wall_clock_time(wall: float, seconds: float) -> None
     assert at <= wall < at + 2 / TICKS
     assert seconds <= span < seconds + 2 / TICKS
     assert (at + span) - at == span
+
+
+def test_reading_the_wall_clock_late_adds_no_budget() -> None:
+    desk = Desk(key(1, rpm=60, burst=1))
+    desk.lease("a")
+    data = export_state(desk.pool, desk.now, WALL)
+    # Half a second passes between reading the one clock and the other.
+    late = restore_pool(data, now=desk.now, wall=WALL + 0.5, exported=desk.now)
+    room = [budget.room for view in late.snapshot(desk.now).keys for budget in view.budgets]
+    assert room == [budget.room for view in desk.snapshot().keys for budget in view.budgets]

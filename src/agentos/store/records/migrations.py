@@ -1,6 +1,7 @@
 """The tables of the records: updates those of an earlier version, refuses those of others."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -32,22 +33,27 @@ def migrate(db: sqlite3.Connection, home: Home, *, files: bool = True) -> None:
 
 
 def check_schema(db: sqlite3.Connection) -> int:
-    """Check that the tables are exactly those of their version; return the version.
-
-    A trigger in somebody else's file would run with every row that is written.
-    """
+    """Check that the tables are exactly those of their version; return the version."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if not 0 <= version <= len(MIGRATIONS):
         raise sqlite3.DatabaseError("they were written by a newer version of agentos; update agentos")
+    check_tables(db, MIGRATIONS[:version])
+    return int(version)
+
+
+def check_tables(db: sqlite3.Connection, scripts: Sequence[str]) -> None:
+    """Check that a database has exactly the tables that these scripts make.
+
+    A trigger in somebody else's file would run with every row that is written.
+    """
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as ours:
-        for name in MIGRATIONS[:version]:
+        for name in scripts:
             _run_script(ours, name)
         expected, found = _schema(ours), _schema(db)
     if odd := sorted(found.keys() ^ expected.keys()) or sorted(
         name for name in found if found[name] != expected[name]
     ):
         raise sqlite3.DatabaseError(f"{odd[0][0]} {odd[0][1]!r} is not as agentos creates it")
-    return int(version)
 
 
 def _run_script(db: sqlite3.Connection, name: str) -> None:

@@ -1,0 +1,14 @@
+"""The state of the user's keys, shared by all runs of the user on this machine."""
+
+from agentos.store.key_pool.database import DATABASE, PoolDatabase, open_pool_database, read_pool_database
+from agentos.store.key_pool.rows import ActiveRun, PoolUser, StateRow
+
+__all__ = [
+    "DATABASE",
+    "ActiveRun",
+    "PoolDatabase",
+    "PoolUser",
+    "StateRow",
+    "open_pool_database",
+    "read_pool_database",
+]

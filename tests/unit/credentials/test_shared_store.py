@@ -1,0 +1,317 @@
+"""Several runs on one state: what one of them does counts for all, and none can block another."""
+
+from itertools import pairwise
+
+import pytest
+
+from agentos.credentials.pool import KeySpec
+from agentos.credentials.shared_store import ALIVE_SECONDS, EXPIRED_SECONDS, LOOK_SECONDS, UNUSED_KEYS
+from agentos.model import CallError
+from unit.credentials.shared_kit import BROKEN, BUSY, Rows, SharingRun, pass_time
+
+
+def key(number: int = 1, **limits: object) -> KeySpec:
+    return KeySpec(id=f"key-{number}", provider="open", **limits)  # type: ignore[arg-type]
+
+
+STRICT = key(max_in_flight=1)
+
+
+def test_two_runs_stay_within_one_limit() -> None:
+    rows = Rows()
+    runs = [SharingRun(rows, name, key(rpm=60, burst=1)) for name in ("a", "b")]
+    for number in range(40):
+        for run in runs:
+            run.ask(f"LLD-{number}")
+    pass_time(rows, 30, *runs)
+    given = sorted(lease.at for run in runs for lease in run.leases)
+    assert 25 <= len(given) <= 31
+    assert min(later - earlier for earlier, later in pairwise(given)) > 0.9
+    assert abs(len(runs[0].leases) - len(runs[1].leases)) <= 1
+
+
+def test_requests_are_served_in_the_order_in_which_they_came() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    one.ask("LLD-3")
+    served: list[SharingRun] = []
+    for _ in range(3):
+        run = next(run for run in (one, other) if len(run.leases) > sum(name == run for name in served))
+        served.append(run)
+        run.settle(run.leases[-1])
+        pass_time(rows, 0.1, one, other)
+    assert served == [one, other, one]
+
+
+def test_a_lease_that_another_run_granted_is_seen_at_the_next_look() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    assert "waiting" in other.names()
+    one.settle(one.leases[0])
+    assert other.leases == []
+    wake = other.pool.next_wake(rows.now)
+    assert wake is not None
+    assert wake <= rows.now + LOOK_SECONDS
+    rows.now = wake
+    other.advance()
+    assert [lease.item for lease in other.leases] == ["LLD-2"]
+
+
+def test_little_is_written_while_nothing_happens() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    before = rows.transactions
+    pass_time(rows, 10, one, other)
+    assert rows.transactions - before <= 10 / ALIVE_SECONDS + 1  # whether `one` is alive
+
+
+def test_the_requests_of_one_turn_are_one_transaction() -> None:
+    rows = Rows()
+    run = SharingRun(rows, "a", key(max_in_flight=8))
+    before = rows.transactions
+    for number in range(5):
+        run.pool.request(item=f"LLD-{number}", attempt=1, number=1, provider="open", model="m", tokens=1)
+    assert len(run.advance()) == 5
+    assert rows.transactions == before + 1
+
+
+def test_a_key_with_two_ids_is_one_key() -> None:
+    rows = Rows()
+    one = SharingRun(rows, "a", STRICT, values={"key-1": "same"})
+    other = SharingRun(rows, "b", key(9, max_in_flight=1), values={"key-9": "same"})
+    one.ask("LLD-1")
+    other.ask("LLD-1")
+    assert (len(one.leases), len(other.leases)) == (1, 0)
+    one.settle(one.leases[0])
+    pass_time(rows, 0.1, other)
+    assert [lease.key for lease in other.leases] == ["key-9"]
+
+
+def test_keys_of_one_group_wait_together_in_all_runs() -> None:
+    rows = Rows()
+    one = SharingRun(rows, "a", key(1, quota_group="project"))
+    other = SharingRun(rows, "b", key(2, quota_group="project"))
+    one.ask("LLD-1")
+    one.settle(one.leases[0], error=CallError.RATE_LIMITED, retry_after=30)
+    other.ask("LLD-2")
+    assert other.leases == []
+    limited = next(event for event in other.events if event.name == "rate_limited")
+    assert limited.keys == ("key-2",)  # type: ignore[attr-defined]
+    pass_time(rows, 31, one, other)
+    assert len(other.leases) == 1
+    assert "key_recovered" in other.names()
+
+
+def test_a_rejected_key_is_disabled_in_all_runs_until_its_value_changes() -> None:
+    rows = Rows()
+    one = SharingRun(rows, "a", key())
+    one.ask("LLD-1")
+    one.settle(one.leases[0], error=CallError.KEY_REJECTED)
+    assert "key_disabled" in one.names()
+    other = SharingRun(rows, "b", key())
+    other.ask("LLD-1")
+    assert other.names() == ["key_disabled", "refused"]
+    repaired = SharingRun(rows, "c", key(), values={"key-1": "a new value"})
+    repaired.ask("LLD-1")
+    assert repaired.names() == ["leased"]
+
+
+def test_waiting_requests_of_other_runs_are_refused_when_the_last_key_is_rejected() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    one.settle(one.leases[0], error=CallError.KEY_REJECTED)
+    pass_time(rows, 0.1, other)
+    assert other.names() == ["waiting", "key_disabled", "refused"]
+
+
+def test_a_killed_run_leaves_nothing_reserved() -> None:
+    rows = Rows()
+    one, other, third = (SharingRun(rows, name, STRICT) for name in ("a", "b", "c"))
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    third.ask("LLD-3")
+    rows.dead = {"a", "b"}
+    third.ask("LLD-4")
+    pass_time(rows, ALIVE_SECONDS + 0.1, third)
+    third.ask("LLD-5")
+    assert [lease.item for lease in third.leases] == ["LLD-3"]
+    assert sorted(rows.removed) == ["a", "b"]
+
+
+def test_a_run_that_waits_finds_out_that_another_was_killed() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    rows.dead = {"a"}
+    pass_time(rows, ALIVE_SECONDS + 0.1, other)
+    assert [lease.item for lease in other.leases] == ["LLD-2"]
+
+
+def test_a_stopped_run_gives_back_its_leases_when_they_end() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    pass_time(rows, 900 + EXPIRED_SECONDS + 5, other)  # `one` is alive, but does nothing
+    assert [lease.item for lease in other.leases] == ["LLD-2"]
+    assert [event.name for event in one.settle(one.leases[0])] == ["settle_refused"]
+
+
+def test_a_run_that_leaves_gives_everything_back() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    one.store.leave()
+    pass_time(rows, 0.1, other)
+    assert len(other.leases) == 1
+
+
+def test_the_lower_limit_counts_while_both_runs_are_there() -> None:
+    rows = Rows()
+    one = SharingRun(rows, "a", key(max_in_flight=4))
+    other = SharingRun(rows, "b", key(max_in_flight=1))
+    for number in range(3):
+        one.ask(f"LLD-{number}")
+    assert len(one.leases) == 1
+    other.store.leave()
+    pass_time(rows, 0.1, one)
+    assert len(one.leases) == 3
+
+
+def test_each_run_is_told_of_its_own_calls_and_keys_only() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", key(1)), SharingRun(rows, "b", key(2))
+    one.ask("LLD-1")
+    other.ask("LLD-1")
+    one.settle(one.leases[0], error=CallError.RATE_LIMITED, retry_after=30)
+    pass_time(rows, 1, one, other)
+    assert other.names() == ["leased"]
+    shown = other.pool.snapshot(rows.now)
+    assert [view.id for view in shown.keys] == ["key-2"]
+    assert (shown.in_flight, shown.usable_keys) == (1, 1)
+    assert shown.exhausted is None
+
+
+def test_numbers_of_leases_differ_between_providers() -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", key(), row="x"), SharingRun(rows, "a", key(), row="y")
+    for number in range(3):
+        one.ask(f"LLD-{number}")
+        other.ask(f"LLD-{number}")
+    numbers = [lease.lease for lease in one.leases + other.leases]
+    assert len(set(numbers)) == 6
+
+
+def test_a_busy_database_delays_a_request_and_loses_nothing() -> None:
+    rows = Rows()
+    run = SharingRun(rows, "a", key())
+    rows.fails["begin"] = BUSY
+    run.ask("LLD-1")
+    assert run.events == []
+    pass_time(rows, 0.1, run)
+    assert len(run.leases) == 1
+    rows.fails["commit"] = BUSY
+    assert run.settle(run.leases[0]) == []
+    pass_time(rows, 0.1, run)
+    assert run.names() == ["leased", "settled"]
+    assert run.pool.snapshot(rows.now).in_flight == 0
+
+
+@pytest.mark.parametrize("method", ["begin", "state", "commit"])
+def test_a_run_continues_alone_if_the_database_fails(method: str) -> None:
+    rows = Rows()
+    run = SharingRun(rows, "a", STRICT)
+    run.ask("LLD-1")
+    rows.fails[method] = BROKEN
+    run.ask("LLD-2")
+    run.settle(run.leases[0])
+    pass_time(rows, 1, run)
+    assert [lease.item for lease in run.leases] == ["LLD-1", "LLD-2"]
+    assert run.said == ["The disk is full. This run no longer shares limits with your other runs."]
+
+
+@pytest.mark.parametrize("state", ["", "[]", "{}", '{"keys": 7}', "[" * 100_000])
+def test_a_damaged_state_starts_over_and_requests_are_made_again(state: str) -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    row = rows.stored["open"]
+    rows.stored["open"] = type(row)(version=row.version + 1, state=state, written=None)
+    pass_time(rows, 1, other)
+    assert [lease.item for lease in other.leases] == ["LLD-2"]
+    assert len(other.said) == 1
+    assert "settle_refused" in [event.name for event in one.settle(one.leases[0])]
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0, 86_400.0 * 30, -86_400.0 * 30])
+def test_a_jump_of_the_wall_clock_ends_no_lease_and_blocks_nobody(jump: float) -> None:
+    rows = Rows()
+    one, other = SharingRun(rows, "a", key(rpm=60, burst=1)), SharingRun(rows, "b", key(rpm=60, burst=1))
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    rows.ahead += jump
+    one.ask("LLD-3")
+    pass_time(rows, 5, one, other)
+    assert (len(one.leases), len(other.leases)) == (2, 1)
+    assert "lease_expired" not in one.names() + other.names()
+    assert "settled" in [event.name for event in one.settle(one.leases[0])]
+
+
+def test_after_a_restart_of_the_machine_only_what_waits_longer_counts() -> None:
+    rows = Rows()
+    one = SharingRun(rows, "a", key(1), key(2))
+    one.ask("LLD-1")
+    one.settle(one.leases[0], error=CallError.QUOTA_EXHAUSTED, quota_reset=7200)
+    one.ask("LLD-2")
+    row = rows.stored["open"]
+    rows.stored["open"] = type(row)(version=row.version, state=row.state, written=None)
+    rows.now, rows.ahead, rows.dead = 5.0, rows.ahead + rows.now + 600, {"a"}
+    later = SharingRun(rows, "b", key(1), key(2))
+    later.ask("LLD-1")
+    states = {view.id: (view.state.value, view.in_flight) for view in later.pool.snapshot(rows.now).keys}
+    assert states["key-1"] == ("quota_exhausted", 0)
+    assert states["key-2"] == ("available", 1)
+    until = next(view.until for view in later.pool.snapshot(rows.now).keys if view.id == "key-1")
+    assert until == pytest.approx(5 + 7200 - 600 + 5, abs=10)
+
+
+def test_a_first_run_after_a_break_starts_at_full_pace() -> None:
+    rows = Rows()
+    one = SharingRun(rows, "a", key())
+    for number in range(3):
+        one.ask(f"LLD-{number}")
+        one.settle(one.leases[-1], error=CallError.RATE_LIMITED, retry_after=1)
+        pass_time(rows, 11, one)
+    assert one.pool.snapshot(rows.now).keys[0].limit < 10
+    one.store.leave()
+    rows.dead = {"a"}
+    assert SharingRun(rows, "b", key()).pool.snapshot(rows.now).keys[0].limit == 10
+
+
+def test_keys_that_nobody_uses_are_forgotten_in_the_end() -> None:
+    rows = Rows()
+    for number in range(UNUSED_KEYS + 10):
+        run = SharingRun(rows, f"run-{number}", key(number))
+        run.ask("LLD-1")
+        rows.dead.add(f"run-{number}")
+        rows.now += 1
+    assert rows.stored["open"].state.count('"max_in_flight"') <= UNUSED_KEYS + 1
+
+
+def test_no_value_of_a_key_and_no_id_is_stored() -> None:
+    rows = Rows()
+    run = SharingRun(rows, "a", key(quota_group=None), values={"key-1": "f00d"})
+    run.ask("LLD-1")
+    assert "key-1" not in rows.stored["open"].state
+    assert "f00d" in rows.stored["open"].state
