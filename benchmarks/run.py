@@ -2,6 +2,7 @@
 
 import sys
 
+import context
 import goodput
 import parallel
 import process_model
@@ -9,7 +10,13 @@ import process_model
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    for measure in (*parallel.MEASUREMENTS, *process_model.MEASUREMENTS, *goodput.MEASUREMENTS):
+    measurements = (
+        *parallel.MEASUREMENTS,
+        *process_model.MEASUREMENTS,
+        *goodput.MEASUREMENTS,
+        *context.MEASUREMENTS,
+    )
+    for measure in measurements:
         if not wanted or measure.__name__ in wanted:
             for line in measure():
                 print(line, flush=True)

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 
 from agentos.repo_map.file_kinds import FileKind, kind_of
 from agentos.repo_map.word_index import Counted, WordIndex, rarity, weight
-from agentos.repo_map.words import MARK, Words, identifiers
+from agentos.repo_map.words import MARK, Words, identifiers, pairs
 
 MAX_TEXT = 20_000  # characters of an item that count
+CANDIDATES = 60  # files whose parts are looked at
 MAX_WORDS = 150  # of an item; the most frequent
 RANKED = 50
 
 # How much each signal counts.
-CONTENT = 1.0  # the item's words in the file
-MESSAGES = 1.0  # in the messages of commits that changed it
+CONTENT = 0.5  # the item's words in the file
+CHUNKS = 0.7  # in the two parts of the file that contain most of them
+MESSAGES = 0.7  # in the messages of commits that changed it
 PATH = 0.8  # in its path
 NAMES = 0.7  # identifiers that the item mentions
 CHANGES = 0.3  # how often it changes
@@ -32,6 +34,7 @@ _NAMED_BY_MANY = 0.5  # a name that so many files contain says nothing
 
 Hits = Callable[[str], Iterable[tuple[int, int]]]
 Scores = dict[int, float]
+ChunksOf = Callable[[Sequence[str]], Mapping[str, Sequence[Mapping[str, int]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +52,15 @@ class Query:
         counts = words.in_prose(whole)
         for word in own:
             counts.pop(word, None)
-        most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MAX_WORDS]
+        heading = words.in_prose(title[:MAX_TEXT])
+        weights = {
+            word: (1.0 + math.log(count)) * (2.0 if word in heading else 1.0)
+            for word, count in counts.items()
+        }
+        most = sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:MAX_WORDS]
         return cls(
-            words={word: 1.0 + math.log(count) for word, count in most},
-            names=frozenset(identifiers(whole)) - own,
+            words=dict(most),
+            names=frozenset(identifiers(whole) | pairs(whole)) - own,
             paths=tuple(
                 dict.fromkeys(one.strip(".") for one in _PATH_CHARACTERS.findall(whole) if "." in one)
             ),
@@ -113,8 +121,8 @@ class Corpus:
                     self._lengths[file] = segment.index.lengths[document]
         self._said = [self._places.get(path, -1) for path in self.messages.names]
 
-    def rank(self, query: Query) -> list[Ranked]:
-        """The most relevant files, best first."""
+    def rank(self, query: Query, chunks_of: ChunksOf) -> list[Ranked]:
+        """The most relevant files, best first; `chunks_of` counts the words in the parts of some files."""
         named = self._named(query.paths)
         content = _bm25(query.words, self._in_texts, self._lengths, by_length=0.75)
         path = _bm25(query.words, self._by_path.having, self._by_path.lengths, by_length=0.3)
@@ -132,6 +140,8 @@ class Corpus:
                 total[file] += times * score / best
         for file in total:
             total[file] *= _KINDS[self.kinds[file]]
+        for file, score in self._best_chunks(total, content, query, chunks_of).items():
+            total[file] += CHUNKS * score * _KINDS[self.kinds[file]]
         for file, score in named.items():
             total[file] += _NAMED * score
         first = sorted(total, key=lambda file: (-total[file], self.paths[file]))[:RANKED]
@@ -150,6 +160,24 @@ class Corpus:
             )
             for file in first
         ]
+
+    def _best_chunks(self, total: Scores, content: "_Weighed", query: Query, chunks_of: ChunksOf) -> Scores:
+        """How much the two best parts of the best files say; the best has 1."""
+        first = sorted(total, key=lambda file: (-total[file], self.paths[file]))[:CANDIDATES]
+        rare = {
+            word: query.words[word] * rarity(len(self.paths), len(found))
+            for word, found in content.by_word.items()
+        }
+        chunks = chunks_of([self.paths[file] for file in first])
+        found: Scores = {}
+        for file in first:
+            scores = sorted(
+                sum(rare[word] * weight(chunk[word], 1.0, 1.0) for word in rare.keys() & chunk.keys())
+                for chunk in chunks.get(self.paths[file], ())
+            )
+            found[file] = sum(scores[-2:])
+        best = max(found.values(), default=0.0)
+        return {file: score / best for file, score in found.items()} if best > 0 else {}
 
     def _in_texts(self, word: str) -> Iterator[tuple[int, int]]:
         for segment in self.texts:

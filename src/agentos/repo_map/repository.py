@@ -70,6 +70,7 @@ class Repository:
         self._designs: dict[str, str] = {}
         self._left_out: dict[str, str] = {}
         self._refusals: dict[str, str | None] = {}  # by path: what its text says
+        self._chunks: dict[str, list[Counter[str]]] = {}
         self._shared: dict[int, tuple[Part, ...]] = {}
         self._corpus: Corpus
         self._own: frozenset[str] = frozenset()
@@ -206,7 +207,7 @@ class Repository:
         query = Query.of(item.title, item.text, self._words, own=self._own)
         ranked: list[Ranked] = []
         refused: dict[str, str] = {}
-        found = self._corpus.rank(query)
+        found = self._corpus.rank(query, self._chunks_of)
         self._check([one.path for one in found])
         for one in found:
             why = self._refusals[one.path]
@@ -215,6 +216,15 @@ class Repository:
             else:
                 refused[one.path] = why
         return ranked, refused
+
+    def _chunks_of(self, paths: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, int]]]:
+        """Count the words in the parts of some files, each once."""
+        new = [path for path in paths if path not in self._chunks]
+        texts = dict(self._texts.each(self._blobs[path] for path in new))
+        for path in new:
+            text = texts[self._blobs[path]]
+            self._chunks[path] = [] if isinstance(text, Unusable) else self._words.chunks(text[:MAX_INDEXED])
+        return self._chunks
 
     def _check(self, paths: Iterable[str]) -> None:
         """Look for secrets in files that may be sent."""
