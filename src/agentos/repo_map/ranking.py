@@ -21,7 +21,7 @@ RANKED = 50
 # How much each signal counts.
 CONTENT = 0.5  # the item's words in the file
 CHUNKS = 0.7  # in the two parts of the file that contain most of them
-MESSAGES = 0.7  # in the messages of commits that changed it
+MESSAGES = 0.6  # in the messages of commits that changed it
 PATH = 0.8  # in its path
 NAMES = 0.7  # identifiers that the item mentions
 CHANGES = 0.3  # how often it changes
@@ -160,6 +160,16 @@ class Corpus:
             )
             for file in first
         ]
+
+    def neighbours(self, path: str, references: Iterable[str]) -> Counter[str]:
+        """The files that define what a file refers to, where only one does; how many names of each."""
+        found: Counter[str] = Counter()
+        for name in references:
+            defines = {file for file, _ in self._in_texts(MARK + name.lower())} if len(name) > 3 else set()
+            if len(defines) == 1:
+                found[self.paths[defines.pop()]] += 1
+        found.pop(path, None)
+        return found
 
     def _best_chunks(self, total: Scores, content: "_Weighed", query: Query, chunks_of: ChunksOf) -> Scores:
         """How much the two best parts of the best files say; the best has 1."""
