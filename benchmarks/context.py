@@ -79,7 +79,7 @@ def _measured(place: Path) -> Iterator[str]:
             for number, first in enumerate(FIRST):
                 ours[number] += _share(ranked[:first], case.truth) / len(cases)
                 plain[number] += _share(beside[:first], case.truth) / len(cases)
-    good = ours[1] > plain[1] and ours[2] >= plain[2]
+    good = all(mine > theirs or mine == 1.0 for mine, theirs in zip(ours[1:], plain[1:], strict=True))
     name = place.parent.name if place.name in {"repo", ".git"} else place.name
     yield (
         f"context, {name}, {len(cases)} commits, share of changed files among the first 1 / 3 / 10: "

@@ -111,9 +111,7 @@ class Corpus:
         self._names = defaultdict(list)
         for number, path in enumerate(self.paths):
             self._names[path.rpartition("/")[2]].append(number)
-        self._by_path = WordIndex.build(
-            Counted(path, counts := self.words.in_prose(path), counts.total() + 1) for path in self.paths
-        )
+        self._by_path = WordIndex.build(_path_words(self.paths, self.words))
         self._lengths = [0] * len(self.paths)
         for segment in self.texts:
             for document, files in enumerate(segment.files):
@@ -272,7 +270,23 @@ def _why(*, named: bool, path: list[str], content: list[str], messages: list[str
 
 def own_words(paths: Iterable[str], name: str, words: Words) -> frozenset[str]:
     """The words of the project's own name: those of its folder, and those in most paths of its sources."""
-    sources = [path for path in paths if kind_of(path) is FileKind.SOURCE]
-    counts = Counter(word for path in sources for word in set(words.in_prose(path.rpartition("/")[0])))
-    common = {word for word, count in counts.items() if count > 0.5 * len(sources) and len(sources) > 3}
+    folders = Counter(path.rpartition("/")[0] for path in paths if kind_of(path) is FileKind.SOURCE)
+    sources = folders.total()
+    counts: Counter[str] = Counter()
+    for folder, number in folders.items():
+        counts.update(dict.fromkeys(words.in_prose(folder), number))
+    common = {word for word, count in counts.items() if count > 0.5 * sources and sources > 3}
     return frozenset(common | set(words.in_prose(name)))
+
+
+def _path_words(paths: Iterable[str], words: Words) -> Iterator[Counted]:
+    """The words of each path; a folder is read once, however many files it has."""
+    folders: dict[str, Counter[str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if folder not in folders:
+            folders[folder] = words.in_prose(folder)
+        counts = dict(folders[folder])
+        for word in words.in_prose(name):
+            counts[word] = counts.get(word, 0) + 1
+        yield Counted(path, counts, sum(counts.values()) + 1)

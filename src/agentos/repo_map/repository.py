@@ -47,6 +47,7 @@ MAX_INDEXED_PROSE = 8_000  # of anything else
 MAX_INDEXED_BYTES = 60_000_000  # of a repository; files beyond that are known by path and history only
 MAX_NAMED = 200  # files in folders that the user names
 OUTLINES = 30
+READ_AT_ONCE = 600  # files: to ask git once costs less than to ask for each item
 REFERRING = 5  # of the best files: whom they refer to
 BEFORE_NEIGHBOURS = 10  # files that are ranked by what the item says alone
 NEIGHBOURS = 3
@@ -163,6 +164,7 @@ class Repository:
         packs = cache.words(frozenset(wanted))
         left_out = {blob: why for pack in packs for blob, why in pack.left_out.items()}
         known = frozenset(left_out).union(*(pack.index.names for pack in packs))
+        self._texts.known_small = known - left_out.keys()
         read = WordIndex.build(self._counted({b: p for b, p in wanted.items() if b not in known}, left_out))
         for blob in wanted.keys() & left_out.keys():
             self._left_out.update(dict.fromkeys(wanted[blob], left_out[blob]))
@@ -243,6 +245,8 @@ class Repository:
     def _chunks_of(self, paths: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, int]]]:
         """Count the words in the parts of some files, each once."""
         new = [path for path in paths if path not in self._chunks]
+        if new and len(self._corpus.paths) <= READ_AT_ONCE:
+            new = [path for path in self._corpus.paths if path not in self._chunks]
         texts = dict(self._texts.each(self._blobs[path] for path in new))
         for path in new:
             text = texts[self._blobs[path]]

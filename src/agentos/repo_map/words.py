@@ -71,7 +71,8 @@ class Words:
         """Count the words of an item, a message or a path."""
         counts: Counter[str] = Counter()
         for name in _NAME.findall(text):
-            counts.update(self.of_name(name))
+            for word in self.of_name(name):
+                counts[word] += 1
         return counts
 
 
