@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
+from zlib import crc32
 
 from agentos.errors import StorageError
 from agentos.repo_map.word_index import WordIndex
@@ -20,7 +21,9 @@ FOLDER = PurePath("context")  # in the home
 VERSION = 1  # of what is kept; an older pack is ignored
 MAX_PACK_BYTES = 80_000_000
 MAX_BYTES = 200_000_000  # of all packs; the oldest are removed
+MAX_FILES = 40
 MAX_PACKS = 6  # of one kind in use; more are put together
+_LENGTH = 4  # bytes of the length of a part
 _LIVE_SHARE = 0.5  # of a pack's texts that must still be in use
 
 
@@ -50,9 +53,7 @@ class MapCache:
         found: list[WordPack] = []
         for name, data in self._packs("words"):
             with contextlib.suppress(ValueError, AttributeError):
-                head, _, body = data.partition(b"\n")
-                left_out = {str(blob): str(why) for blob, why in json.loads(head).items()}
-                pack = WordPack(name, WordIndex.from_bytes(body), left_out)
+                pack = _word_pack(name, data)
                 if not pack.blobs.isdisjoint(live):
                     found.append(pack)
         found.sort(key=lambda pack: (-len(pack.blobs & live), pack.name))
@@ -61,7 +62,8 @@ class MapCache:
 
     def put_words(self, index: WordIndex, left_out: Mapping[str, str], used: Iterable[WordPack]) -> None:
         """Keep the words of new texts; packs that are not `used` any more make room."""
-        body = json.dumps(dict(left_out)).encode() + b"\n" + index.to_bytes()
+        head = json.dumps(dict(left_out)).encode()
+        body = len(head).to_bytes(_LENGTH, "big") + head + index.to_bytes()
         if (name := self._put("words", body)) is not None:
             mine = frozenset(index.names) | frozenset(left_out)
             kept = {pack.name for pack in used} | {name}
@@ -88,7 +90,7 @@ class MapCache:
         found: dict[str, Any] = {}
         for _, data in self._packs("outlines"):
             with contextlib.suppress(ValueError, TypeError):
-                found.update(json.loads(data))
+                found.update(json.loads(bytes(data)))
         return found
 
     def put_outlines(self, new: Mapping[str, Any]) -> None:
@@ -98,12 +100,12 @@ class MapCache:
         if len(old) >= MAX_PACKS:
             for _, data in old:
                 with contextlib.suppress(ValueError, TypeError):
-                    together.update(json.loads(data))
+                    together.update(json.loads(bytes(data)))
         kept = self._put("outlines", json.dumps(together | dict(new)).encode())
         for name, _ in old if together and kept is not None else ():
             self._remove(name)
 
-    def _packs(self, start: str) -> Iterator[tuple[str, bytes]]:
+    def _packs(self, start: str) -> Iterator[tuple[str, memoryview]]:
         """Yield the intact packs whose name starts so, the newest first."""
         if self._tree is None:
             return
@@ -120,13 +122,12 @@ class MapCache:
         """Write a pack; None if it cannot be written."""
         if not self._write or self._home is None or self._tree is None or len(body) > MAX_PACK_BYTES - 200:
             return None
-        digest = hashlib.sha256(body).hexdigest()
-        name = f"{start}-{digest[:16]}"
+        name = f"{start}-{hashlib.sha256(body).hexdigest()[:16]}"
         try:
             self._home.make_private(FOLDER)
             with self._tree.alone():  # another run may write at the same moment
                 if not self._tree.exists(PurePath(name)):
-                    self._tree.write(PurePath(name), _head(digest) + body, mode=PRIVATE_FILE)
+                    self._tree.write(PurePath(name), _head(crc32(body)) + body, mode=PRIVATE_FILE)
                 self._make_room(name)
         except (OSError, StorageError):
             return None
@@ -135,9 +136,10 @@ class MapCache:
     def _make_room(self, new: str) -> None:
         assert self._tree is not None
         room = MAX_BYTES
-        for entry in sorted(self._tree.entries(PurePath()), key=lambda one: (one.name != new, -one.modified)):
+        entries = sorted(self._tree.entries(PurePath()), key=lambda one: (one.name != new, -one.modified))
+        for number, entry in enumerate(entries):
             room -= entry.size
-            if room < 0:
+            if room < 0 or number >= MAX_FILES:
                 self._remove(entry.name)
 
     def _remove(self, name: str) -> None:
@@ -146,21 +148,28 @@ class MapCache:
                 self._tree.remove(PurePath(name))
 
 
-def _head(digest: str) -> bytes:
-    return f"agentos context {VERSION} {digest}\n".encode()
+def _word_pack(name: str, data: memoryview) -> WordPack:
+    """Read a pack of words. Raises ValueError or AttributeError if it is something else."""
+    size = int.from_bytes(data[:_LENGTH], "big")
+    head, body = bytes(data[_LENGTH : _LENGTH + size]), data[_LENGTH + size :]
+    left_out = {str(blob): str(why) for blob, why in json.loads(head).items()}
+    return WordPack(name, WordIndex.from_bytes(body), left_out)
 
 
-def _opened(data: bytes) -> bytes:
+def _head(checksum: int) -> bytes:
+    return f"agentos context {VERSION} {checksum:08x}\n".encode()
+
+
+def _opened(data: bytes) -> memoryview:
     """The content of a pack. Raises ValueError if it is damaged or of another version."""
-    head, newline, body = data.partition(b"\n")
-    if head + newline != _head(hashlib.sha256(body).hexdigest()):
+    body = memoryview(data)[len(_head(0)) :]
+    if not data.startswith(_head(crc32(body))):
         raise ValueError("not an intact pack")
     return body
 
 
-def _all_in(data: bytes, blobs: frozenset[str]) -> bool:
+def _all_in(data: memoryview, blobs: frozenset[str]) -> bool:
     """Whether everything in a pack of words is in another one too."""
     with contextlib.suppress(ValueError, AttributeError):
-        head, _, body = data.partition(b"\n")
-        return blobs >= frozenset(WordIndex.from_bytes(body).names) | frozenset(json.loads(head))
+        return blobs >= _word_pack("", data).blobs
     return True

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
 
 from agentos.repo_map.secret_files import secret_name
@@ -78,6 +79,7 @@ _TEST_NAMES = (
 _DOCUMENT_FOLDERS = frozenset({"doc", "docs", "documentation", "website"})
 
 
+@lru_cache(maxsize=200_000)
 def kind_of(path: str) -> FileKind:
     """What a file is for, judged by its path."""
     *folders, name = path.lower().split("/")
@@ -159,8 +161,13 @@ def below(path: str, folder: str) -> bool:
     return bool(clean) and path.startswith(f"{clean}/")
 
 
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+@cache
+def _one_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
+
+
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return _one_pattern(patterns).match(name) is not None
 
 
 def shown(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from agentos.model import counted
 from agentos.repo_map.file_kinds import FileKind, kind_of, shown
@@ -40,15 +41,16 @@ def draw_tree(paths: Iterable[str], *, most: int) -> str:
     if used > most:
         whole = f"{counted(root.size, 'file')} in {counted(len(root.folders), 'folder')}\n"
         return whole if len(whole) <= most else ""
-    waiting = [(folder, 1) for folder in root.folders.values()]
+    waiting = [(1, -folder.sources, folder.path, folder) for folder in root.folders.values()]
+    heapify(waiting)
     while waiting:
-        waiting.sort(key=lambda one: (one[1], -one[0].sources, one[0].path))
-        folder, depth = waiting.pop(0)
+        depth, _, _, folder = heappop(waiting)
         cost = _entries_size(folder, depth)  # at most: its own line becomes shorter
         if used + cost <= most:
             opened[folder.path] = None
             used += cost
-            waiting += ((one, depth + 1) for one in folder.folders.values())
+            for one in folder.folders.values():
+                heappush(waiting, (depth + 1, -one.sources, one.path, one))
     return "".join(f"{line}\n" for line in root.lines(0, opened))
 
 

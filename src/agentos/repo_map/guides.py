@@ -19,6 +19,7 @@ MANIFESTS = (
     "gemfile", "composer.json", "makefile",
 )  # fmt: skip
 MAX_GUIDES = 8
+_MAX_DEPTH = 2  # folders above a guide
 MAX_MANIFEST = 1_600  # characters
 _PROSE = re.compile(
     r"(?:.*\.)?(?:md|markdown|rst|txt|adoc|toml|json|mod|xml|gradle|kts)|[^.]*", re.IGNORECASE
@@ -37,6 +38,8 @@ def find_guides(paths: Iterable[str]) -> list[str]:
     """The guides among the files, the most important first."""
     found: dict[int, list[str]] = defaultdict(list)
     for path in paths:
+        if path.count("/") > _MAX_DEPTH:
+            continue
         lower = path.lower()
         for rank, pattern in enumerate((*GUIDES, *MANIFESTS)):
             if lower == pattern or (

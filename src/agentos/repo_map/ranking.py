@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 
 from agentos.repo_map.file_kinds import FileKind, kind_of
 from agentos.repo_map.word_index import Counted, WordIndex, rarity, weight
-from agentos.repo_map.words import MARK, Words, identifiers
+from agentos.repo_map.words import MARK, Words, identifiers, pairs
 
 MAX_TEXT = 20_000  # characters of an item that count
+CANDIDATES = 60  # files whose parts are looked at
 MAX_WORDS = 150  # of an item; the most frequent
 RANKED = 50
 
 # How much each signal counts.
-CONTENT = 1.0  # the item's words in the file
-MESSAGES = 1.0  # in the messages of commits that changed it
+CONTENT = 0.5  # the item's words in the file
+CHUNKS = 0.7  # in the two parts of the file that contain most of them
+MESSAGES = 0.6  # in the messages of commits that changed it
 PATH = 0.8  # in its path
 NAMES = 0.7  # identifiers that the item mentions
 CHANGES = 0.3  # how often it changes
@@ -32,6 +34,7 @@ _NAMED_BY_MANY = 0.5  # a name that so many files contain says nothing
 
 Hits = Callable[[str], Iterable[tuple[int, int]]]
 Scores = dict[int, float]
+ChunksOf = Callable[[Sequence[str]], Mapping[str, Sequence[Mapping[str, int]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +52,15 @@ class Query:
         counts = words.in_prose(whole)
         for word in own:
             counts.pop(word, None)
-        most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MAX_WORDS]
+        heading = words.in_prose(title[:MAX_TEXT])
+        weights = {
+            word: (1.0 + math.log(count)) * (2.0 if word in heading else 1.0)
+            for word, count in counts.items()
+        }
+        most = sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:MAX_WORDS]
         return cls(
-            words={word: 1.0 + math.log(count) for word, count in most},
-            names=frozenset(identifiers(whole)) - own,
+            words=dict(most),
+            names=frozenset(identifiers(whole) | pairs(whole)) - own,
             paths=tuple(
                 dict.fromkeys(one.strip(".") for one in _PATH_CHARACTERS.findall(whole) if "." in one)
             ),
@@ -103,9 +111,7 @@ class Corpus:
         self._names = defaultdict(list)
         for number, path in enumerate(self.paths):
             self._names[path.rpartition("/")[2]].append(number)
-        self._by_path = WordIndex.build(
-            Counted(path, counts := self.words.in_prose(path), counts.total() + 1) for path in self.paths
-        )
+        self._by_path = WordIndex.build(_path_words(self.paths, self.words))
         self._lengths = [0] * len(self.paths)
         for segment in self.texts:
             for document, files in enumerate(segment.files):
@@ -113,8 +119,8 @@ class Corpus:
                     self._lengths[file] = segment.index.lengths[document]
         self._said = [self._places.get(path, -1) for path in self.messages.names]
 
-    def rank(self, query: Query) -> list[Ranked]:
-        """The most relevant files, best first."""
+    def rank(self, query: Query, chunks_of: ChunksOf) -> list[Ranked]:
+        """The most relevant files, best first; `chunks_of` counts the words in the parts of some files."""
         named = self._named(query.paths)
         content = _bm25(query.words, self._in_texts, self._lengths, by_length=0.75)
         path = _bm25(query.words, self._by_path.having, self._by_path.lengths, by_length=0.3)
@@ -132,6 +138,8 @@ class Corpus:
                 total[file] += times * score / best
         for file in total:
             total[file] *= _KINDS[self.kinds[file]]
+        for file, score in self._best_chunks(total, content, query, chunks_of).items():
+            total[file] += CHUNKS * score * _KINDS[self.kinds[file]]
         for file, score in named.items():
             total[file] += _NAMED * score
         first = sorted(total, key=lambda file: (-total[file], self.paths[file]))[:RANKED]
@@ -150,6 +158,34 @@ class Corpus:
             )
             for file in first
         ]
+
+    def neighbours(self, path: str, references: Iterable[str]) -> Counter[str]:
+        """The files that define what a file refers to, where only one does; how many names of each."""
+        found: Counter[str] = Counter()
+        for name in references:
+            defines = {file for file, _ in self._in_texts(MARK + name.lower())} if len(name) > 3 else set()
+            if len(defines) == 1:
+                found[self.paths[defines.pop()]] += 1
+        found.pop(path, None)
+        return found
+
+    def _best_chunks(self, total: Scores, content: "_Weighed", query: Query, chunks_of: ChunksOf) -> Scores:
+        """How much the two best parts of the best files say; the best has 1."""
+        first = sorted(total, key=lambda file: (-total[file], self.paths[file]))[:CANDIDATES]
+        rare = {
+            word: query.words[word] * rarity(len(self.paths), len(found))
+            for word, found in content.by_word.items()
+        }
+        chunks = chunks_of([self.paths[file] for file in first])
+        found: Scores = {}
+        for file in first:
+            scores = sorted(
+                sum(rare[word] * weight(chunk[word], 1.0, 1.0) for word in rare.keys() & chunk.keys())
+                for chunk in chunks.get(self.paths[file], ())
+            )
+            found[file] = sum(scores[-2:])
+        best = max(found.values(), default=0.0)
+        return {file: score / best for file, score in found.items()} if best > 0 else {}
 
     def _in_texts(self, word: str) -> Iterator[tuple[int, int]]:
         for segment in self.texts:
@@ -234,7 +270,23 @@ def _why(*, named: bool, path: list[str], content: list[str], messages: list[str
 
 def own_words(paths: Iterable[str], name: str, words: Words) -> frozenset[str]:
     """The words of the project's own name: those of its folder, and those in most paths of its sources."""
-    sources = [path for path in paths if kind_of(path) is FileKind.SOURCE]
-    counts = Counter(word for path in sources for word in set(words.in_prose(path.rpartition("/")[0])))
-    common = {word for word, count in counts.items() if count > 0.5 * len(sources) and len(sources) > 3}
+    folders = Counter(path.rpartition("/")[0] for path in paths if kind_of(path) is FileKind.SOURCE)
+    sources = folders.total()
+    counts: Counter[str] = Counter()
+    for folder, number in folders.items():
+        counts.update(dict.fromkeys(words.in_prose(folder), number))
+    common = {word for word, count in counts.items() if count > 0.5 * sources and sources > 3}
     return frozenset(common | set(words.in_prose(name)))
+
+
+def _path_words(paths: Iterable[str], words: Words) -> Iterator[Counted]:
+    """The words of each path; a folder is read once, however many files it has."""
+    folders: dict[str, Counter[str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if folder not in folders:
+            folders[folder] = words.in_prose(folder)
+        counts = dict(folders[folder])
+        for word in words.in_prose(name):
+            counts[word] = counts.get(word, 0) + 1
+        yield Counted(path, counts, sum(counts.values()) + 1)

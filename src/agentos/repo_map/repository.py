@@ -32,7 +32,7 @@ from agentos.repo_map.guides import (
 from agentos.repo_map.history import index_messages
 from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
-from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment, own_words
+from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, own_words
 from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.texts import Texts, Unusable, is_lasting
@@ -47,6 +47,11 @@ MAX_INDEXED_PROSE = 8_000  # of anything else
 MAX_INDEXED_BYTES = 60_000_000  # of a repository; files beyond that are known by path and history only
 MAX_NAMED = 200  # files in folders that the user names
 OUTLINES = 30
+READ_AT_ONCE = 600  # files: to ask git once costs less than to ask for each item
+REFERRING = 5  # of the best files: whom they refer to
+BEFORE_NEIGHBOURS = 10  # files that are ranked by what the item says alone
+NEIGHBOURS = 3
+MAX_REFERENCES = 200  # of one file
 _BY_NAME = "files with this name hold secrets"
 _KEY_INSIDE = "it contains one of your keys"
 
@@ -70,6 +75,8 @@ class Repository:
         self._designs: dict[str, str] = {}
         self._left_out: dict[str, str] = {}
         self._refusals: dict[str, str | None] = {}  # by path: what its text says
+        self._chunks: dict[str, list[Counter[str]]] = {}
+        self._refers: dict[str, Counter[str]] = {}
         self._shared: dict[int, tuple[Part, ...]] = {}
         self._corpus: Corpus
         self._own: frozenset[str] = frozenset()
@@ -157,6 +164,7 @@ class Repository:
         packs = cache.words(frozenset(wanted))
         left_out = {blob: why for pack in packs for blob, why in pack.left_out.items()}
         known = frozenset(left_out).union(*(pack.index.names for pack in packs))
+        self._texts.known_small = known - left_out.keys()
         read = WordIndex.build(self._counted({b: p for b, p in wanted.items() if b not in known}, left_out))
         for blob in wanted.keys() & left_out.keys():
             self._left_out.update(dict.fromkeys(wanted[blob], left_out[blob]))
@@ -206,7 +214,7 @@ class Repository:
         query = Query.of(item.title, item.text, self._words, own=self._own)
         ranked: list[Ranked] = []
         refused: dict[str, str] = {}
-        found = self._corpus.rank(query)
+        found = self._corpus.rank(query, self._chunks_of)
         self._check([one.path for one in found])
         for one in found:
             why = self._refusals[one.path]
@@ -214,7 +222,36 @@ class Repository:
                 ranked.append(one)
             else:
                 refused[one.path] = why
-        return ranked, refused
+        return self._with_neighbours(ranked), refused
+
+    def _with_neighbours(self, ranked: list[Ranked]) -> list[Ranked]:
+        """Put the files that the best ones refer to most right behind the first ten."""
+        used: Counter[str] = Counter()
+        for one in ranked[:REFERRING]:
+            used.update(self._neighbours(one.path))
+        first = {one.path for one in ranked[:BEFORE_NEIGHBOURS]}
+        most = sorted((path for path in used if path not in first), key=lambda path: (-used[path], path))
+        chosen = [path for path in most[:NEIGHBOURS] if self._text(path) is not None]
+        added = [Ranked(path=path, score=0.0, why="the best files use it") for path in chosen]
+        rest = [one for one in ranked[BEFORE_NEIGHBOURS:] if one.path not in chosen]
+        return [*ranked[:BEFORE_NEIGHBOURS], *added, *rest][:RANKED]
+
+    def _neighbours(self, path: str) -> Counter[str]:
+        if path not in self._refers:
+            tags = self._outlines.tags(path, self._blobs[path], self._text(path) or "")
+            self._refers[path] = self._corpus.neighbours(path, tags.references[:MAX_REFERENCES])
+        return self._refers[path]
+
+    def _chunks_of(self, paths: Sequence[str]) -> Mapping[str, Sequence[Mapping[str, int]]]:
+        """Count the words in the parts of some files, each once."""
+        new = [path for path in paths if path not in self._chunks]
+        if new and len(self._corpus.paths) <= READ_AT_ONCE:
+            new = [path for path in self._corpus.paths if path not in self._chunks]
+        texts = dict(self._texts.each(self._blobs[path] for path in new))
+        for path in new:
+            text = texts[self._blobs[path]]
+            self._chunks[path] = [] if isinstance(text, Unusable) else self._words.chunks(text[:MAX_INDEXED])
+        return self._chunks
 
     def _check(self, paths: Iterable[str]) -> None:
         """Look for secrets in files that may be sent."""

@@ -1,6 +1,7 @@
 """The texts of tracked files: the commit's, or the worktree's where it differs. Coordinator process."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from agentos.repo_map.file_kinds import MAX_FILE_BYTES, decoded
@@ -30,6 +31,9 @@ class Texts:
         self._git = git
         self._kept: dict[str, str | Unusable] = {}
         self._room = KEPT_CHARACTERS
+        self.known_small: AbstractSet[str] = (
+            frozenset()
+        )  # texts that were read before: their size need not be asked
 
     def read_changed(self, tree: Tree, path: str, like: str) -> str:
         """Read the worktree's version of a file; return the blob id that git would give it."""
@@ -57,7 +61,8 @@ class Texts:
                 yield blob, self._kept[blob]
             else:
                 wanted.append(blob)
-        sizes = self._git.sizes(wanted) if wanted else {}
+        unknown = [blob for blob in wanted if blob not in self.known_small]
+        sizes = self._git.sizes(unknown) if unknown else {}
         for batch in _batches([blob for blob in wanted if sizes.get(blob, 0) <= MAX_FILE_BYTES], sizes):
             texts = self._git.texts(batch)
             for blob in batch:

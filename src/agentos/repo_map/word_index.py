@@ -8,9 +8,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import adler32, crc32
 
 _COUNT_BITS = 8
 _MOST = (1 << _COUNT_BITS) - 1  # occurrences; more make no difference to a rank
+_MAX_HEAD = 200  # bytes
 _SATURATION = 1.2  # BM25's k1
 _K = _SATURATION + 1.0
 
@@ -29,7 +31,7 @@ class WordIndex:
 
     names: Sequence[str]
     lengths: Sequence[int]
-    vocabulary: Sequence[str]  # sorted
+    vocabulary: Sequence[int]  # the words as numbers, sorted
     starts: Sequence[int]  # of each word's entries; one more than words
     entries: Sequence[int]  # document number and count in one number
 
@@ -49,56 +51,61 @@ class WordIndex:
                     postings[word] = array("I", (entry,))
                 else:
                     found.append(entry)
-        vocabulary = sorted(postings)
+        numbered = sorted((_number(word), word) for word in postings)
         starts, entries = array("I", (0,)), array("I")
-        for word in vocabulary:
+        for _, word in numbered:
             entries.extend(postings[word])
             starts.append(len(entries))
-        return cls(names, lengths, vocabulary, starts, entries)
+        return cls(names, lengths, array("Q", (number for number, _ in numbered)), starts, entries)
 
     def having(self, word: str) -> Iterator[tuple[int, int]]:
         """Yield the documents that contain a word, with the number of times."""
-        place = bisect_left(self.vocabulary, word)
-        if place < len(self.vocabulary) and self.vocabulary[place] == word:
+        number = _number(word)
+        place = bisect_left(self.vocabulary, number)
+        if place < len(self.vocabulary) and self.vocabulary[place] == number:
             for entry in self.entries[self.starts[place] : self.starts[place + 1]]:
                 yield entry >> _COUNT_BITS, entry & _MOST
 
     def to_bytes(self) -> bytes:
         """Write it down; `from_bytes` reads it."""
-        names, words = (
-            "\n".join(one).encode("utf-8", "surrogateescape") for one in (self.names, self.vocabulary)
-        )
-        numbers = [array("I", one) for one in (self.lengths, self.starts, self.entries)]
-        if sys.byteorder == "big":
-            for one in numbers:
-                one.byteswap()
-        blocks = [names, words, *(one.tobytes() for one in numbers)]
-        head = json.dumps([len(block) for block in blocks]).encode() + b"\n"
-        return head + b"".join(blocks)
+        numbers = (array("I", self.lengths), array("Q", self.vocabulary), array("I", self.starts))
+        names = "\n".join(self.names).encode("utf-8", "surrogateescape")
+        blocks = [names, *(_little_endian(one).tobytes() for one in (*numbers, array("I", self.entries)))]
+        return json.dumps([len(block) for block in blocks]).encode() + b"\n" + b"".join(blocks)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "WordIndex":
+    def from_bytes(cls, data: bytes | memoryview) -> "WordIndex":
         """Read what `to_bytes` wrote. Raises ValueError if it is something else."""
-        head, newline, body = data.partition(b"\n")
-        sizes = json.loads(head)
-        if not newline or not isinstance(sizes, list) or len(sizes) != 5 or sum(sizes) != len(body):
+        view = memoryview(data)
+        at = bytes(view[:_MAX_HEAD]).find(b"\n") + 1
+        sizes = json.loads(bytes(view[:at]))
+        if not isinstance(sizes, list) or len(sizes) != 5 or sum(sizes) != len(view) - at:
             raise ValueError("not an index")
-        blocks, at = [], 0
+        blocks = []
         for size in sizes:
-            blocks.append(body[at : at + size])
+            blocks.append(view[at : at + size])
             at += size
-        names, words = (
-            block.decode("utf-8", "surrogateescape").split("\n") if block else [] for block in blocks[:2]
-        )
-        lengths, starts, entries = (array("I") for _ in range(3))
-        for numbers, block in zip((lengths, starts, entries), blocks[2:], strict=True):
+        names = bytes(blocks[0]).decode("utf-8", "surrogateescape").split("\n") if sizes[0] else []
+        lengths, vocabulary, starts, entries = array("I"), array("Q"), array("I"), array("I")
+        for numbers, block in zip((lengths, vocabulary, starts, entries), blocks[1:], strict=True):
             numbers.frombytes(block)
-            if sys.byteorder == "big":
-                numbers.byteswap()
-        fits = len(lengths) == len(names) and len(starts) == len(words) + 1 and starts[-1] == len(entries)
-        if not fits or (entries and max(entries) >> _COUNT_BITS >= len(names)):
+            _little_endian(numbers)
+        fits = len(lengths) == len(names) and len(starts) == len(vocabulary) + 1
+        if not fits or starts[-1] != len(entries):
             raise ValueError("not an index")
-        return cls(names, lengths, words, starts, entries)
+        return cls(names, lengths, vocabulary, starts, entries)
+
+
+def _number(word: str) -> int:
+    """A word as a number: two words with the same one are too rare to matter."""
+    data = word.encode("utf-8", "surrogatepass")
+    return crc32(data) << 32 | adler32(data)
+
+
+def _little_endian(numbers: "array[int]") -> "array[int]":
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def rarity(documents: int, containing: int) -> float:

@@ -1,18 +1,21 @@
 """The words of sources, paths and prose, in the form in which they are compared. Pure.
 
 A name is taken apart where its case changes and at underscores, and counts also as a whole. Endings are cut
-off, so that `parses` finds `parser.parse`.
+off, so that `parses` finds `parser.parse`. Words without meaning (`fillers.txt`) are dropped.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
 from importlib.resources import files
+from itertools import pairwise
 
 MAX_WORD = 60  # characters; longer ones are data
+CHUNK_LINES = 45
 MARK = "="  # before a name: the file defines it
 
 _NAME = re.compile(r"[^\W\d]\w+")
+_WORD = re.compile(r"[^\W\d_]+")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 DEFINITION = re.compile(
     r"^[ \t]{0,40}(?:(?:export|default|pub(?:\([a-z]{1,9}\))?|public|private|protected|internal|static|final"
@@ -49,7 +52,7 @@ class Words:
         return known
 
     def count(self, text: str) -> Counter[str]:
-        """Count the words of a source, and mark the names that it defines."""
+        """Count the words of a source."""
         counts: Counter[str] = Counter()
         of_name = self.of_name
         for name, times in Counter(_NAME.findall(text)).items():
@@ -57,13 +60,19 @@ class Words:
                 counts[word] += times
         return counts
 
+    def chunks(self, text: str) -> list[Counter[str]]:
+        """Count the words in each part of a source."""
+        lines = text.splitlines()
+        return [
+            self.count("\n".join(lines[at : at + CHUNK_LINES])) for at in range(0, len(lines), CHUNK_LINES)
+        ]
+
     def in_prose(self, text: str) -> Counter[str]:
-        """Count the words of an item, a message or a path, without fillers."""
+        """Count the words of an item, a message or a path."""
         counts: Counter[str] = Counter()
         for name in _NAME.findall(text):
             for word in self.of_name(name):
-                if word not in _STEMMED_FILLERS:
-                    counts[word] += 1
+                counts[word] += 1
         return counts
 
 
@@ -76,6 +85,13 @@ def defined(text: str) -> set[str]:
 def identifiers(text: str) -> set[str]:
     """What looks like a name from the sources in a text for people: snake_case, camelCase, CAPS, `quoted`."""
     return {name.lower().strip("_") for name in _IN_PROSE.findall(text)} - FILLERS
+
+
+def pairs(text: str) -> set[str]:
+    """Two words in a row as one name: `retry after` may mean `retry_after` or `retryAfter`."""
+    found = [word.lower() for word in _WORD.findall(text)]
+    said = [(one, two) for one, two in pairwise(found) if one not in FILLERS and two not in FILLERS]
+    return {f"{one}_{two}" for one, two in said} | {one + two for one, two in said}
 
 
 def stem(word: str) -> str:
@@ -93,9 +109,10 @@ def _taken_apart(name: str) -> tuple[str, ...]:
     if len(name) > MAX_WORD:
         return ()
     pieces = [stem(piece.lower()) for piece in _PIECE.findall(name)]
-    words = [piece for piece in pieces if len(piece) > 1]
-    if len(pieces) > 1:
-        words.insert(0, name.lower().strip("_"))
+    words = [piece for piece in pieces if len(piece) > 1 and piece not in _STEMMED_FILLERS]
+    whole = name.lower().strip("_")
+    if len(pieces) > 1 or not whole.isalpha():
+        words.insert(0, whole)
     return tuple(words)
 
 

@@ -117,6 +117,18 @@ def test_earlier_commits_say_what_a_file_is_about(project: GitProject) -> None:
     assert map_of(project, "Norway has another tax").ranked[0] == "src/two.py"
 
 
+def test_what_the_best_file_uses_comes_behind_the_first_ten(tmp_path: Path) -> None:
+    project = GitProject(tmp_path / "shop")
+    project.put("src/checkout.py", "def checkout(order):\n    return Ledger(compute_total(order))\n")
+    project.put("src/zz.py", "class Ledger: ...\n\n\ndef compute_total(x): ...\n")
+    for number in range(15):
+        project.put(f"src/checkout_{number:02}.py", f"def checkout_{number}(order): ...\n")
+    project.commit()
+    found = map_of(project, "The checkout of an order", "See checkout.py")
+    assert found.ranked[0] == "src/checkout.py"
+    assert found.ranked[10] == "src/zz.py"
+
+
 # Whose text
 
 

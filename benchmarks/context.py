@@ -1,0 +1,209 @@
+"""Does the repository map find the files that a change touches? Measured on real histories.
+
+A commit's message is the item, its parent the repository, and the one to three source files that it changed
+are the truth. The share of those files among the first 3 and the first 10 is compared with plain BM25 over
+the words of contents and paths, on the same files. See docs/design/context.md.
+
+AGENTOS_BENCH_REPOSITORIES names git directories, separated by colons; without it, this project's own history
+is used. AGENTOS_BENCH_COMMITS is the number of commits per repository.
+"""
+
+import os
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentos.model import Item
+from agentos.repo_map.file_kinds import FileKind, MapOptions, decoded, kind_of
+from agentos.repo_map.git_state import Git
+from agentos.repo_map.repository import Repository
+from agentos.repo_map.word_index import rarity, weight
+from agentos.repo_map.words import Words
+from agentos.store.rooted_tree import Tree
+
+COMMITS = 40
+FIRST = (1, 3, 10)
+TOKENS = 16_000
+PATH_TIMES = 20  # how often plain BM25 counts the words of the path
+
+
+@dataclass(frozen=True)
+class Case:
+    """One commit."""
+
+    parent: str
+    message: str
+    truth: tuple[str, ...]
+
+
+def context() -> Iterator[str]:
+    """Ranking and times of the repository map."""
+    named = os.environ.get("AGENTOS_BENCH_REPOSITORIES", "")
+    places = [Path(one) for one in named.split(":") if one]
+    if not places:
+        places = [Path(__file__).parents[1]]
+        yield "context: AGENTOS_BENCH_REPOSITORIES is not set; using this project's own history"
+    for place in places:
+        yield from _measured(place)
+    yield from _times()
+
+
+MEASUREMENTS = (context,)
+
+
+def _measured(place: Path) -> Iterator[str]:
+    cases = list(_cases(place, int(os.environ.get("AGENTOS_BENCH_COMMITS", COMMITS))))
+    ours, plain = [0.0] * len(FIRST), [0.0] * len(FIRST)
+    with tempfile.TemporaryDirectory() as folder:
+        worktree, home = Path(folder, "worktree"), Path(folder, "home")
+        home.mkdir()
+        _git(place, "clone", "-q", "--shared", "--no-checkout", str(place.absolute()), str(worktree))
+        # No file is checked out: the texts come from the commit.
+        _git(worktree, "sparse-checkout", "set", "--no-cone", "/no-such-file")
+        plain_ranking = PlainRanking(worktree)
+        for case in cases:
+            _git(worktree, "checkout", "-q", "--force", "--detach", case.parent)
+            repository = Repository.open(
+                worktree, os.environ, options=MapOptions(), cache=Tree(home), write_cache=True
+            )
+            assert repository is not None
+            title, _, text = case.message.partition("\n")
+            item = Item(workflow="lld", id="1", label="LLD-1", title=title, text=text, source="")
+            ranked = repository.map_for(item, tokens=0).ranked
+            repository.close()
+            beside = plain_ranking.rank(case.message)
+            for number, first in enumerate(FIRST):
+                ours[number] += _share(ranked[:first], case.truth) / len(cases)
+                plain[number] += _share(beside[:first], case.truth) / len(cases)
+    good = all(mine > theirs or mine == 1.0 for mine, theirs in zip(ours[1:], plain[1:], strict=True))
+    name = place.parent.name if place.name in {"repo", ".git"} else place.name
+    yield (
+        f"context, {name}, {len(cases)} commits, share of changed files among the first 1 / 3 / 10: "
+        f"{_shown(ours)}; plain BM25 {_shown(plain)} "
+        f"(required: ahead at 3 and at 10: {'yes' if good else 'NO'})"
+    )
+
+
+def _cases(place: Path, most: int) -> Iterator[Case]:
+    """The latest commits with a telling message that change one to three sources."""
+    said = _git(
+        place,
+        "log",
+        "--no-merges",
+        "--no-renames",
+        "--name-status",
+        "-z",
+        "--format=%x01%P%x00%B%x00",
+        "HEAD",
+    )
+    found = 0
+    for record in said.decode("utf-8", "replace").split("\x01")[1:]:
+        parents, message, *rest = record.split("\0")
+        changes = [one.strip("\n") for one in rest if one.strip("\n")]
+        touched = [(what, path) for what, path in zip(changes[::2], changes[1::2], strict=False)]
+        sources = [(what, path) for what, path in touched if kind_of(path) is FileKind.SOURCE]
+        modified = tuple(path for what, path in sources if what == "M")
+        telling = len([word for word in message.split() if len(word) > 2]) >= 4
+        if parents and telling and modified and len(sources) <= 3 and found < most:
+            found += 1
+            yield Case(parents.split()[0], message, modified)
+
+
+class PlainRanking:
+    """BM25 over the words of the content, with the words of the path counted many times."""
+
+    def __init__(self, worktree: Path) -> None:
+        self._git = Git(worktree, os.environ)
+        self._words = Words()
+        self._counts: dict[str, Counter[str]] = {}  # by blob
+
+    def rank(self, message: str) -> list[str]:
+        sources = [one for one in self._git.tracked() or () if kind_of(one.path) is FileKind.SOURCE]
+        for blob, data in self._git.texts(
+            [one.blob for one in sources if one.blob not in self._counts]
+        ).items():
+            self._counts[blob] = self._words.count(decoded(data) or "")
+        counts: dict[str, Counter[str]] = {}
+        for one in sources:
+            in_path = Counter({word: PATH_TIMES * n for word, n in self._words.in_prose(one.path).items()})
+            counts[one.path] = self._counts.get(one.blob, Counter()) + in_path
+        lengths = {path: found.total() for path, found in counts.items()}
+        average = sum(lengths.values()) / max(1, len(lengths))
+        scores: dict[str, float] = dict.fromkeys(counts, 0.0)
+        for word in self._words.in_prose(message):
+            having = [path for path, found in counts.items() if word in found]
+            rare = rarity(len(counts), len(having))
+            for path in having:
+                scores[path] += rare * weight(counts[path][word], lengths[path], average)
+        return sorted(scores, key=lambda path: (-scores[path], path))
+
+
+def _times() -> Iterator[str]:
+    """How long a map takes: cold, and with what the first run kept."""
+    for files, cold, warm in ((300, 0.5, 0.5), (10_000, 5.0, 0.5)):
+        with tempfile.TemporaryDirectory() as folder:
+            worktree, home = Path(folder, "worktree"), Path(folder, "home")
+            home.mkdir()
+            _synthetic(worktree, files)
+            first, _ = _timed(worktree, home, maps=1)
+            again, _ = _timed(worktree, home, maps=1)
+            yield (
+                f"context, map of {files:,} files: {first:.2f} s cold (required: < {cold:g}), "
+                f"{again:.2f} s warm (required: < {warm:g})"
+            )
+            if files == 300:
+                _timed(worktree, home, maps=50)
+                opened, mapped = _timed(worktree, home, maps=50)
+                yield f"context, 50 maps of {files} files: {opened + mapped:.2f} s warm (required: < 0.5)"
+
+
+def _timed(worktree: Path, home: Path, *, maps: int) -> tuple[float, float]:
+    """Seconds to open and make the first map, and for the further maps."""
+    started = time.perf_counter()
+    repository = Repository.open(
+        worktree, os.environ, options=MapOptions(), cache=Tree(home), write_cache=True
+    )
+    assert repository is not None
+    first = 0.0
+    for number in range(maps):
+        title = f"Handle request_{number} when the session of value_{7 * number} ends"
+        item = Item(workflow="lld", id="1", label="LLD-1", title=title, text="", source="")
+        repository.map_for(item, tokens=TOKENS)
+        first = first or time.perf_counter() - started
+    total = time.perf_counter() - started
+    repository.close()
+    return first, total - first
+
+
+def _synthetic(worktree: Path, files: int) -> None:
+    """A repository of small modules that share most of their words, as real ones do."""
+    for number in range(files):
+        path = worktree / f"src/area_{number % 20}/part_{number // 20 % 25}/module_{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            "".join(
+                f"def value_{(number * 7 + row) % 900}(request_{row}, session):\n"
+                f'    """Handle part {row}."""\n'
+                f"    result = session.lookup_{(number + row) % 400}(request_{row})\n    return result\n\n\n"
+                for row in range(20)
+            )
+        )
+    _git(worktree, "init", "-q")
+    _git(worktree, "add", "-A")
+    _git(worktree, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "commit", "-q", "-m", "Start")
+
+
+def _git(place: Path, *arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(place), *arguments], check=True, stdout=subprocess.PIPE).stdout
+
+
+def _share(found: Sequence[str], truth: Sequence[str]) -> float:
+    return sum(path in found for path in truth) / len(truth)
+
+
+def _shown(shares: Sequence[float]) -> str:
+    return " / ".join(f"{share:.2f}" for share in shares)
