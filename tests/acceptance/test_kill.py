@@ -181,13 +181,13 @@ main(sys.argv[1:])
 ANY = "lambda *a, **k: True"
 POINTS = {
     "claim": f"die_before(records.Records, 'claim', {ANY})",
-    "started": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'started')",
+    "started": "die_before(run_folder.RunFolder, 'event', lambda one: one['event'] == 'started')",
     "drafter": "die_before(run_folder.RunFolder, 'audit', lambda _, r: r.get('role') == 'drafter')",
     "reviewer": "die_before(run_folder.RunFolder, 'audit', lambda _, r: r.get('role') == 'reviewer')",
-    "settled": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'settled')",
+    "settled": "die_before(run_folder.RunFolder, 'event', lambda one: one['event'] == 'settled')",
     "outcome": f"die_before(records.Records, 'end', {ANY})",
-    "completed": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'completed')",
-    "run_finished": "die_before(run_folder.RunFolder, 'event', lambda event: event.name == 'run_finished')",
+    "completed": "die_before(run_folder.RunFolder, 'event', lambda one: one['event'] == 'completed')",
+    "run_finished": "die_before(run_folder.RunFolder, 'event', lambda one: one['event'] == 'run_finished')",
     "summary": f"die_before(run_folder.RunFolder, 'write', {ANY})",
 }
 
