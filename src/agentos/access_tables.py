@@ -107,12 +107,10 @@ def _base_url(url: Any, place: str) -> str:
         raise ConfigError(f"base_url of {place} is not a URL such as https://models.example/v1.")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
-            f"base_url of {place} contains a login. Remove it, put its value into a variable and add "
-            'headers = { authorization = "Basic env:NAME" }.'
+            f"base_url of {place} contains a login. Remove it, and use [[keys]] or headers with env:NAME."
         )
-    if parts.fragment or {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} - {
-        "api-version"
-    }:
+    asked = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if parts.fragment or asked - {"api-version"}:
         raise ConfigError(f"base_url of {place} may have no fragment, and no query but api-version=....")
     return url
 
