@@ -11,20 +11,18 @@ from pydantic import BaseModel, ConfigDict, Field
 SMALLEST_OUTPUT = 256  # tokens; with less, no document can be written
 LARGEST = 100_000_000  # tokens; no model has more
 # What a request can do without. The reply may get worse, but there is one.
-Optional = Literal[
+OptionalParameter = Literal[
     "temperature",
     "reasoning_effort",
     "prompt_cache_key",
     "response_format",
     "thinking",
-    "effort",
-    "output_config",
     "cache_control",
     "tool_choice",
     "thinkingConfig",
     "responseJsonSchema",
 ]
-OPTIONAL: tuple[str, ...] = get_args(Optional)
+OPTIONAL: tuple[str, ...] = get_args(OptionalParameter)
 LimitName = Literal["max_tokens", "max_completion_tokens"]
 Amount = Annotated[int, Field(ge=SMALLEST_OUTPUT, le=LARGEST)]
 
@@ -37,7 +35,7 @@ class ModelFacts(BaseModel):
     limit_name: LimitName | None = None  # how the output limit is called, if not by the usual name
     max_output: Amount | None = None  # the most tokens that may be asked for
     context: Amount | None = None  # the most tokens of a request and its reply together
-    unsupported: Annotated[tuple[Optional, ...], Field(max_length=len(OPTIONAL))] = ()
+    unsupported: Annotated[tuple[OptionalParameter, ...], Field(max_length=len(OPTIONAL))] = ()
 
     def described(self, before: "ModelFacts") -> tuple[str, ...]:
         """What is new compared to `before`, for people."""

@@ -180,10 +180,12 @@ def test_a_server_that_drips_for_ever_costs_its_item_its_time_and_no_other(
 
 def test_a_review_by_another_model_is_an_error_and_the_draft_is_kept(service: Make, project: Project) -> None:
     provider = service("other-model")
+    settings = project.root / "user.toml"
+    settings.write_text(settings.read_text().replace(":reviewer", ":gpt-5"))  # of a family that is known
     project.issue(1)
     result = provider.lld("1")
     assert result.code == 1, result.text
-    assert ":reviewer was requested but 'reviewer-other' replied" in project.row("1")["error"]
+    assert ":gpt-5 was requested but 'gpt-5-other' replied" in project.row("1")["error"]
     assert provider.totals()["calls"] == 2, "a review by another model is not asked for again"
     assert project.row("1")["tokens_out"] > 0
     (draft,) = calls(project, "drafter")
