@@ -20,7 +20,7 @@ from pathlib import Path
 from agentos.model import Item
 from agentos.repo_map.file_kinds import FileKind, MapOptions, decoded, kind_of
 from agentos.repo_map.git_state import Git
-from agentos.repo_map.repository import Repository
+from agentos.repo_map.repository import TrackedRepository
 from agentos.repo_map.word_index import rarity, weight
 from agentos.repo_map.words import Words
 from agentos.store.rooted_tree import Tree
@@ -67,7 +67,7 @@ def _measured(place: Path) -> Iterator[str]:
         plain_ranking = PlainRanking(worktree)
         for case in cases:
             _git(worktree, "checkout", "-q", "--force", "--detach", case.parent)
-            repository = Repository.open(
+            repository = TrackedRepository.at(
                 worktree, os.environ, options=MapOptions(), cache=Tree(home), write_cache=True
             )
             assert repository is not None
@@ -164,7 +164,7 @@ def _times() -> Iterator[str]:
 def _timed(worktree: Path, home: Path, *, maps: int) -> tuple[float, float]:
     """Seconds to open and make the first map, and for the further maps."""
     started = time.perf_counter()
-    repository = Repository.open(
+    repository = TrackedRepository.at(
         worktree, os.environ, options=MapOptions(), cache=Tree(home), write_cache=True
     )
     assert repository is not None

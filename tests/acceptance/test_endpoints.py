@@ -345,7 +345,7 @@ def test_without_the_ca_or_the_proxy_the_run_fails_and_nothing_is_sent(office: O
     desk.project.issue(1)
     for proxy, ca in ((office.proxy.url, False), (None, True)):
         office.configure(proxy=proxy, ca=ca)
-        assert desk.run("lld", "1", "--max-retries", "0", "--retry-failed").code != Exit.OK
+        assert desk.run("lld", "1", "--no-wait").code in {Exit.USAGE, Exit.STOPPED}
         assert not desk.one.arrived
 
 
@@ -354,15 +354,15 @@ def test_the_usual_variables_count_only_if_the_user_says_so(office: Office) -> N
     variables = {"HTTPS_PROXY": office.proxy.url, "NO_PROXY": "elsewhere.test"}
     desk.project.issue(1)
     office.configure(proxy=None)
-    assert desk.run("lld", "1", "--max-retries", "0", **variables).code != Exit.OK
+    assert desk.run("lld", "1", "--no-wait", **variables).code == Exit.STOPPED
     assert office.proxy.tunnels == []
     office.configure(proxy="env")
-    assert desk.run("lld", "1", "--retry-failed", **variables).code == Exit.OK
+    assert desk.run("lld", "1", **variables).code == Exit.OK
     assert set(office.proxy.tunnels) == {"one.test:443", "two.test:443"}
     office.proxy.tunnels.clear()
     desk.project.issue(2)
     bypassed = variables | {"NO_PROXY": ".test"}
-    assert desk.run("lld", "2", "--max-retries", "0", **bypassed).code != Exit.OK
+    assert desk.run("lld", "2", "--no-wait", **bypassed).code == Exit.STOPPED
     assert office.proxy.tunnels == []
 
 

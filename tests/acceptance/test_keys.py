@@ -225,7 +225,7 @@ def test_a_truncated_reply_is_no_result(simulated: Make, project: Project) -> No
     service = simulated(key(1), faults=("length",))
     items(project, 1)
     assert service.lld("--all", "--max-retries", "0").code == 1
-    assert "incomplete" in project.row("1")["error"]
+    assert "the answer was cut at" in project.row("1")["error"]
 
 
 @pytest.mark.parametrize("fault", ["cut", "garbage", "garbage-body", "reset", "502", "huge"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentos.model import Item
 from agentos.repo_map.file_kinds import MapOptions
-from agentos.repo_map.repository import Repository
+from agentos.repo_map.repository import TrackedRepository
 from agentos.store.rooted_tree import Tree
 
 ENVIRONMENT = {
@@ -46,7 +46,7 @@ class GitProject:
         cache: Path | None = None,
         write: bool = True,
         folder: Path | None = None,
-    ) -> Repository:
+    ) -> TrackedRepository:
         found = self.try_open(options, cache=cache, write=write, folder=folder)
         assert found is not None
         return found
@@ -58,8 +58,8 @@ class GitProject:
         cache: Path | None = None,
         write: bool = True,
         folder: Path | None = None,
-    ) -> Repository | None:
-        return Repository.open(
+    ) -> TrackedRepository | None:
+        return TrackedRepository.at(
             folder or self.folder,
             ENVIRONMENT,
             options=options or MapOptions(),

@@ -13,7 +13,7 @@ from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
-    from agentos.repo_map.repository import Repository
+    from agentos.repo_map.repository import TrackedRepository
 
 NAMED = "named with --context"
 FILES_LETTERS = 6_000_000  # of all tracked paths together; a design is not checked against more
@@ -23,7 +23,7 @@ FILES_LETTERS = 6_000_000  # of all tracked paths together; a design is not chec
 class Maps:
     """Makes the map of each item; every map begins with the same bytes."""
 
-    repository: "Repository | None" = None  # None: the map is turned off, or git tracks nothing here
+    repository: "TrackedRepository | None" = None  # None: the map is turned off, or git tracks nothing here
     tokens: int = 0
     named: tuple[Part, ...] = ()  # files that the user gives to every item, in addition to the map
     files: tuple[str, ...] = ()  # every tracked file; empty if unknown
@@ -80,11 +80,11 @@ def open_maps(
             repository.close()
 
 
-def _open(project: Project, settings: Settings, *, save: bool) -> "Repository | None":
+def _open(project: Project, settings: Settings, *, save: bool) -> "TrackedRepository | None":
     from agentos.repo_map.file_kinds import MapOptions  # noqa: PLC0415 - not needed if the map is turned off
-    from agentos.repo_map.repository import Repository  # noqa: PLC0415
+    from agentos.repo_map.repository import TrackedRepository  # noqa: PLC0415
 
-    return Repository.open(
+    return TrackedRepository.at(
         project.worktree,
         project.config.environment,
         options=MapOptions(

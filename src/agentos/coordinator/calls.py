@@ -113,6 +113,11 @@ class Calls:
             times += [] if wake is None else [wake]
         return min(times, default=None)
 
+    def waiting_items(self) -> list[RunningItem]:
+        """The items whose own wait is limited. An outage has a limit for all that wait for it."""
+        held = {deferred.item.label for deferred in self._deferred if deferred.down}
+        return [item for item in self._items.values() if item.label not in held]
+
     def ask(self, item: RunningItem, wanted: wire.LeaseWanted, now: float) -> None:
         """A worker wants to make a call."""
         if f"{wanted.provider}:{wanted.model}" not in self._models:

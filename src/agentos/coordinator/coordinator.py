@@ -145,7 +145,7 @@ class ParallelCoordinator:
             due = self._watch.deadline()
             if self._calls.pool_changed or (due is not None and now >= due):
                 self._check_pool(now)
-            if (stop := self._watch.check_items(self._items.values(), now)) is not None:
+            if (stop := self._watch.check_items(self._calls.waiting_items(), now)) is not None:
                 self._stop(stop)
             if self._recorder.storage_error is not None:
                 self._stop(Stop.STORAGE)
@@ -159,7 +159,7 @@ class ParallelCoordinator:
         deadlines = [self._scheduler.next_deadline(), self._calls.next_wake(self._clock())]
         if self._scheduler.stopping is None:
             deadlines.append(self._watch.deadline())
-            deadlines.append(self._watch.item_deadline(self._items.values(), self._clock()))
+            deadlines.append(self._watch.item_deadline(self._calls.waiting_items(), self._clock()))
         if self._console.live:
             deadlines.append(self._next_refresh)
         return min((one for one in deadlines if one is not None), default=inf)

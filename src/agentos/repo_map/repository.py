@@ -56,7 +56,7 @@ _BY_NAME = "files with this name hold secrets"
 _KEY_INSIDE = "it contains one of your keys"
 
 
-class Repository:
+class TrackedRepository:
     """Tracked files, their texts and words; the same for all items of a command."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Repository:
         self._own: frozenset[str] = frozenset()
 
     @classmethod
-    def open(
+    def at(
         cls,
         worktree: Path,
         environment: Mapping[str, str],
@@ -90,7 +90,7 @@ class Repository:
         options: MapOptions,
         cache: Tree | None = None,
         write_cache: bool = False,
-    ) -> "Repository | None":
+    ) -> "TrackedRepository | None":
         """Look at a worktree; None if git tracks nothing there, or cannot say."""
         git = Git(worktree, environment)
         tracked = git.tracked()

@@ -71,9 +71,8 @@ def read_context(worktree: Path, paths: Sequence[Path], rules: ContextRules = AN
                     text = _text(tree, found, rules)
                 except _Refused as exc:
                     if found.named and not rules.only_tracked:
-                        raise UsageError(
-                            f"--context {found.name}: {exc}. {exc.instead} None of it was sent."
-                        ) from exc
+                        told = f"--context {found.name} is refused: {exc}. {exc.instead} Nothing was sent."
+                        raise UsageError(told) from exc
                     rules.skip(found.name, str(exc))
                     continue
                 if text is None:

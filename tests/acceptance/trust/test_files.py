@@ -19,8 +19,8 @@ CANARY = "canary-of-the-environment-4711"
 @pytest.fixture
 def bench(bench: Bench) -> Bench:
     bench.project.write(".env", f"PASSWORD={CANARY}\n")
-    bench.project.write("README.md", f"# Read me\n\n{CANARY}\n")
     bench.commit()
+    bench.project.write("README.md", f"# Read me\n\n{CANARY}\n")  # not tracked, so not for a model
     with (bench.root / ".git" / "config").open("a") as file:
         file.write(f"# {CANARY}\n")
     return bench
@@ -186,6 +186,7 @@ def test_context_is_not_read_through_a_link(bench: Bench) -> None:
     (bench.root / "sources").mkdir()
     (bench.root / "sources/link").symlink_to("../.env")
     bench.project.write("sources/a.txt", "Plain.\n")
+    bench.git("add", "sources")
     assert bench.free("lld", "1", "--context", "notes.md").code == Exit.USAGE
     assert bench.run("lld", "1", "--context", "sources").code == Exit.OK
     assert_not_sent(bench)

@@ -7,7 +7,7 @@ import pytest
 
 from agentos.repo_map.file_kinds import MapOptions
 from agentos.repo_map.parts import PartKind, RepositoryMap
-from agentos.repo_map.repository import Repository
+from agentos.repo_map.repository import TrackedRepository
 from harness.git_project import GitProject, item
 
 PRIVATE_KEY = "-----BEGIN RSA PRIVATE " + "KEY-----"
@@ -352,4 +352,4 @@ def test_named_files_left_out_by_their_path_are_read_if_the_user_names_them(proj
 
 
 def test_repository_is_what_open_returns(project: GitProject) -> None:
-    assert isinstance(project.try_open(), Repository)
+    assert isinstance(project.try_open(), TrackedRepository)
