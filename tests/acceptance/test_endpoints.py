@@ -266,7 +266,8 @@ def test_doctor_live_tries_every_models_call_with_every_key(desk: Desk) -> None:
     desk.one.refuse["judge"] = 404
     broken = desk.run("doctor", "--live")
     assert broken.code == Exit.USAGE, broken
-    assert "corp:judge: bad request: HTTP 404" in broken.out
+    assert "corp:judge" in broken.out
+    assert "HTTP 404" in broken.out
     assert "corp:writer answered" in broken.out
 
 

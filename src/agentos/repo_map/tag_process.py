@@ -1,7 +1,8 @@
 """Starts the parser process and asks it, one file at a time. Coordinator process.
 
-The parser may crash, hang or answer nonsense. Then the file that did it counts as one without definitions,
-and the parser is started again; after some failures there is no parser any more, and words must do.
+The parser may crash, hang or answer nonsense. Then words must do for the file that did it, and the parser is
+started again; after some failures there is no parser any more. All of it takes a few seconds at most, because
+the loop of a run waits for it.
 """
 
 import contextlib
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     import subprocess  # noqa: TID251 - for the type only; programs starts it
 
 PARSER = (sys.executable, "-P", "-m", "agentos.repo_map.tag_parser")
-START_SECONDS = 20.0  # for the first answer, on a busy machine
-FILE_SECONDS = 3.0
-MAX_FAILURES = 3
+START_SECONDS = 4.0  # until it answers for the first time
+FILE_SECONDS = 1.0
+MAX_FAILURES = 2
 _CHUNK = 65_536
 
 
@@ -42,24 +43,21 @@ class TagProcess:
         self._failures = 0
 
     def parse(self, language: str, text: str) -> Tags | None:
-        """What a source defines and refers to; None if there is no parser any more."""
-        body = json.dumps({"language": language, "text": text}).encode()
-        if len(body) > MAX_REQUEST_BYTES:
-            return Tags()
-        if self._failures >= MAX_FAILURES:
+        """What a source defines and refers to; None if that cannot be found out."""
+        request = _request(language, text)
+        if len(request) > MAX_REQUEST_BYTES or self._failures >= MAX_FAILURES:
             return None
         try:
-            seconds = self._file_seconds
             if self._process is None:
                 self._process = programs.start_filter(self._command)
-                seconds += self._start_seconds
-            request = len(body).to_bytes(LENGTH_BYTES, "big") + body
-            answer = _exchange(self._process, request, time.monotonic() + seconds)
+                # It has its own time to start, so that a hostile file cannot use it.
+                _exchange(self._process, _request(language, ""), time.monotonic() + self._start_seconds)
+            answer = _exchange(self._process, request, time.monotonic() + self._file_seconds)
             return Tags.from_json(json.loads(answer))
         except (OSError, ValueError, RecursionError):
             self._failures += 1
             self.stop()
-            return Tags()
+            return None
 
     def __del__(self) -> None:
         self.stop()
@@ -71,6 +69,11 @@ class TagProcess:
             process.kill()
             with process:
                 pass
+
+
+def _request(language: str, text: str) -> bytes:
+    body = json.dumps({"language": language, "text": text}).encode()
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 def _exchange(process: "subprocess.Popen[bytes]", request: bytes, deadline: float) -> bytes:

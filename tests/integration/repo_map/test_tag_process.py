@@ -87,14 +87,14 @@ def test_one_process_answers_many_requests(parser: TagProcess) -> None:
 @pytest.mark.parametrize("code", [CRASHES, HANGS, BABBLES, FLOODS, LIES])
 def test_a_broken_parser_costs_some_files_and_is_then_given_up(code: str) -> None:
     parser = TagProcess([sys.executable, "-c", code], file_seconds=0.3, start_seconds=2.0)
-    assert [parser.parse("python", "x = 1\n") for _ in range(MAX_FAILURES)] == [Tags()] * MAX_FAILURES
+    assert [parser.parse("python", "x = 1\n") for _ in range(MAX_FAILURES)] == [None] * MAX_FAILURES
     assert parser.parse("python", "x = 1\n") is None
     assert parser._process is None
 
 
 def test_a_parser_that_cannot_be_started_is_none() -> None:
     parser = TagProcess(["/no/such/program"])
-    assert {parser.parse("python", "x = 1\n") for _ in range(5)} == {Tags(), None}
+    assert {parser.parse("python", "x = 1\n") for _ in range(5)} == {None}
 
 
 def test_the_parser_recovers_after_one_crash(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_parser_recovers_after_one_crash(tmp_path: Path) -> None:
         "from agentos.repo_map.tag_parser import main\nmain()\n"
     )
     parser = TagProcess([sys.executable, "-P", "-c", code])
-    assert parser.parse("python", "def f(): ...\n") == Tags()
+    assert parser.parse("python", "def f(): ...\n") is None
     found = parser.parse("python", "def f(): ...\n")
     parser.stop()
     assert found is not None
@@ -118,7 +118,7 @@ def test_the_parser_recovers_after_one_crash(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("language", ["python", "javascript", "cpp"])
 def test_a_hostile_source_is_parsed_or_given_up(parser: TagProcess, language: str, text: str) -> None:
-    assert parser.parse(language, text) is not None
+    parser.parse(language, text)  # whatever comes of it
     assert parser.parse("python", "def f(): ...\n") is not None
 
 
@@ -139,8 +139,10 @@ def test_the_parser_sees_nothing_of_our_environment(monkeypatch: pytest.MonkeyPa
     code = (
         "import json, os, sys\nanswer = json.dumps({'doc': ','.join(sorted(os.environ)), 'definitions': [],"
         "'references': [os.getcwd()]}).encode()\n"
-        "sys.stdout.buffer.write(len(answer).to_bytes(4, 'big') + answer)\n"
-        "sys.stdout.flush()\nsys.stdin.read()"
+        "while length := sys.stdin.buffer.read(4):\n"
+        "    sys.stdin.buffer.read(int.from_bytes(length, 'big'))\n"
+        "    sys.stdout.buffer.write(len(answer).to_bytes(4, 'big') + answer)\n"
+        "    sys.stdout.flush()\n"
     )
     parser = TagProcess([PARSER[0], "-P", "-c", code])
     found = parser.parse("python", "x = 1\n")
