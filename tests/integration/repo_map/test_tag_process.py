@@ -9,7 +9,7 @@ import pytest
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.tag_process import MAX_FAILURES, PARSER, TagProcess
-from agentos.repo_map.tags import GRAMMARS, Tags, language_of
+from agentos.repo_map.tags import GRAMMARS, language_of
 from harness.git_project import GitProject, item
 
 SOURCES = {
