@@ -20,12 +20,14 @@ from agentos.events.keys import Leased
 from agentos.secret import Secret
 from agentos.store.key_pool import open_pool_database
 from agentos.store.rooted_tree import Tree
-from goodput import CALLS_A_SECOND, KEYS, Provider, provider
+from goodput import KEYS, SETTINGS, Provider, provider
 from project import Project
 
 ITEMS = 200  # of all runs together
 WORKERS = 10  # of each run
 LEASES = 400
+
+SETTING = SETTINGS[0]  # limits configured
 
 
 @contextlib.contextmanager
@@ -39,7 +41,7 @@ def _projects(simulator: Provider, count: int) -> Iterator[list[Project]]:
             lines += ["[providers.openai]", f'base_url = "{simulator.url}/v1"']
             for key in range(1, KEYS + 1):
                 lines += ["[[keys]]", f'id = "key-{key}"', 'provider = "openai"', f'env = "SECRET_{key}"']
-                lines += [f"rpm = {CALLS_A_SECOND * 60}", f"burst = {CALLS_A_SECOND}"]
+                lines += [f"rpm = {SETTING.per_second * 60}", f"burst = {SETTING.burst}"]
             (project.folder / "user.toml").write_text("\n".join(lines) + "\n")
             found.append(project)
         yield found
@@ -56,7 +58,7 @@ def _settled(project: Project) -> list[str]:
 
 
 def _runs(count: int, *, killed: bool = False) -> str:
-    with provider() as simulator, _projects(simulator, count) as projects:
+    with provider(SETTING) as simulator, _projects(simulator, count) as projects:
         state = {"XDG_STATE_HOME": str(projects[0].folder.parent / "state")}
         secrets = {f"SECRET_{key}": f"secret-{key}" for key in range(1, KEYS + 1)}
         flags = ("--all", "--parallel", str(WORKERS), "-q")
@@ -87,7 +89,7 @@ def _runs(count: int, *, killed: bool = False) -> str:
 
 def shared_keys_of_several_runs() -> Iterator[str]:
     """Two, then five runs at once; then five, of which one is killed."""
-    yield f"{KEYS} keys x {CALLS_A_SECOND} calls/s, limits configured, {ITEMS} items of all runs"
+    yield f"{KEYS} keys x {SETTING.per_second} calls/s, limits configured, {ITEMS} items of all runs"
     yield _runs(1)
     yield _runs(2)
     yield _runs(5)
