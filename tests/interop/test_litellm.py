@@ -132,12 +132,12 @@ def test_a_backlog_of_ten_goes_through_the_gateway(project: Project, gateway: Ga
         assert served == ["design-drafter", "design-reviewer"]
         assert f"#{number}" in project.read(f"docs/lld/active/LLD-{number}.md")
     assert gateway.answered() == 20
-    # And its refusals are understood: a model it does not have is no reason to try again.
+    # And its refusals are understood: a model it does not have stops the run at once.
     project.issue(11)
     configure(project, gateway, reviewer="no-such-model")
     missing = project.run("--config", "user.toml", "lld", "11", env={"LITELLM_KEY": MASTER_KEY})
-    assert missing.code == 1, missing.text
-    assert "no-such-model refused the request" in project.row("11")["error"]
+    assert missing.code == 2, missing.text
+    assert "openai:no-such-model does not exist" in project.row("11")["error"]
 
 
 def test_two_named_providers_speak_two_formats_with_one_gateway(project: Project, gateway: Gateway) -> None:

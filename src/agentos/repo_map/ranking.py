@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from agentos.repo_map.file_kinds import FileKind, kind_of
 from agentos.repo_map.word_index import Counted, WordIndex, rarity, weight
-from agentos.repo_map.words import MARK, Words, identifiers, pairs
+from agentos.repo_map.words import MARK, Words, identifiers, pairs, spellings
 
 MAX_TEXT = 20_000  # characters of an item that count
 CANDIDATES = 60  # files whose parts are looked at
@@ -44,6 +44,7 @@ class Query:
     words: Mapping[str, float]
     names: frozenset[str]  # identifiers, in lower case
     paths: tuple[str, ...]  # what looks like a path or a file name
+    spelt: Mapping[str, str] = field(default_factory=dict)  # each word as the item writes it
 
     @classmethod
     def of(cls, title: str, text: str, words: Words, *, own: frozenset[str] = frozenset()) -> "Query":
@@ -64,7 +65,12 @@ class Query:
             paths=tuple(
                 dict.fromkeys(one.strip(".") for one in _PATH_CHARACTERS.findall(whole) if "." in one)
             ),
+            spelt=spellings(whole),
         )
+
+    def written(self, words: Iterable[str]) -> list[str]:
+        """The words as the item writes them, for people."""
+        return [self.spelt.get(word, word) for word in words]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +157,9 @@ class Corpus:
                 named=file in named,
                 why=_why(
                     named=file in named,
-                    path=path.best(file),
-                    content=content.best(file),
-                    messages=messages.best(spoken.get(file, -1)),
+                    path=query.written(path.best(file)),
+                    content=query.written(content.best(file)),
+                    messages=query.written(messages.best(spoken.get(file, -1))),
                 ),
             )
             for file in first

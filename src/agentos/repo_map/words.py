@@ -94,6 +94,14 @@ def pairs(text: str) -> set[str]:
     return {f"{one}_{two}" for one, two in said} | {one + two for one, two in said}
 
 
+def spellings(text: str) -> dict[str, str]:
+    """How a text first writes each word that we know by its stem."""
+    found: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        found.setdefault(stem(word.lower()), word.lower())
+    return found
+
+
 def stem(word: str) -> str:
     """Cut off an English ending."""
     for ending in _ENDINGS:

@@ -17,6 +17,7 @@ from agentos.repo_map.file_tree import draw_tree
 from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, test_layout
 from agentos.repo_map.outline import outline_by_tags, outline_by_words
 from agentos.repo_map.parts import Part, PartKind
+from agentos.repo_map.ranking import Query
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.tags import Definition, Tags
 from agentos.repo_map.word_index import Counted, WordIndex
@@ -266,3 +267,8 @@ def test_anything_else_is_not_an_index(data: bytes) -> None:
 def test_only_tags_are_read_as_tags(value: object) -> None:
     with pytest.raises(ValueError, match="not tags"):
         Tags.from_json(value)
+
+
+def test_reasons_are_given_in_the_words_of_the_item() -> None:
+    query = Query.of("Print prices", "Estimates of priced items", Words())
+    assert set(query.written(query.words)) >= {"prices", "estimates", "print", "items"}
