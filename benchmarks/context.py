@@ -25,7 +25,7 @@ from agentos.repo_map.word_index import rarity, weight
 from agentos.repo_map.words import Words
 from agentos.store.rooted_tree import Tree
 
-COMMITS = 40
+COMMITS = 60
 FIRST = (1, 3, 10)
 TOKENS = 16_000
 PATH_TIMES = 20  # how often plain BM25 counts the words of the path

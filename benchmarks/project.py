@@ -26,6 +26,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.command: tuple[str, ...] = (sys.executable, "-m", "agentos")
         (folder / "issues/active").mkdir(parents=True)
         (folder / "agentos.toml").write_text("")
 
@@ -39,7 +40,7 @@ class Project:
 
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "agentos", *arguments],
+            [*self.command, *arguments],
             cwd=self.folder,
             env=self.environment(**extra),
             stdout=subprocess.DEVNULL,

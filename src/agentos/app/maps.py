@@ -28,6 +28,11 @@ class Maps:
     named: tuple[Part, ...] = ()  # files that the user gives to every item, in addition to the map
     files: tuple[str, ...] = ()  # every tracked file; empty if unknown
 
+    @property
+    def commit(self) -> str:
+        """The commit that the worktree stands on, shortened; empty if git was not asked or cannot say."""
+        return "" if self.repository is None else self.repository.commit
+
     def of(self, item: Item) -> RepositoryMap:
         """The map of one item; ItemFailed if it names a file that may not be sent."""
         if self.repository is None:

@@ -18,13 +18,28 @@ CANDIDATES = 60  # files whose parts are looked at
 MAX_WORDS = 150  # of an item; the most frequent
 RANKED = 50
 
-# How much each signal counts.
-CONTENT = 0.5  # the item's words in the file
-CHUNKS = 0.7  # in the two parts of the file that contain most of them
-MESSAGES = 0.6  # in the messages of commits that changed it
-PATH = 0.8  # in its path
-NAMES = 0.7  # identifiers that the item mentions
-CHANGES = 0.3  # how often it changes
+
+@dataclass(frozen=True)
+class Signal:
+    """How much a signal counts, and how much more the best file gets than the others.
+
+    A power below 1 lifts the files in the middle, one above 1 leaves only the best ones.
+    """
+
+    weight: float
+    power: float
+
+    def of(self, share: float) -> float:
+        """Return the points of a file with this share of the best file's score."""
+        return float(self.weight * share**self.power)
+
+
+CONTENT = Signal(1.0, 0.8)  # the item's words in the file
+CHUNKS = Signal(0.35, 0.65)  # in the two parts of the file that contain most of them
+MESSAGES = Signal(0.6, 1.5)  # in the messages of commits that changed it
+PATH = Signal(0.5, 0.65)  # in its path
+NAMES = Signal(0.15, 0.65)  # identifiers that the item mentions
+CHANGES = Signal(0.5, 0.5)  # how often it changes
 # Sources first: what an item wants changed is mostly there, while tests and prose contain the same words.
 _KINDS = {FileKind.SOURCE: 1.0, FileKind.TEST: 0.1, FileKind.DOCUMENT: 0.1}
 _NAMED = 10.0  # more than all signals together
@@ -135,17 +150,17 @@ class Corpus:
         names = self._identifiers(query.names)
         changes = self._moved({d: math.log1p(n) for d, n in self.messages.having(MARK)})
         total: Scores = defaultdict(float)
-        for part, times in (
+        for part, signal in (
             *((content.total, CONTENT), (said, MESSAGES), (path.total, PATH), (names, NAMES)),
             (changes, CHANGES),
         ):
             best = max(part.values(), default=0.0)
             for file, score in part.items() if best > 0 else ():
-                total[file] += times * score / best
+                total[file] += signal.of(score / best)
         for file in total:
             total[file] *= _KINDS[self.kinds[file]]
         for file, score in self._best_chunks(total, content, query, chunks_of).items():
-            total[file] += CHUNKS * score * _KINDS[self.kinds[file]]
+            total[file] += CHUNKS.of(score) * _KINDS[self.kinds[file]]
         for file, score in named.items():
             total[file] += _NAMED * score
         first = sorted(total, key=lambda file: (-total[file], self.paths[file]))[:RANKED]
