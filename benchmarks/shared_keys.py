@@ -31,7 +31,7 @@ SETTING = SETTINGS[0]  # limits configured
 
 
 @contextlib.contextmanager
-def _projects(simulator: Provider, count: int) -> Iterator[list[Project]]:
+def projects_of(simulator: Provider, count: int) -> Iterator[list[Project]]:
     with tempfile.TemporaryDirectory() as folder:
         found = []
         for number in range(count):
@@ -58,7 +58,7 @@ def _settled(project: Project) -> list[str]:
 
 
 def _runs(count: int, *, killed: bool = False) -> str:
-    with provider(SETTING) as simulator, _projects(simulator, count) as projects:
+    with provider(SETTING) as simulator, projects_of(simulator, count) as projects:
         state = {"XDG_STATE_HOME": str(projects[0].folder.parent / "state")}
         secrets = {f"SECRET_{key}": f"secret-{key}" for key in range(1, KEYS + 1)}
         flags = ("--all", "--parallel", str(WORKERS), "-q")

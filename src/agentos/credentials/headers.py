@@ -9,10 +9,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from agentos.http_date import seconds_since_epoch
 
 MAX_LIMIT = 1e12
 MAX_RESET = 366 * 86_400.0  # seconds
@@ -95,7 +95,7 @@ class _Texts:
 
 def read_headers(headers: Mapping[str, str]) -> dict[Limit, LimitHeaders]:
     """Read the headers that are present and valid; names are lower case."""
-    now = _moment(headers.get("date", ""))
+    now = seconds_since_epoch(headers.get("date", ""))
     found: dict[Limit, LimitHeaders] = {}
     for counted, reading in (*_plain(headers, now), *_drafts(headers, now)):
         # Some servers send the daily limit under the same name; only the reset time shows it.
@@ -252,23 +252,11 @@ def _reset(text: str, now: float | None) -> Reset:
     elif (found := seconds(text)) is not None:
         return Reset(found, _GO_GRAIN)
     else:
-        moment = _moment(text)
+        moment = seconds_since_epoch(text)
         if moment is None:
             return Reset(None, 0.0)
         date = moment
     return Reset(None if now is None else number(max(0.0, date - now), low=0.0, high=MAX_RESET), 1.0)
-
-
-def _moment(text: str) -> float | None:
-    if not text or len(text) > 64:
-        return None
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            moment = read(text)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            continue
-    return None
 
 
 def number(value: object, *, low: float, high: float) -> float | None:

@@ -4,7 +4,7 @@ A pure state machine, used in the coordinator: time is an argument, what happene
 never sees a secret.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -264,14 +264,7 @@ class CredentialCoordinator:
             group.renew(self.pool_state.now)
         key.enable()
         group.cooldown.clear()
-        events += [
-            KeyRecovered(
-                at=self.pool_state.now, key=one.spec.id, provider=group.provider, reason="enabled by hand"
-            )
-            for one in idle
-            if one.disabled is None
-        ]
-        return events + self._grant()
+        return events + self._recovered(idle, "enabled by hand") + self._grant()
 
     def _judge(self) -> Judge:
         return Judge(
@@ -371,11 +364,13 @@ class CredentialCoordinator:
         if group.cooldown.state is KeyState.QUOTA_EXHAUSTED:
             group.renew(self.pool_state.now)
         group.cooldown.wake(self.pool_state.now)
+        return self._recovered(group.keys, "cooldown is over")
+
+    def _recovered(self, keys: Iterable[Key], reason: str) -> list[PoolEvent]:
+        now = self.pool_state.now
         return [
-            KeyRecovered(
-                at=self.pool_state.now, key=key.spec.id, provider=group.provider, reason="cooldown is over"
-            )
-            for key in group.keys
+            KeyRecovered(at=now, key=key.spec.id, provider=key.spec.provider, reason=reason)
+            for key in keys
             if key.disabled is None
         ]
 
@@ -387,7 +382,7 @@ class CredentialCoordinator:
         if key_ids is not None:
             keys = [key for key in keys if key.spec.id in key_ids]
             if not keys:
-                return f"no key for {provider} on this machine"
+                return f"no key for {provider} on the machine that runs this item"
         if any(key.disabled is None for key in keys):
             return None
         return "all keys disabled: " + ", ".join(f"{key.spec.id} ({key.disabled})" for key in keys)

@@ -28,6 +28,9 @@ class PoolStore(Protocol):
     def look(self, now: float) -> LoadedPool:
         """Load the state; changes to it are not saved."""
 
+    def heard(self) -> bool:
+        """Say whether another run is known to have answered a request since the last look."""
+
     def transaction(self, now: float) -> AbstractContextManager[LoadedPool]:
         """Load the state, let nobody else change it, and save it at the end."""
 
@@ -40,6 +43,9 @@ class MemoryStore:
 
     def look(self, now: float) -> LoadedPool:
         return LoadedPool(pool=self._pool, now=now)
+
+    def heard(self) -> bool:
+        return False
 
     @contextmanager
     def transaction(self, now: float) -> Iterator[LoadedPool]:

@@ -16,8 +16,10 @@ MARGIN = 0.005  # share of a limit left unused, because clocks differ
 ARRIVAL_JITTER = 0.05  # seconds by which calls may arrive closer together than they were sent
 JITTER_FIRST = 0.02  # the same where the burst has no room for it, so that it costs pace; it is learnt
 JITTER_LEAST, JITTER_MOST = 0.004, 0.25
-JITTER_STEP = 0.015  # seconds more at a refusal
+JITTER_STEP = 0.008  # seconds more at a refusal
 JITTER_SHARE = 0.004  # of that step less at a success: so about this share of calls is refused
+JITTER_START = 0.05  # seconds more for the first call, when connections are opened and workers start together
+JITTER_FADES = 0.8  # what is left of that after each further call
 TIGHT_STRIKES = 4  # refusals in a row that only uneven arrival explains, if the burst has no room for it
 BURST_SECONDS = 1.0  # seconds of requests sent together, if no burst is configured
 TOKEN_BURST_SECONDS = 6.0  # the same for tokens; larger, because one call may use many seconds of tokens
@@ -173,6 +175,8 @@ class Quota:
         if not self.answered:
             self.history.append(Sent(now, cost))
         self.grants += 1
+        if self._is_tight:
+            self.pace(now)
         return self.grants
 
     def correct(self, charged: Cost, actual: Cost, now: float) -> None:
@@ -341,7 +345,8 @@ class Quota:
         burst = self._burst(true)
         if burst - slack < 1.0:
             # The burst has no room for uneven arrival, so the pace must leave that room.
-            rate = min(rate, true / (max(1.0, 2.0 - burst) + true * self.jitter))
+            uneven = self.jitter + JITTER_START * JITTER_FADES ** min(self.grants, HISTORY)
+            rate = min(rate, true / (max(1.0, 2.0 - burst) + true * uneven))
         return rate * self.ease, max(1.0, burst * self.burst_share - slack)
 
     def _burst(self, per_second: float) -> float:

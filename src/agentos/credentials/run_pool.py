@@ -46,6 +46,7 @@ class _Wanted:
     provider: str
     model: str
     tokens: int
+    keys: KeySet  # that may serve it
 
 
 class _Seen(NamedTuple):
@@ -73,11 +74,23 @@ class RunPool:
         self._last: LoadedPool | None = None
 
     def request(
-        self, *, item: str, attempt: int, number: int, provider: str, model: str, tokens: int
+        self,
+        *,
+        item: str,
+        attempt: int,
+        number: int,
+        provider: str,
+        model: str,
+        tokens: int,
+        only: KeySet = None,
     ) -> None:
-        """Queue for a lease; `advance` returns the answer. So the requests of one turn go together."""
+        """Queue for a lease; `advance` returns the answer. So the requests of one turn go together.
+
+        `only` are the ids of the keys that may serve it, if not all of the run's keys may.
+        """
         asker = Asker(self._run, item, attempt)
-        wanted = _Wanted(asker=asker, number=number, provider=provider, model=model, tokens=tokens)
+        keys = self._keys if only is None else only if self._keys is None else self._keys & only
+        wanted = _Wanted(asker=asker, number=number, provider=provider, model=model, tokens=tokens, keys=keys)
         self._waiting[asker.work] = wanted
         self._steps.append(lambda pool, at: self._ask(pool, wanted, at))
 
@@ -154,7 +167,7 @@ class RunPool:
     def _may_have_changed(self, now: float) -> bool:
         if self._look_at is None or not self._waiting:
             return False
-        return now >= self._look_at or self._is_due(now)
+        return now >= self._look_at or self._is_due(now) or self._store.heard()
 
     def _look(self, now: float) -> list[PoolEvent]:
         """See what other runs have done."""
@@ -191,7 +204,7 @@ class RunPool:
             model=wanted.model,
             tokens=wanted.tokens,
             now=now,
-            keys=self._keys,
+            keys=wanted.keys,
         )
 
     def _take_back(self, pool: CredentialCoordinator, wanted: _Wanted, now: float) -> list[PoolEvent]:

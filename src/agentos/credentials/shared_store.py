@@ -16,9 +16,9 @@ from agentos.credentials.pool import CredentialCoordinator
 from agentos.credentials.pool_store import LoadedPool
 from agentos.credentials.saved_state import PoolStateError
 from agentos.errors import StorageBusy, StorageError
+from agentos.events.asker import Asker
 from agentos.store.key_pool.rows import PoolUser, StateRow
 
-LOOK_SECONDS = 0.02  # between two looks while a request waits; calls may arrive unevenly by more than this
 LOOK_ALONE_SECONDS = 0.5  # the same while no other run uses the keys
 ALIVE_SECONDS = 1.0  # between two checks whether the other runs are alive
 EXPIRED_SECONDS = 30.0  # how long the run of an expired lease has to end its call
@@ -34,7 +34,7 @@ class StateRows(Protocol):
 
     def clock(self) -> float: ...
     def wall(self) -> float: ...
-    def begin(self) -> None: ...
+    def begin(self, provider: str, known: int = 0) -> None: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
     def state(self, provider: str, known: int = 0) -> StateRow | None: ...
@@ -44,6 +44,10 @@ class StateRows(Protocol):
     def set_keys(self, token: str, provider: str, keys: str) -> None: ...
     def remove_run(self, token: str) -> None: ...
     def is_alive(self, token: str) -> bool: ...
+    def told(self) -> int: ...
+    def tell(self, tokens: Iterable[str]) -> None: ...
+    @property
+    def look_seconds(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,8 @@ class SharedStore:
         self._version = 0
         self._others = False
         self._checked_at: float | None = None
+        self._told = 0
+        self._asking: set[Asker] = set()  # for other runs, when the transaction began
         self._failed = False
 
     def join(self) -> None:
@@ -103,6 +109,9 @@ class SharedStore:
                 self._fail(exc)
         return LoadedPool(pool=self._pool, now=now)
 
+    def heard(self) -> bool:
+        return not self._failed and self._rows.told() != self._told
+
     @contextmanager
     def transaction(self, now: float) -> Iterator[LoadedPool]:
         loaded = self._begin(now)
@@ -128,8 +137,9 @@ class SharedStore:
         if self._failed:
             return None
         try:
-            self._rows.begin()
+            self._rows.begin(self._row, self._version)
             loaded = self._load(now)
+            self._asking = self._other_askers()
             self._pool.pool_state.last_lease = max(self._pool.pool_state.last_lease, self._rows.last_lease())
             if self._checked_at is None or loaded.now - self._checked_at >= ALIVE_SECONDS:
                 self._end_dead_runs(loaded.now)
@@ -144,9 +154,11 @@ class SharedStore:
     @contextmanager
     def _alone(self) -> Iterator[float]:
         """Open a transaction that must not fail."""
-        self._rows.begin()
+        self._rows.begin(self._row, self._version)
         try:
-            yield self._load(self._rows.clock()).now
+            now = self._load(self._rows.clock()).now
+            self._asking = self._other_askers()
+            yield now
             self._save()
             self._rows.commit()
         except BaseException:
@@ -169,12 +181,13 @@ class SharedStore:
             now=now,
             changed=changed,
             check_at=check_at if self._others else None,
-            look_again=LOOK_SECONDS if self._others else LOOK_ALONE_SECONDS,
+            look_again=self._rows.look_seconds if self._others else LOOK_ALONE_SECONDS,
         )
 
     def _load(self, now: float) -> LoadedPool:
         # The time after a wait for other runs: theirs has passed, too.
         now = max(now, self._rows.clock())
+        self._told = self._rows.told()
         row = self._rows.state(self._row, self._version)
         if row is not None:
             self._others = self._others or self._version > 0
@@ -208,7 +221,12 @@ class SharedStore:
         state = renamed(export_state(self._pool, now, self._rows.wall()), self._fingerprints)
         row = StateRow(version=self._version + 1, state=json.dumps(state), written=now)
         self._rows.save(self._row, row, last_lease=pool_state.last_lease)
+        self._rows.tell(sorted({asker.run_id for asker in self._asking - self._other_askers()}))
         self._version = row.version
+
+    def _other_askers(self) -> set[Asker]:
+        asks = self._pool.pool_state.asks.values()
+        return {ask.asker for ask in asks if ask.asker.run_id != self._run}
 
     def _end_dead_runs(self, now: float) -> None:
         """Forget the runs that were killed, and leases that expired long ago."""

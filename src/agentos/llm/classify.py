@@ -9,16 +9,15 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
-from email.utils import parsedate_to_datetime
+from datetime import datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Literal, Never
+from typing import Any, Never
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agentos.http_date import seconds_since_epoch
 from agentos.model import CallError, LimitName
-
-ProviderName = Literal["openai", "anthropic", "gemini"]
+from agentos.model_access import Kind
 
 MAX_DELAY = 86_400.0  # seconds; longer waits are shortened to this
 ABSURD_DELAY = 40 * 86_400.0  # seconds; beyond any real reset, so not a delay at all
@@ -90,7 +89,7 @@ class Classified:
 
 
 def classify(
-    provider: ProviderName, status: int, headers: Mapping[str, str], body: bytes, *, now_wall: float
+    provider: Kind, status: int, headers: Mapping[str, str], body: bytes, *, now_wall: float
 ) -> Classified:
     """Classify any answer that is not 2xx; never raises, whatever the server sent."""
     fields = {name.lower(): value.strip() for name, value in headers.items()}
@@ -134,7 +133,7 @@ def _pacific() -> tzinfo:
 
 
 def _error_class(
-    provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any], asked: float | None
+    provider: Kind, status: int, fields: Mapping[str, str], error: dict[str, Any], asked: float | None
 ) -> CallError:
     found = CallError.TRANSIENT
     if status in _KEY_STATUSES or _reasons(error) & _KEY_REASONS:
@@ -163,7 +162,7 @@ def _refusal(status: int, error: dict[str, Any]) -> CallError:
     return CallError.BAD_REQUEST
 
 
-def _is_final(provider: ProviderName, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
+def _is_final(provider: Kind, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
     """Say whether it is a limit on money, which waiting does not cure, rather than on rate."""
     if _codes(error) & _FINAL_CODES:
         return True
@@ -322,7 +321,7 @@ def _delay(text: str, now: float) -> float | None:
         since_epoch = number / 1000 if number > 1e11 else number
         return _sane(since_epoch - now if since_epoch > 1e9 else number)
     seconds = _duration(text)
-    if seconds is None and (moment := _moment(text)) is not None:
+    if seconds is None and (moment := seconds_since_epoch(text)) is not None:
         seconds = moment - now
     return _sane(seconds)
 
@@ -331,16 +330,6 @@ def _duration(text: str) -> float | None:
     if len(text) > 64 or not _DURATION.fullmatch(text):
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
-
-
-def _moment(text: str) -> float | None:
-    for read in (datetime.fromisoformat, parsedate_to_datetime):
-        try:
-            moment = read(text)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            continue
-    return None
 
 
 def _sane(seconds: float | None) -> float | None:
@@ -353,7 +342,7 @@ def _sane(seconds: float | None) -> float | None:
 def _server_time(fields: Mapping[str, str], now_wall: float) -> float:
     """Return the server's time if our clock is wrong, because its dates are based on that."""
     text = fields.get("date", "")
-    moment = _moment(text) if len(text) <= 64 else None
+    moment = seconds_since_epoch(text)
     return now_wall if moment is None or abs(moment - now_wall) <= CLOCK_TOLERANCE else moment
 
 

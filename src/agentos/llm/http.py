@@ -15,11 +15,12 @@ import httpx2
 
 from agentos import redact
 from agentos.errors import ItemFailed
-from agentos.llm.classify import ProviderName, classify
+from agentos.llm.classify import classify
 from agentos.llm.connection import host_of, read_failure
 from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
 from agentos.model import SAME_FOR_ALL, CallError, Usage
+from agentos.model_access import Kind
 from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess, ProxyAccess
@@ -59,7 +60,7 @@ class Endpoint:
     """Posts JSON to one provider's server, as `via` says: with extra headers, through a proxy, with a CA."""
 
     def __init__(
-        self, provider: ProviderName, base_url: str, *, call_timeout: float, via: ProviderAccess | None = None
+        self, provider: Kind, base_url: str, *, call_timeout: float, via: ProviderAccess | None = None
     ) -> None:
         access = via or ProviderAccess(kind=provider)
         self._provider = provider

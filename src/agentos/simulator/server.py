@@ -16,6 +16,7 @@ from agentos.simulator.http import ClientLeft, HttpConnection, HttpLimits
 from agentos.simulator.service import Service
 
 BACKLOG = 1_024
+ACCEPT_STEPS = 4  # of the event loop, from accepting a socket to `_accept`
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Simulator:
             max_header=config.max_header,
         )
         self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def start(self) -> int:
         """Listen, and return the port."""
@@ -48,10 +49,18 @@ class Simulator:
         """End every connection and stop listening."""
         if self._server is None:
             return
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        # asyncio forgets a socket, and leaves it open, that it accepted just before the server is closed.
+        for _ in range(ACCEPT_STEPS):
+            await asyncio.sleep(0)
         self._server.close()
-        for task in self._tasks:
+        connections = dict(self._connections)
+        for task in connections:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*connections, return_exceptions=True)
+        for writer in connections.values():
+            writer.close()  # a task that is cancelled before its first step closes nothing
         await self._server.wait_closed()
         self._server = None
 
@@ -61,12 +70,12 @@ class Simulator:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A separate task: asyncio logs an error if its own task is cancelled.
         task = asyncio.create_task(self._connected(HttpConnection(reader, writer, self._limits)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._connections[task] = writer
+        task.add_done_callback(self._connections.pop)
 
     async def _connected(self, connection: HttpConnection) -> None:
         try:
-            while len(self._tasks) <= self._config.max_connections:
+            while len(self._connections) <= self._config.max_connections:
                 await self._service.handle(connection, await connection.next_request())
         except ClientLeft:
             pass

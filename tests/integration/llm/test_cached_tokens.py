@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentos.llm.classify import ProviderName
 from agentos.llm.http import HttpAnswer
 from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError
 from agentos.llm.providers import real_provider
 from agentos.model import CallError, Usage
+from agentos.model_access import Kind
 from agentos.secret import Secret
 from agentos.simulator import KeyConfig, LimitConfig, SimulatorConfig, running_simulator
 from agentos.wire import ProviderAccess
@@ -32,7 +32,7 @@ def request(item: str, *, model: str = "m") -> ModelRequest:
 
 
 @contextmanager
-def serving(name: ProviderName, limits: LimitConfig | None = None) -> Iterator[tuple[Provider, str]]:
+def serving(name: Kind, limits: LimitConfig | None = None) -> Iterator[tuple[Provider, str]]:
     """Serve a simulated provider, and make our client of it."""
     keys = (KeyConfig(secret=SECRET, limits=limits or LimitConfig()),)
     with running_simulator(SimulatorConfig(keys=keys)) as url:
@@ -45,7 +45,7 @@ def serving(name: ProviderName, limits: LimitConfig | None = None) -> Iterator[t
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_what_was_cached_is_counted_as_part_of_what_was_sent(name: ProviderName) -> None:
+def test_what_was_cached_is_counted_as_part_of_what_was_sent(name: Kind) -> None:
     with serving(name) as (provider, url):
         used = [
             provider.call(request(item), secret=Secret("key-1", SECRET), cancel=Cancel())
@@ -66,7 +66,7 @@ def test_what_was_cached_is_counted_as_part_of_what_was_sent(name: ProviderName)
 
 
 @pytest.mark.parametrize(("name", "fits"), [("openai", False), ("anthropic", True)])
-def test_a_token_limit_counts_what_was_cached_as_the_provider_does(name: ProviderName, fits: bool) -> None:
+def test_a_token_limit_counts_what_was_cached_as_the_provider_does(name: Kind, fits: bool) -> None:
     with serving(name, LimitConfig(tpm=4_000)) as (provider, _):
         results = []
         for item in ("one", "two"):
@@ -79,7 +79,7 @@ def test_a_token_limit_counts_what_was_cached_as_the_provider_does(name: Provide
         assert results == [True, fits]
 
 
-USAGES: dict[str, tuple[ProviderName, dict[str, Any], Usage]] = {
+USAGES: dict[str, tuple[Kind, dict[str, Any], Usage]] = {
     "openai": (
         "openai",
         {

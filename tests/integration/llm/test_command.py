@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from agentos.config import Config, KeyReference, load_config
+from agentos.config import Config, load_config
 from agentos.coordinator.keys import key_ring
 from agentos.errors import ConfigError, ItemFailed, StopRequested
+from agentos.key_tables import KeyReference
 from agentos.llm import command
 from agentos.llm.command import COMMANDS, CommandProvider
 from agentos.llm.command_reply import ProgramOutput, read_claude, read_gemini

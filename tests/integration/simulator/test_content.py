@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentos.llm.classify import ProviderName
+from agentos.model_access import Kind as ProviderKind
 from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.review.reader import read_reply
 from agentos.simulator import LimitConfig, SimulatorConfig, running_simulator
@@ -27,7 +27,7 @@ def base() -> Iterator[str]:
 class TestContent:
     @pytest.mark.parametrize("kind", ["lld", "issue"])
     @pytest.mark.parametrize("provider", PROVIDERS)
-    def test_drafts_pass_the_gate(self, base: str, provider: ProviderName, kind: Kind) -> None:
+    def test_drafts_pass_the_gate(self, base: str, provider: ProviderKind, kind: Kind) -> None:
         prompt = draft_prompt(
             kind,
             item_id="42",

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agentos.llm.classify import ProviderName, classify
+from agentos.llm.classify import classify
 from agentos.model import CallError
+from agentos.model_access import Kind
 from agentos.simulator import KeyConfig, SimulatorConfig, parse_fault, running_simulator
 from harness.simulator import CALLS, CHAT, PROVIDERS, SECRET, ask, chat, generate, messages, stats, wait_until
 
@@ -82,7 +83,7 @@ class TestErrors:
         ],
     )
     def test_are_read_as_meant(
-        self, base: str, provider: ProviderName, spec: str, expected: CallError | None, delay: float | None
+        self, base: str, provider: Kind, spec: str, expected: CallError | None, delay: float | None
     ) -> None:
         if expected is None:  # a daily quota with one, money with the others
             expected = CallError.QUOTA_EXHAUSTED if provider == "gemini" else CallError.NO_CREDIT
@@ -125,7 +126,7 @@ class TestSpoiltReplies:
             assert b"T-shirt" not in got.raw
 
     @pytest.mark.parametrize("provider", PROVIDERS)
-    def test_empty_and_other_model(self, base: str, provider: ProviderName) -> None:
+    def test_empty_and_other_model(self, base: str, provider: Kind) -> None:
         order(base, "empty")
         assert b"## Context" not in CALLS[provider](base).raw
         order(base, "other-model")

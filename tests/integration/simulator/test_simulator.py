@@ -1,6 +1,8 @@
 """The simulator over real sockets: three wire formats, limits and counts."""
 
+import contextlib
 import json
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,8 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentos.errors import UsageError
-from agentos.llm.classify import ProviderName, classify
+from agentos.llm.classify import classify
 from agentos.model import CallError
+from agentos.model_access import Kind
 from agentos.simulator import LimitConfig, SimulatorConfig, parse_key, running_simulator
 from agentos.simulator.limit_headers import LimitStyle
 from harness.simulator import (
@@ -230,7 +233,7 @@ class TestGemini:
 
 class TestRefusals:
     @pytest.mark.parametrize("provider", PROVIDERS)
-    def test_keys(self, base: str, provider: ProviderName) -> None:
+    def test_keys(self, base: str, provider: Kind) -> None:
         call = CALLS[provider]
         wrong, none = call(base, secret="sk-not-the-one-9876"), call(base, secret="")
         for got in (wrong, none):
@@ -258,7 +261,7 @@ class TestRefusals:
         assert stats(base)["totals"]["invalid"] == 1
 
     @pytest.mark.parametrize("provider", PROVIDERS)
-    def test_unknown_model(self, provider: ProviderName) -> None:
+    def test_unknown_model(self, provider: Kind) -> None:
         with running_simulator(SimulatorConfig(models=("other",))) as base:
             assert CALLS[provider](base).status == 404
 
@@ -307,7 +310,7 @@ class TestLimits:
             assert stats(base)["totals"]["max_calls"] == int((250 + 53) / 101)
 
     @pytest.mark.parametrize(("provider", "delay"), [("openai", 0.5), ("anthropic", 1), ("gemini", 0.5)])
-    def test_hints_are_read_as_meant(self, provider: ProviderName, delay: float) -> None:
+    def test_hints_are_read_as_meant(self, provider: Kind, delay: float) -> None:
         with running_simulator(limited(LimitConfig(rpm=120, burst=1), Clock())) as base:
             assert CALLS[provider](base).status == 200
             got = CALLS[provider](base)
@@ -349,3 +352,17 @@ class TestLimits:
                 assert chat(base).status == 429
             clock.now += 1
             assert chat(base).status == 200
+
+
+def test_no_connection_is_left_open_when_it_stops() -> None:
+    clients: list[socket.socket] = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            with running_simulator() as url:
+                place = urlsplit(url)
+                for _ in range(10):  # some are accepted only while it stops
+                    client = socket.create_connection((place.hostname, place.port), timeout=10)
+                    clients.append(stack.enter_context(client))
+        for client in clients:
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""

@@ -1,6 +1,7 @@
 """Rows in memory that several runs share, with a clock that a test sets, and runs that use them."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agentos.credentials.pool import KeySpec, Settlement
@@ -28,6 +29,9 @@ class Rows:
     fails: dict[str, StorageError] = field(default_factory=dict)
     begun: tuple[dict[str, StateRow], dict[tuple[str, str], str]] | None = None
     transactions: int = 0
+    look_seconds: float = 0.02
+    calls_heard: int = 0
+    notified: Counter[str] = field(default_factory=Counter)
 
     def clock(self) -> float:
         return self.now
@@ -35,7 +39,7 @@ class Rows:
     def wall(self) -> float:
         return self.ahead + self.now
 
-    def begin(self) -> None:
+    def begin(self, _provider: str, _known: int = 0) -> None:
         self._may_fail("begin")
         assert self.begun is None
         self.begun = dict(self.stored), dict(self.keys)
@@ -78,6 +82,12 @@ class Rows:
     def is_alive(self, token: str) -> bool:
         return token not in self.dead
 
+    def told(self) -> int:
+        return self.calls_heard
+
+    def tell(self, tokens: Iterable[str]) -> None:
+        self.notified.update(tokens)
+
     def _may_fail(self, method: str) -> None:
         if (error := self.fails.pop(method, None)) is not None:
             raise error
@@ -101,9 +111,13 @@ class SharingRun:
         self.pool = RunPool(self.store, run=name, keys=frozenset(spec.id for spec in specs))
         self.events: list[PoolEvent] = []
 
-    def ask(self, item: str, *, number: int = 1, tokens: int = 100) -> None:
+    def ask(
+        self, item: str, *, number: int = 1, tokens: int = 100, only: frozenset[str] | None = None
+    ) -> None:
         provider = self.store.specs[0].provider
-        self.pool.request(item=item, attempt=1, number=number, provider=provider, model="m", tokens=tokens)
+        self.pool.request(
+            item=item, attempt=1, number=number, provider=provider, model="m", tokens=tokens, only=only
+        )
         self.advance()
 
     def advance(self) -> list[PoolEvent]:

@@ -157,7 +157,7 @@ def test_a_request_behind_an_older_one_needs_no_waking_of_its_own() -> None:
 def test_no_key_of_the_machine_will_ever_serve() -> None:
     desk = Desk(key(1), key(2), key(3, provider="q"))
     desk.ask("a", keys=frozenset({"key-3", "unknown"}))
-    assert of(Refused, desk.events)[-1].reason == "no key for p on this machine"
+    assert of(Refused, desk.events)[-1].reason == "no key for p on the machine that runs this item"
     given = desk.ask("b", keys=ONE)
     assert given is not None
     desk.settle(given, REJECTED)

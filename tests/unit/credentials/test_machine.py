@@ -33,6 +33,7 @@ WALL = 1_800_000_000.0
 UNREAD = {
     CallError.BAD_REQUEST,
     CallError.CAPACITY,
+    CallError.CORRECTED,
     CallError.KEY_REJECTED,
     CallError.NO_CREDIT,
     CallError.UNREACHABLE,
@@ -86,6 +87,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.number = 0
         self.last_lease = 0
         self.waiting: dict[str, int] = {}
+        self.only: dict[str, frozenset[str] | None] = {}  # the keys that the latest request of an item names
         self.attempts: dict[str, int] = {}
         self.live: dict[int, Leased] = {}
         self.expired: dict[int, Leased] = {}
@@ -100,6 +102,13 @@ class PoolMachine(RuleBasedStateMachine):
     def request(self, wanted: list[tuple[str, str, str, int]]) -> None:
         for ask in wanted:
             self.ask(*ask)
+
+    @rule(wanted=st.lists(asks, min_size=1, max_size=6), data=st.data())
+    def request_of_a_machine(self, wanted: list[tuple[str, str, str, int]], data: st.DataObject) -> None:
+        """The items of one machine ask; it has some of the keys, or none."""
+        only = data.draw(st.frozensets(st.sampled_from([*sorted(self.keys), "unknown"])))
+        for ask in wanted:
+            self.ask(*ask, only=only)
 
     @rule(which=st.integers(min_value=0), settlement=settlements)
     def settle(self, which: int, settlement: Settlement) -> None:
@@ -236,10 +245,20 @@ class PoolMachine(RuleBasedStateMachine):
 
     # The model's own books.
 
-    def ask(self, item: str, provider: str, model: str, tokens: int, number: int | None = None) -> None:
+    def ask(
+        self,
+        item: str,
+        provider: str,
+        model: str,
+        tokens: int,
+        *,
+        number: int | None = None,
+        only: frozenset[str] | None = None,
+    ) -> None:
         if number is None:
             self.number += 1
             number = self.waiting[item] = self.number
+            self.only[item] = only
         self.take(
             self.pool.request(
                 asker=self.asker(item),
@@ -248,6 +267,7 @@ class PoolMachine(RuleBasedStateMachine):
                 model=model,
                 tokens=tokens,
                 now=self.now,
+                keys=only,
             )
         )
 
@@ -263,7 +283,7 @@ class PoolMachine(RuleBasedStateMachine):
         given = self.live[lease]
         events = self.pool.settle(lease, asker=given.asker, settlement=settlement, now=self.now)
         assert isinstance(events[0], Settled)
-        used = settlement.tokens_in + settlement.tokens_out
+        used = settlement.limited_in + settlement.tokens_out
         if used or settlement.error in UNREAD:
             shadow = self.shadow(given, "tpm")
             if shadow is not None:
@@ -273,6 +293,10 @@ class PoolMachine(RuleBasedStateMachine):
         if settlement.error is CallError.RATE_LIMITED and told in TOLD:
             assert told is not None
             self.rest(given.key, self.now + min(told, 3_600.0))
+            # The server knows best what is missing: it did not count the call that it refused.
+            if (shadow := self.shadow(given, "rpm")) is not None and shadow.capacity <= 1.0:
+                shadow.refill(self.now)
+                shadow.level = max(shadow.level, 1.0 - told * shadow.rate)
         self.take(events)
 
     def take(self, events: list[PoolEvent]) -> None:
@@ -287,8 +311,7 @@ class PoolMachine(RuleBasedStateMachine):
                     self.expired[lease] = self.live.pop(lease)
                 case Refused(item=item, number=number):
                     assert self.waiting.pop(item) == number
-                    keys = {one.id for one in self.keys.values() if one.provider == event.provider}
-                    assert keys <= self.disabled
+                    assert self.may_serve(item, event.provider) <= self.disabled
                 case _:
                     self.take_key_event(event)
 
@@ -314,6 +337,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.waiting.pop(event.item) == event.number, "given to one who does not wait"
         assert event.lease > self.last_lease, "a lease given twice"
         self.last_lease = event.lease
+        assert event.key in self.may_serve(event.item, event.provider), "a key that its machine does not have"
         assert event.key not in self.disabled
         assert self.resting.get(event.key, self.now) <= self.now, "a lease on a resting key"
         self.live[event.lease] = event
@@ -326,6 +350,11 @@ class PoolMachine(RuleBasedStateMachine):
                 assert shadow.allows(amount, whole=name == "tpm"), name
                 shadow.level -= amount
                 shadow.charged += 1
+
+    def may_serve(self, item: str | None, provider: str) -> set[str]:
+        keys = {one.id for one in self.keys.values() if one.provider == provider}
+        only = self.only[item or ""]
+        return keys if only is None else keys & only
 
     def members(self, key: str) -> list[KeySpec]:
         spec = self.keys[key]

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit, LimitHeaders, read_headers, seconds
 from agentos.credentials.pool import KeyState, Settlement
-from agentos.credentials.quota import JITTER_LEAST, JITTER_STEP, Cost, Quota, QuotaPlan
+from agentos.credentials.quota import (
+    JITTER_FIRST,
+    JITTER_LEAST,
+    JITTER_START,
+    JITTER_STEP,
+    Cost,
+    Quota,
+    QuotaPlan,
+)
 from agentos.events.keys import Leased, LimitLearnt
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk, key, of
@@ -61,8 +69,9 @@ def test_a_burst_of_one_leaves_room_for_uneven_arrival_in_its_pace() -> None:
 
 def test_a_burst_of_one_leaves_more_room_after_a_refusal_and_keeps_its_pace() -> None:
     budget = Quota(QuotaPlan(rpm=60, burst=1), 0.0)
+    grant = budget.charge(CALL, 0.0)
     before = pace(budget)
-    budget.refused(budget.charge(CALL, 0.0), 0.0, told=0.02)
+    budget.refused(grant, 0.0, told=0.02)
     assert 1 / pace(budget) == pytest.approx(1 / before + JITTER_STEP)
     assert budget.ease == 1.0
     # The server said that only 0.02 s were missing, so a whole call need not be waited for.
@@ -70,6 +79,17 @@ def test_a_burst_of_one_leaves_more_room_after_a_refusal_and_keeps_its_pace() ->
     for n in range(1, 6):
         budget.refused(budget.charge(CALL, float(n)), float(n))
     assert budget.ease < 1.0
+
+
+def test_a_burst_of_one_leaves_more_room_for_its_first_calls() -> None:
+    budget = Quota(QuotaPlan(rpm=60, burst=1), 0.0)
+    gaps = [1 / pace(budget)]
+    for n in range(30):
+        budget.charge(CALL, 2.0 * n)
+        gaps.append(1 / pace(budget))
+    assert gaps[0] == pytest.approx(1.0 + JITTER_FIRST + JITTER_START)
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] == pytest.approx(1.0 + JITTER_FIRST, abs=1e-3)
 
 
 def test_the_first_burst_is_never_a_minutes_quota() -> None:

@@ -3,9 +3,12 @@
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentos.credentials.pool import KeySpec
-from agentos.credentials.shared_store import ALIVE_SECONDS, EXPIRED_SECONDS, LOOK_SECONDS, UNUSED_KEYS
+from agentos.credentials.shared_store import ALIVE_SECONDS, EXPIRED_SECONDS, UNUSED_KEYS
+from agentos.events.keys import Refused, Settled
 from agentos.model import CallError
 from unit.credentials.shared_kit import BROKEN, BUSY, Rows, SharingRun, pass_time
 
@@ -55,7 +58,7 @@ def test_a_lease_that_another_run_granted_is_seen_at_the_next_look() -> None:
     assert other.leases == []
     wake = other.pool.next_wake(rows.now)
     assert wake is not None
-    assert wake <= rows.now + LOOK_SECONDS
+    assert wake <= rows.now + rows.look_seconds
     rows.now = wake
     other.advance()
     assert [lease.item for lease in other.leases] == ["LLD-2"]
@@ -315,3 +318,77 @@ def test_no_value_of_a_key_and_no_id_is_stored() -> None:
     run.ask("LLD-1")
     assert "key-1" not in rows.stored["open"].state
     assert "f00d" in rows.stored["open"].state
+
+
+KEYS = ("key-1", "key-2", "key-3")
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(
+    sets=st.lists(
+        st.none() | st.frozensets(st.sampled_from([*KEYS, "key-9"]), min_size=1), min_size=1, max_size=12
+    )
+)
+def test_a_request_gets_only_a_key_that_its_machine_has(sets: list[frozenset[str] | None]) -> None:
+    rows = Rows()
+    specs = [key(number, max_in_flight=1) for number in (1, 2, 3)]
+    # The second run calls the same keys otherwise, and has only two of them.
+    one = SharingRun(rows, "a", *specs)
+    other = SharingRun(rows, "b", key(4, max_in_flight=1), specs[0], values={"key-4": "mark of key-2"})
+    for number, only in enumerate(sets):
+        one.ask(f"LLD-{number}", only=only)
+        other.ask(f"LLD-{number}")
+    for _ in range(3 * len(sets) + 3):
+        for run in (one, other):
+            settled = {event.item for event in run.events if isinstance(event, Settled)}
+            for lease in run.leases:
+                if lease.item not in settled:
+                    run.settle(lease)
+        pass_time(rows, 0.1, one, other)
+    for number, only in enumerate(sets):
+        mine = [lease.key for lease in one.leases if lease.item == f"LLD-{number}"]
+        refused = [
+            event for event in one.events if isinstance(event, Refused) and event.item == f"LLD-{number}"
+        ]
+        allowed = set(KEYS) if only is None else set(KEYS) & only
+        assert len(mine) == bool(allowed)
+        assert set(mine) <= allowed
+        assert len(refused) == (not allowed)
+    assert len(other.leases) == len(sets)
+    assert {lease.key for lease in other.leases} <= {"key-1", "key-4"}
+
+
+def test_a_request_whose_machine_has_no_key_is_refused_with_a_reason() -> None:
+    run = SharingRun(Rows(), "a", key(1), key(2))
+    run.ask("LLD-1", only=frozenset({"key-9"}))
+    (refused,) = run.events
+    assert isinstance(refused, Refused)
+    assert refused.reason == "no key for open on the machine that runs this item"
+    run.ask("LLD-2", only=frozenset({"key-2"}))
+    assert [lease.key for lease in run.leases] == ["key-2"]
+
+
+def test_a_run_is_told_when_another_one_answered_its_request() -> None:
+    rows = Rows()
+    one, other, third = (SharingRun(rows, name, STRICT) for name in ("a", "b", "c"))
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    third.ask("LLD-3")
+    assert not rows.notified
+    one.settle(one.leases[0])
+    assert rows.notified == {"b": 1}
+    pass_time(rows, 0.1, other)
+    other.store.leave()
+    assert rows.notified == {"b": 1, "c": 1}
+
+
+def test_a_run_that_is_told_looks_at_once() -> None:
+    rows = Rows(look_seconds=1.0)
+    one, other = SharingRun(rows, "a", STRICT), SharingRun(rows, "b", STRICT)
+    one.ask("LLD-1")
+    other.ask("LLD-2")
+    one.settle(one.leases[0])
+    assert other.advance() == []
+    rows.calls_heard += 1
+    other.advance()
+    assert [lease.item for lease in other.leases] == ["LLD-2"]

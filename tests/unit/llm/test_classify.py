@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentos.llm import classify as module
-from agentos.llm.classify import MAX_DELAY, MAX_MESSAGE, Classified, ProviderName, classify
+from agentos.llm.classify import MAX_DELAY, MAX_MESSAGE, Classified, classify
 from agentos.model import CallError
+from agentos.model_access import Kind
 
 RATE_LIMITED = CallError.RATE_LIMITED
 QUOTA_EXHAUSTED = CallError.QUOTA_EXHAUSTED
@@ -29,7 +30,7 @@ NOW = datetime(2026, 11, 15, 20, 0, tzinfo=UTC).timestamp()  # noon in Californi
 
 
 def ask(
-    provider: ProviderName = "openai",
+    provider: Kind = "openai",
     status: int = 429,
     body: Any = b"",
     headers: dict[str, str] | None = None,
@@ -94,7 +95,7 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (529, CAPACITY),
     ],
 )
-def test_status_alone(provider: ProviderName, status: int, expected: CallError) -> None:
+def test_status_alone(provider: Kind, status: int, expected: CallError) -> None:
     found = ask(provider, status)
     assert found.error_class is expected
     assert found.retry_after is None
@@ -426,7 +427,7 @@ class TestMessage:
             ("gemini", 404, google(status="NOT_FOUND", message="models/x is not found for API version v1")),
         ],
     )
-    def test_a_model_that_does_not_exist(self, provider: ProviderName, status: int, body: Any) -> None:
+    def test_a_model_that_does_not_exist(self, provider: Kind, status: int, body: Any) -> None:
         assert ask(provider, status, body).error_class is NO_MODEL
 
     def test_a_sentence_in_the_middle_says_nothing_about_the_model(self) -> None:
@@ -472,7 +473,7 @@ class TestMessage:
     ],
 )
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
-def test_untrustworthy_bodies_leave_it_to_the_status(provider: ProviderName, body: bytes) -> None:
+def test_untrustworthy_bodies_leave_it_to_the_status(provider: Kind, body: bytes) -> None:
     assert ask(provider, 429, body).error_class is RATE_LIMITED
     assert ask(provider, 500, body).error_class is TRANSIENT
 
@@ -549,9 +550,7 @@ _JSON = st.recursive(
     body=st.binary(max_size=200) | _JSON.map(lambda value: json.dumps(value).encode()),
     now=st.floats() | st.floats(0, 4e9),
 )
-def test_never_raises(
-    provider: ProviderName, status: int, headers: dict[str, str], body: bytes, now: float
-) -> None:
+def test_never_raises(provider: Kind, status: int, headers: dict[str, str], body: bytes, now: float) -> None:
     found = classify(provider, status, headers, body, now_wall=now)
     assert found.message.isprintable()
     assert 0 < len(found.message) <= MAX_MESSAGE
@@ -561,7 +560,7 @@ def test_never_raises(
 
 
 @given(seconds=st.floats(0.001, 40 * 86_400), provider=st.sampled_from(["openai", "anthropic", "gemini"]))
-def test_any_real_delay_is_taken(seconds: float, provider: ProviderName) -> None:
+def test_any_real_delay_is_taken(seconds: float, provider: Kind) -> None:
     text = f"{seconds:.3f}"
     found = ask(provider, 429, b"", {"retry-after": text})
     assert found.retry_after == pytest.approx(min(float(text), MAX_DELAY))
