@@ -5,13 +5,25 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from agentos.errors import ProjectError, StorageError
 from agentos.store.known_homes import Register, Standing
 from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, Tree
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from agentos.store.records.protocols import AllRecords
+
 FOLDER = ".agentos"
 IGNORE = "# Runs, checkpoints and records of agentos; not for version control.\n*\n"
+
+
+class OpenRecords(Protocol):
+    """Opens the records of a project that are not in its home."""
+
+    def __call__(self, *, mock: bool) -> "AbstractContextManager[AllRecords]": ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +32,7 @@ class Home:
 
     path: Path
     register: Register | None = None  # the list it is on; a home that the user names needs none
+    elsewhere: OpenRecords | None = None  # opens the records that machines share, instead of those here
 
     @property
     def tree(self) -> Tree:
@@ -52,7 +65,15 @@ class Home:
     @property
     def used(self) -> bool:
         """Whether anything was run here."""
-        return self.tree.is_file(self.records)
+        return self.elsewhere is not None or self.tree.is_file(self.records)
+
+    def open_records(self, *, write: bool = True, mock: bool = False) -> "AbstractContextManager[AllRecords]":
+        """Open the records: those in this folder, or those that machines share."""
+        if self.elsewhere is not None:
+            return self.elsewhere(mock=mock)
+        from agentos.store.records import Records  # noqa: PLC0415 - SQLite
+
+        return Records(self.records, write=write, mock=mock)
 
     def checkpoint(self, workflow: str, item_id: str, *, mock: bool = False) -> Path:
         return self.checkpoints / f"{workflow}_workflow_{item_id}{'.mock' if mock else ''}.db"

@@ -118,22 +118,26 @@ class Lineage:
         return None
 
     def _texts(self, kind: str) -> Iterator[str]:
-        for folder in self._folders():
+        for folder in self.folders():
             for path in self._numbered(folder):
                 if path.name.endswith(f"-{kind}.md") and (text := self._read(path)) is not None:
                     yield text
 
-    def _folders(self) -> list[Path]:
+    def folders(self) -> list[Path]:
         """Return the folders of this item's trails: its name alone, or with a suffix for the run."""
-        own = re.compile(re.escape(self.name) + r"(-[0-9a-f]+|-\d+)?")
         names = _trails(self.tree, Path(self.folder, "done"))
-        return [self.active, *(self._done(name) for name in names if own.fullmatch(name))]
+        return [self.active, *(done for name in names if self.has_finished(done := self._done(name)))]
+
+    def has_finished(self, folder: Path) -> bool:
+        """Say whether a finished trail of this item would be in this folder."""
+        own = re.compile(re.escape(self.name) + r"(-[0-9a-f]+|-\d+)?")
+        return folder == self._done(folder.name) and own.fullmatch(folder.name) is not None
 
     def write_receipt(self, stamp: Stamp, text: str, run_id: str) -> None:
         """Record, once, that a text of this item was filed; the receipt travels with the repository."""
         if any(split(known).stamp == stamp for known in self._texts("filed")):
             return
-        done = [folder for folder in self._folders() if folder != self.active]
+        done = [folder for folder in self.folders() if folder != self.active]
         mine = [folder for folder in done if self._has_source(folder, stamp.input)]
         folder = (mine or [self._done(self._free_name(run_id))])[-1]
         number = max((_number(path) for path in self._numbered(folder)), default=0) + 1

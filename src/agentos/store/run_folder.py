@@ -47,6 +47,12 @@ class RunFolder:
     def audit(self, item_id: str, record: dict[str, Any]) -> None:
         self._append(f"workflow-audit-{item_id}.jsonl", _json_line({"time": timestamp(), **record}))
 
+    def prompt(self, item_id: str, record: dict[str, Any]) -> int:
+        """Keep prompt and answer of a call; return how many bytes they take."""
+        line = _json_line({"time": timestamp(), **record})
+        self._append(prompts_file(item_id), line)
+        return len(line)
+
     def span(self, line: bytes) -> None:
         self._append("trace.jsonl", line)
 
@@ -60,7 +66,7 @@ class RunFolder:
 
     def done_with(self, item_id: str, label: str) -> None:
         """Close the item's files: a run of a thousand items must not keep all files open."""
-        for name in (f"{label}.log", f"workflow-audit-{item_id}.jsonl"):
+        for name in (f"{label}.log", f"workflow-audit-{item_id}.jsonl", prompts_file(item_id)):
             if (descriptor := self._files.pop(name, None)) is not None:
                 os.close(descriptor)
 
@@ -94,6 +100,11 @@ class RunFolder:
             raise StorageError(f"Cannot open {self.path / name}: {exc.strerror or exc}.") from exc
 
 
+def prompts_file(item_id: str) -> str:
+    """The file of a run that has the prompts and answers of one item."""
+    return f"prompts-{item_id}.jsonl"
+
+
 def run_tree(run: Path) -> Tree:
     """Return the tree of the home that a run is in; the run is at `logs/parallel/<run>`."""
     return Tree(run.parents[2])
@@ -107,6 +118,14 @@ def list_runs(home: Home) -> list[Path]:
         return []
     names = [one.name for one in entries if one.is_folder and _RUN_NAME.fullmatch(one.name)]
     return [home.runs / name for name in sorted(names, key=run_order)]
+
+
+def engine_of_latest(home: Home) -> str | None:
+    """What ran the items of the latest run, if not the engine of this machine."""
+    runs = list_runs(home)
+    started = next(read_lines(runs[-1] / "events.jsonl"), None) if runs else None
+    engine = None if started is None else started.get("engine")
+    return engine if isinstance(engine, str) else None
 
 
 def live_runs(home: Home) -> list[Path]:

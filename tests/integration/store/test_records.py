@@ -283,6 +283,15 @@ def test_an_item_is_measured_by_its_latest_start_and_what_failed_in_it(records: 
     assert found["drafter"] == Taken(calls=2, tokens_in=107, tokens_out=10)
 
 
+def test_what_came_from_a_cache_is_remembered(records: AllRecords) -> None:
+    pay(records, item(), "drafter", tokens_cached=80, tokens_cache_written=5)
+    pay(records, item(), "drafter", 2, tokens_cached=1)
+    approve(records, item())
+    [found] = records.tokens_of_items("lld", **MODELS)
+    expected = Taken(calls=2, tokens_in=200, tokens_out=20, tokens_cached=81, tokens_cache_written=5)
+    assert found["drafter"] == expected
+
+
 def test_the_source_of_each_workflow_is_remembered(records: AllRecords) -> None:
     assert records.source("lld") is None
     records.note_source("lld", "issues/active")

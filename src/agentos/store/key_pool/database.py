@@ -7,7 +7,7 @@ refused. So a commit does not wait for the disk, and a damaged database is set a
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from agentos.errors import StorageBusy, StorageError
 from agentos.os_process import boot_id
-from agentos.store.key_pool.rows import ActiveRun, PoolUser, StateRow
+from agentos.store.key_pool.rows import BUSY_SECONDS, ActiveRun, PoolUser, StateRow
 from agentos.store.records.migrations import check_tables
 from agentos.store.records.statements import read_queries, read_script
 from agentos.store.rooted_tree import SIDE_FILES, Tree
@@ -24,7 +24,7 @@ from agentos.store.run_folder import hold_lock, is_locked
 FOLDER = Path("keys")
 DATABASE = FOLDER / "pool.db"
 MIGRATIONS = ("key-pool/001-pool.sql",)
-BUSY_SECONDS = 0.05  # the loop must not wait longer; it tries again in its next turn
+LOOK_SECONDS = 0.02  # between two looks while a request waits; calls may arrive unevenly by more than this
 OPENING_SECONDS = 10.0
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -34,6 +34,8 @@ _QUERIES = read_queries("key-pool")
 
 class PoolDatabase:
     """An open database; a run in it is alive while its lock file is held."""
+
+    look_seconds = LOOK_SECONDS
 
     def __init__(
         self,
@@ -66,8 +68,8 @@ class PoolDatabase:
 
     # One transaction.
 
-    def begin(self) -> None:
-        """Let nobody else write until `commit` or `rollback`."""
+    def begin(self, _provider: str = "", _known: int = 0) -> None:
+        """Let nobody else write until `commit` or `rollback`, whatever the provider."""
         with _translated():
             self._db.execute("BEGIN IMMEDIATE")
 
@@ -96,7 +98,7 @@ class PoolDatabase:
         """Return the state, or None if its version is the known one; version 0 if there is none."""
         rows = self._rows("state", provider=provider, known=known)
         if not rows:
-            return None if known else StateRow(version=0, state="", written=None)
+            return None if known > 0 else StateRow(version=0, state="", written=None)
         row = rows[0]
         same = row["boot"] == self._boot and row["written"] <= self.clock()
         return StateRow(version=row["version"], state=row["state"], written=row["written"] if same else None)
@@ -146,6 +148,12 @@ class PoolDatabase:
 
     def users(self, provider: str) -> tuple[PoolUser, ...]:
         return tuple(PoolUser(**row) for row in self._rows("users", provider=provider))
+
+    def told(self) -> int:
+        return 0  # every run looks by itself
+
+    def tell(self, _tokens: Iterable[str]) -> None:
+        """Do nothing: every run looks by itself."""
 
     def _change(self, statement: str, **values: Any) -> None:
         with _translated():

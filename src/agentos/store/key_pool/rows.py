@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+BUSY_SECONDS = 0.05  # the loop must not wait longer for another run; it tries again in its next turn
+
 
 @dataclass(frozen=True, kw_only=True)
 class StateRow:
@@ -9,7 +11,7 @@ class StateRow:
 
     version: int  # grows with every write; 0: nothing is stored yet
     state: str  # as JSON
-    written: float | None  # when, by this machine's clock; None if the machine was started again since
+    written: float | None  # when, by this machine's clock; None if that cannot be told, as after a restart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +31,4 @@ class ActiveRun:
     place: str  # the folder it runs in
     pid: int
     since: str
+    host: str = ""  # the machine it runs on; empty: only one has this database

@@ -2,8 +2,8 @@
 
 These are our own records: none of this is read from LangGraph's checkpoints.
 
-`Records` keeps them in one small SQLite database per home, `MemoryRecords` in memory, for tests. Both have
-the methods that `protocols` lists.
+`Records` keeps them in one small SQLite database per home, `PostgresRecords` in a PostgreSQL that machines
+share, `MemoryRecords` in memory, for tests. All have the methods that `protocols` lists.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -3,20 +3,22 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from agentos import redact
 from agentos.errors import StorageError
 from agentos.store.home import Home
 from agentos.store.records.migrations import MIGRATIONS, check_schema, migrate
+from agentos.store.records.rows import check_numbers
 from agentos.store.records.statements import read_queries
 
 BUSY_SECONDS = 30.0
-MOST = 2**53  # the limit of every number
+
+T = TypeVar("T")
 
 _QUERIES = read_queries("items", "spending", "filings")
 
@@ -50,6 +52,11 @@ class Database:
         if self._lock is not None:
             os.close(self._lock)
 
+    def write(self, work: Callable[[], T], *, durable: bool = False) -> T:
+        """Do the work in one transaction."""
+        with self.writing(durable=durable):
+            return work()
+
     @contextmanager
     def writing(self, *, durable: bool = False) -> Iterator[None]:
         """Open a transaction; nobody else writes during it."""
@@ -82,13 +89,7 @@ class Database:
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except (sqlite3.Error, OverflowError) as exc:
             raise StorageError(f"Cannot read the records in {self._path}: {exc}.") from exc
-        for row in rows:
-            for name, value in row.items():
-                # No count here is ever negative: a budget would grow by it.
-                if isinstance(value, int | float) and not 0 <= value < MOST:
-                    raise StorageError(
-                        f"The records in {self._path} contain an invalid value: {name} is {value}."
-                    )
+        check_numbers(rows, str(self._path))
         return rows
 
 

@@ -32,8 +32,11 @@ _NOT_FILED = _UNSENT | _UNKNOWN
 class MemoryRecords:
     """Keeps the records of one process, either the real ones or the mock's; see `protocols`."""
 
-    def __init__(self, *, mock: bool = False, alive: Callable[[str], bool] = lambda _run: True) -> None:
+    def __init__(
+        self, *, mock: bool = False, alive: Callable[[str], bool] = lambda _run: True, host: str = ""
+    ) -> None:
         self._mock = mock
+        self._host = host
         self._alive = alive
         self._tables = Tables()
 
@@ -218,7 +221,9 @@ class MemoryRecords:
             self.release(run)
         for item in items:
             workflow, name = item_key(item)
-            mine = Claim(workflow=workflow, item=name, run_id=run_id, pid=0, since=timestamp())
+            mine = Claim(
+                workflow=workflow, item=name, run_id=run_id, pid=0, since=timestamp(), host=self._host
+            )
             holder = self._tables.claims.setdefault((workflow, name), mine)
             if holder.run_id != run_id:
                 refused[name] = holder

@@ -17,6 +17,7 @@ MIGRATIONS = (
     "005-models.sql",
     "006-mock.sql",
     "007-attempts.sql",
+    "008-cached.sql",
 )
 
 

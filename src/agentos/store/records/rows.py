@@ -1,11 +1,15 @@
 """The rows of the records, as values, and the rule that decides who may write. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
-from agentos.model import Item
+from agentos.errors import StorageError
+from agentos.model import Item, Usage
+
+MOST = 2**53  # the limit of every number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +72,15 @@ class Paid:
     usd: float | None  # None if no price is known
     counts: int = 1  # 0 once the item is finished or started over: its own budget begins again
     model: str | None = None  # the model asked for, as provider:model
+    tokens_cached: int = 0  # the part of tokens_in that was read from a cache; 0 in rows of older versions
+    tokens_cache_written: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class Taken(Usage):
     """What all calls of one role took for one item."""
 
     calls: int
-    tokens_in: int
-    tokens_out: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +132,12 @@ class Claim:
     pid: int  # shown to people; only `run_folder.is_live` knows whether the run is alive
     since: str
     attempt: int = 0  # the latest attempt that the run has begun; 0: none
+    host: str = ""  # the machine of the run; empty: only one machine has these records
+
+    @property
+    def run(self) -> str:
+        """Its run, for people."""
+        return f"run {self.run_id} on {self.host}" if self.host else f"run {self.run_id}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +152,7 @@ class Stale:
             return "this run no longer has the item"
         if self.holder.run_id == self.fence.run_id:
             return f"attempt {self.holder.attempt} of this run has the item now"
-        return f"run {self.holder.run_id} has the item now"
+        return f"{self.holder.run} has the item now"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +206,17 @@ def _taken(calls: list[Paid], role: str) -> Taken:
         calls=len(mine),
         tokens_in=sum(call.tokens_in for call in mine),
         tokens_out=sum(call.tokens_out for call in mine),
+        tokens_cached=sum(call.tokens_cached for call in mine),
+        tokens_cache_written=sum(call.tokens_cache_written for call in mine),
     )
+
+
+def check_numbers(rows: Iterable[Mapping[str, Any]], place: str) -> None:
+    """Raise StorageError for an impossible number. No count is negative: a budget would grow by it."""
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, int | float) and not 0 <= value < MOST:
+                raise StorageError(f"The records in {place} contain an invalid value: {name} is {value}.")
 
 
 def timestamp() -> str:

@@ -1,39 +1,20 @@
-"""The records in a SQLite database: one transaction per method. Coordinator process.
+"""The records in a SQLite database. Coordinator process.
 
 Commands that only look open it read-only.
 """
 
-import os
-from collections.abc import Callable, Iterable
-from copy import copy
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from agentos.model import Item, Status
 from agentos.store.home import Home
 from agentos.store.records.database import Database
-from agentos.store.records.rows import (
-    Claim,
-    Decided,
-    Fence,
-    Filing,
-    FilingState,
-    Note,
-    Outcome,
-    Paid,
-    Progress,
-    Stale,
-    Taken,
-    item_key,
-    timestamp,
-    tokens_by_role,
-)
+from agentos.store.records.sql_records import SqlRecords
 from agentos.store.run_folder import is_live
 
 
-class Records:
-    """Reads and writes the records of one home, either the real ones or the mock's; see `protocols`."""
+class Records(SqlRecords):
+    """Reads and writes the records of one home; a run is alive while its lock file is locked."""
 
     def __init__(
         self,
@@ -43,12 +24,11 @@ class Records:
         mock: bool = False,
         alive: Callable[[str], bool] | None = None,
     ) -> None:
-        self._mock = int(mock)
-        self._database = Database(path, write=write)
-        self._alive = alive or (lambda run: is_live(self.home.runs / run))
+        self._file = Database(path, write=write)
+        super().__init__(self._file, mock=mock, alive=alive or (lambda run: is_live(self.home.runs / run)))
 
     def close(self) -> None:
-        self._database.close()
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -56,258 +36,7 @@ class Records:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def of(self, *, mock: bool) -> Self:
-        other = copy(self)
-        other._mock = int(mock)  # noqa: SLF001 - our own copy
-        return other
-
-    @property
-    def mock(self) -> bool:
-        return bool(self._mock)
-
     @property
     def home(self) -> Home:
         """The home with the records and their locks."""
-        return self._database.home
-
-    # Items.
-
-    def outcomes(self, workflow: str) -> dict[str, Outcome]:
-        rows = self._rows("outcomes", workflow=workflow)
-        return {row["item"]: Outcome(**row) for row in rows}
-
-    def progress(self, workflow: str | None = None) -> dict[tuple[str, str], Progress]:
-        rows = self._rows("progress", workflow=workflow)
-        return {(row["workflow"], row["item"]): Progress(**row) for row in rows}
-
-    def begin(self, item: Item, fence: Fence, *, revise: bool = False) -> Stale | None:
-        return self._write(item, fence, "begin_attempt", "begin", revise=int(revise))
-
-    def at_node(self, item: Item, fence: Fence, node: str, reviews: int) -> Stale | None:
-        return self._write(item, fence, "at_node", node=node, reviews=reviews)
-
-    def end(
-        self,
-        item: Item,
-        fence: Fence,
-        status: Status,
-        *,
-        verdict: str | None,
-        reviews: int,
-        output: str | None,
-        error: str | None,
-        filing: FilingState | None = None,
-    ) -> Stale | None:
-        if status is not Status.APPROVED:
-            how: dict[str, Any] = {"status": status.value, "reviews": reviews, "error": error}
-            return self._write(item, fence, "end_unapproved", durable=True, **how)
-        statements = ["drop_progress", "close_account", "add_outcome"]
-        if filing is not None:
-            statements.append("want_filing")
-        how = {"verdict": verdict, "reviews": reviews, "output": output, "state": filing}
-        return self._write(item, fence, *statements, durable=True, **how)
-
-    def moved(self, item: Item, fence: Fence, output: str) -> Stale | None:
-        return self._write(item, fence, "move_outcome", output=output)
-
-    def forget(self, item: Item, fence: Fence, *, filing: bool = True) -> Stale | None:
-        statements = ["drop_progress", "close_account", "forget_outcome", "forget_decisions"]
-        if not self._mock:
-            statements.append("forget_filing")
-        return self._write(item, fence, *statements, durable=True, sent=int(filing))
-
-    def drop_progress(self, workflow: str, item: str) -> Claim | None:
-        values = {"workflow": workflow, "item": item, "mock": self._mock}
-        with self._database.writing():
-            if (holder := self._living_holder(workflow, item)) is None:
-                self._database.change("drop_progress", values)
-        return holder
-
-    def rehash(self, item: Item) -> None:
-        if not item.old_hash or item.old_hash == item.input_hash:
-            return
-        values = self._about(item) | {"old_hash": item.old_hash}
-        with self._database.writing(durable=True):
-            for statement in ("rehash_outcome", "rehash_progress", "rehash_decisions", "rehash_filing"):
-                self._database.change(statement, values)
-
-    # Decisions and notes.
-
-    def decision(self, item: Item, reviews: int) -> Decided | None:
-        rows = self._rows("decision", **self._about(item), reviews=reviews)
-        return Decided(**rows[0]) if rows else None
-
-    def decide(self, decided: Decided, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        with self._database.writing(durable=True):
-            if unless():
-                return False
-            self._database.change("decide", asdict(decided) | {"mock": self._mock})
-        return True
-
-    def notes(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Note, ...]]:
-        found: dict[tuple[str, str], tuple[Note, ...]] = {}
-        for row in self._rows("notes", workflow=workflow):
-            key = (row["workflow"], row["item"])
-            found[key] = (*found.get(key, ()), Note(**row))
-        return found
-
-    def add_note(self, workflow: str, item: str, *, text: str, by: str) -> None:
-        said = {"workflow": workflow, "item": item, "text": text, "by": by, "now": timestamp()}
-        with self._database.writing(durable=True):
-            self._database.change("add_note", said | {"mock": self._mock})
-
-    def use_notes(self, item: Item, fence: Fence, notes: Iterable[Note]) -> Stale | None:
-        with self._database.writing(durable=True):
-            if (stale := self.check(item, fence)) is None:
-                for note in notes:
-                    self._database.change("use_note", {"run_id": fence.run_id, "id": note.id})
-        return stale
-
-    # Claims.
-
-    def claims(self) -> dict[tuple[str, str], Claim]:
-        return {(row["workflow"], row["item"]): Claim(**row) for row in self._rows("claims")}
-
-    def holder(self, item: Item | Filing) -> Claim | None:
-        return self._living_holder(*item_key(item))
-
-    def check(self, item: Item | Filing, fence: Fence) -> Stale | None:
-        return fence.check(self._holder(*item_key(item)))
-
-    def claim(self, items: Iterable[Item | Filing], run_id: str) -> dict[str, Claim]:
-        refused: dict[str, Claim] = {}
-        with self._database.writing():
-            held = self.claims()
-            others = {claim.run_id for claim in held.values()} - {run_id}
-            dead = {run for run in others if not self._alive(run)}
-            for run in dead:
-                self._database.change("release", {"run_id": run})
-            for item in items:
-                workflow, name = item_key(item)
-                holder = held.get((workflow, name))
-                if holder is None or holder.run_id in dead:
-                    mine = Claim(
-                        workflow=workflow, item=name, run_id=run_id, pid=os.getpid(), since=timestamp()
-                    )
-                    held[workflow, name] = mine
-                    self._database.change("add_claim", asdict(mine))
-                elif holder.run_id != run_id:
-                    refused[name] = holder
-        return refused
-
-    def release(self, run_id: str) -> None:
-        with self._database.writing():
-            self._database.change("release", {"run_id": run_id})
-
-    # Spending.
-
-    def begin_run(self, run_id: str, workflow: str, items: Iterable[str]) -> None:
-        meant = set(items)
-        rows = self._rows("stopped_runs", workflow=workflow)
-        stopped = {row["run_id"] for row in rows if row["item"] in meant}
-        with self._database.writing():
-            self._database.change("add_run", {"run_id": run_id, "workflow": workflow})
-            for run in stopped:
-                if not self._alive(run):
-                    self._database.change("continue_run", {"run_id": run_id, "before": run})
-
-    def finish_run(self, run_id: str) -> str | None:
-        with self._database.writing():
-            rows = self._rows("continued_by", run_id=run_id)
-            if not rows:
-                self._database.change("finish_run", {"run_id": run_id})
-        return rows[0]["continued_by"] if rows else None
-
-    def pay(self, paid: Paid) -> bool:
-        with self._database.writing():
-            return self._database.change("add_call", asdict(paid) | {"mock": self._mock}) > 0
-
-    def spent_before(self, workflow: str, run_id: str) -> dict[str, float]:
-        rows = self._rows("spent_before", workflow=workflow, run_id=run_id)
-        return {row["item"]: row["usd"] for row in rows}
-
-    def spent_on_items(self, workflow: str) -> dict[str, float]:
-        return {row["item"]: row["usd"] for row in self._rows("spent_on_items", workflow=workflow)}
-
-    def usual_outputs(self, workflow: str) -> dict[str, int]:
-        return {row["role"]: row["usual"] for row in self._rows("usual_outputs", workflow=workflow)}
-
-    def tokens_of_items(
-        self, workflow: str, *, drafter: str | None, reviewer: str | None
-    ) -> list[dict[str, Taken]]:
-        calls = [Paid(**row) for row in self._rows("calls_of_approved_items", workflow=workflow)]
-        return tokens_by_role(calls, drafter=drafter, reviewer=reviewer)
-
-    def source(self, workflow: str) -> str | None:
-        rows = self._rows("source", workflow=workflow)
-        return rows[0]["place"] if rows else None
-
-    def note_source(self, workflow: str, place: str) -> None:
-        with self._database.writing():
-            values = {"workflow": workflow, "place": place, "now": timestamp()}
-            self._database.change("note_source", values)
-
-    # Filings.
-
-    def filing(self, item: Item) -> Filing | None:
-        rows = self._rows("filing", **self._about(item))
-        return _filing(rows[0]) if rows else None
-
-    def filings(self, workflow: str) -> dict[tuple[str, str], Filing]:
-        rows = self._rows("filings", workflow=workflow)
-        return {(row["item"], row["input_hash"]): _filing(row) for row in rows}
-
-    def unknown_filings(self) -> tuple[Filing, ...]:
-        return tuple(_filing(row) for row in self._rows("unknown_filings"))
-
-    def latest_filing(self) -> str | None:
-        (row,) = self._rows("latest_filing")
-        return row["at"] or None
-
-    def intend(self, item: Item, fence: Fence, *, repository: str, marker: str, at: str) -> Stale | None:
-        about = {"repository": repository, "marker": marker, "at": at}
-        return self._write(item, fence, "intend", durable=True, **about)
-
-    def filed(self, item: Item | Filing, fence: Fence, *, number: int, url: str) -> Stale | None:
-        return self._write(item, fence, "filed", durable=True, number=number, url=url)
-
-    def not_there(self, row: Filing, fence: Fence, state: FilingState) -> Stale | None:
-        assert state in {FilingState.WANTED, FilingState.KEPT}
-        return self._write(row, fence, "not_there", durable=True, state=state)
-
-    def filing_failed(self, item: Item | Filing, fence: Fence, *, error: str, unknown: bool) -> Stale | None:
-        statement = "filing_unknown" if unknown else "filing_failed"
-        return self._write(item, fence, statement, durable=True, error=error)
-
-    # Shared by the methods above.
-
-    def _rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
-        return self._database.rows(statement, values | {"mock": self._mock})
-
-    def _write(
-        self, item: Item | Filing, fence: Fence, *statements: str, durable: bool = False, **values: Any
-    ) -> Stale | None:
-        """Run statements about an item, unless another run or attempt has it."""
-        writer = {"run_id": fence.run_id, "attempt": fence.attempt}
-        with self._database.writing(durable=durable):
-            if (stale := self.check(item, fence)) is None:
-                for statement in statements:
-                    self._database.change(statement, self._about(item) | writer | values)
-        return stale
-
-    def _holder(self, workflow: str, item: str) -> Claim | None:
-        rows = self._rows("holder", workflow=workflow, item=item)
-        return Claim(**rows[0]) if rows else None
-
-    def _living_holder(self, workflow: str, item: str) -> Claim | None:
-        holder = self._holder(workflow, item)
-        return holder if holder is not None and self._alive(holder.run_id) else None
-
-    def _about(self, item: Item | Filing) -> dict[str, Any]:
-        workflow, name = item_key(item)
-        about = {"workflow": workflow, "item": name, "input_hash": item.input_hash}
-        return about | {"mock": self._mock, "now": timestamp()}
-
-
-def _filing(row: dict[str, Any]) -> Filing:
-    return Filing(**row | {"state": FilingState(row["state"])})
+        return self._file.home

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files as resources
 
+_PARAMETER = re.compile(r"(?<![:\w]):(\w+)")  # :name, but not ::type
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
@@ -23,3 +24,9 @@ def read_queries(*names: str) -> Mapping[str, str]:
             assert statement not in found, statement
             found[statement] = sql.strip()
     return found
+
+
+def read_postgres_queries(*names: str) -> Mapping[str, str]:
+    """Read statements as psycopg takes them: %(name)s for :name."""
+    found = read_queries(*(f"postgres-{name}" for name in names))
+    return {name: _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%")) for name, sql in found.items()}

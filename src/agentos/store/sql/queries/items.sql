@@ -4,7 +4,7 @@
 SELECT workflow, item, input_hash, run_id, verdict, reviews, output, finished_at
 FROM outcome
 WHERE workflow = :workflow AND mock = :mock
-ORDER BY finished_at;
+ORDER BY finished_at, rowid;
 
 -- name: add_outcome
 INSERT OR IGNORE INTO outcome

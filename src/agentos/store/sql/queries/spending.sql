@@ -24,9 +24,11 @@ WHERE run_id = :run_id;
 
 -- name: add_call
 INSERT OR IGNORE INTO call
-    (life, role, number, run_id, workflow, item, tokens_in, tokens_out, usd, counts, model, mock)
+    (life, role, number, run_id, workflow, item, tokens_in, tokens_out, tokens_cached, tokens_cache_written, usd,
+     counts, model, mock)
 VALUES
-    (:journal_id, :role, :number, :run_id, :workflow, :item, :tokens_in, :tokens_out, :usd, :counts, :model, :mock);
+    (:journal_id, :role, :number, :run_id, :workflow, :item, :tokens_in, :tokens_out, :tokens_cached,
+     :tokens_cache_written, :usd, :counts, :model, :mock);
 
 -- name: close_account
 UPDATE call SET counts = 0
@@ -55,7 +57,8 @@ WHERE workflow = :workflow AND mock = :mock AND tokens_out > 0
 GROUP BY role;
 
 -- name: calls_of_approved_items
-SELECT life AS journal_id, role, number, run_id, workflow, item, tokens_in, tokens_out, usd, counts, model
+SELECT life AS journal_id, role, number, run_id, workflow, item, tokens_in, tokens_out, tokens_cached,
+    tokens_cache_written, usd, counts, model
 FROM call
 WHERE workflow = :workflow AND mock = :mock AND NOT counts
     AND item IN (SELECT item FROM outcome WHERE workflow = :workflow AND mock = :mock)

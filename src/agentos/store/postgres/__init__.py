@@ -1,0 +1,1 @@
+"""One PostgreSQL database, shared by machines and projects. Nothing here is imported in local mode."""
