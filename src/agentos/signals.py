@@ -20,6 +20,7 @@ class StopSignals:
     """
 
     _stopped = False
+    _woken = False
 
     def __enter__(self) -> Self:
         self._ours, self._theirs = socket.socketpair()
@@ -50,6 +51,16 @@ class StopSignals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def wake(self) -> None:
+        """End the wait of a loop that watches `fileno`, from another thread.
+
+        One byte at most is in the buffer: there must be room for signals.
+        """
+        if not self._woken:
+            self._woken = True
+            with contextlib.suppress(OSError):  # it is closed
+                self._theirs.send(b"\0")
+
     def fileno(self) -> int:
         return self._ours.fileno()
 
@@ -59,5 +70,7 @@ class StopSignals:
             found = [number for number in self._ours.recv(64) if number in STOP_SIGNALS]
         except BlockingIOError:
             return []
+        finally:
+            self._woken = False  # whoever calls `wake` from now on wakes the next wait
         self._stopped = self._stopped or bool(found)
         return found

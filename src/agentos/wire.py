@@ -1,38 +1,19 @@
-"""The messages between coordinator and worker: small JSON objects with a fixed schema, each after its length.
+"""The messages between coordinator and worker: small JSON objects with a fixed schema.
 
-No pickle, no code: a message that does not match the schema ends the connection. What a worker sends is typed
-and bounded here, in one place, because a worker runs graphs and talks to servers of other people.
+What a worker sends is typed and bounded here, in one place, because a worker runs graphs and talks to servers
+of other people. How a message becomes bytes: see `frames`.
 """
 
-import json
-import struct
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
 from agentos import audit_record as records
-from agentos import redact
-from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens, first_error
+from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens
 from agentos.model import CallError, LimitName, Usage
 from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
 from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
-
-MAX_MESSAGE_BYTES = 16_000_000
-MAX_WORKER_BYTES = 8_000_000  # of one message from a worker
-MESSAGES_MOST = 100_000  # from one worker in total
-WORKER_BYTES_MOST = 200_000_000  # in all messages of one worker
-T = TypeVar("T")
-_LENGTH = struct.Struct(">I")
 
 
 class ProtocolError(Exception):
@@ -139,6 +120,16 @@ class ProviderAccess(Message):
     ca: str = ""  # a CA to trust besides the usual ones, PEM
 
 
+class RemoteItem(Message):
+    """What a worker on another machine needs to find and keep the state of its item."""
+
+    id: int  # of the attempt, in the database
+    project: str
+    workflow: str
+    item: str
+    thread: str
+
+
 class Job(Message):
     """Everything that a worker knows."""
 
@@ -163,12 +154,16 @@ class Job(Message):
     decision: Decision | None = None
     notes: tuple[NoteData, ...] = ()
     revise: bool = False  # the first draft revises the existing document
+    keep_prompts: bool = False  # send prompts and answers to the coordinator, which keeps them
     trail: str = ""  # the item's folder in the lineage, if not the usual one
     providers: dict[str, ProviderAccess] = Field(default_factory=dict)  # those with a server, by name
     roles: dict[str, RoleOptions] = Field(default_factory=dict)
     facts: dict[str, ModelFacts] = Field(default_factory=dict)  # by provider:model
     mock_shell: bool = False
     environment: dict[str, str] = Field(default_factory=dict)
+    remote: RemoteItem | None = None  # it runs on another machine than its submitter
+    files: dict[str, str] = Field(default_factory=dict)  # what it depends on, by path in the worktree
+    database_url: str = Field(default="", repr=False)  # of that state; never in the database itself
 
 
 class LeaseGranted(Message):
@@ -183,11 +178,12 @@ class LeaseGranted(Message):
 
 
 class LeaseRefused(Message):
-    """No key can serve this request in this run."""
+    """No key can serve this request in this run, or none that its machine has."""
 
     type: Literal["lease_refused"] = "lease_refused"
     number: int
     reason: str
+    elsewhere: str = ""  # a provider: its keys on this machine are unusable, those of others may not be
 
 
 class Vetted(Message):
@@ -220,6 +216,8 @@ def _few(headers: Any) -> Any:
 HEADERS_MOST = 50
 Limited = Annotated[float, Field(ge=1, le=1e12)]
 Headers = Annotated[dict[str, str], BeforeValidator(_few)]
+KEPT_TEXT = 400_000  # characters
+KeptText = Annotated[str, BeforeValidator(lambda text: text[:KEPT_TEXT] if isinstance(text, str) else text)]
 
 
 class Hello(Message):
@@ -251,6 +249,7 @@ class LeaseWanted(Message):
     role: Name = ""
     tries: Count = 0  # how often this call failed before
     after: Count = 0  # the lease of its last try
+    only: tuple[Name, ...] | None = None  # the keys that its machine has; None: those of the submitter
 
 
 class Vet(Message):
@@ -299,6 +298,17 @@ class CallSettled(Message):
         return Usage(**self.model_dump(include=set(Usage().counts())))
 
 
+class CallTexts(Message):
+    """Prompt and answer of a call, for the run's folder. Sent only if the user keeps them."""
+
+    type: Literal["call_texts"] = "call_texts"
+    role: Name
+    number: Count  # of the call, from 1, per role and item
+    system: KeptText
+    prompt: KeptText
+    answer: KeptText
+
+
 class Beat(Message):
     """The worker is alive and has nothing else to report."""
 
@@ -329,82 +339,21 @@ class Ended(Message):
     output: Text | None = None
     error: Text | None = None
     noted: Count | None = None  # the latest note that the models got; None: all
+    given_back: bool = False  # nothing is wrong with the item: it cannot run here now
 
 
 ToWorker = Annotated[Job | LeaseGranted | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
 ToCoordinator = Annotated[
-    Hello | NodeStarted | NodeEnded | LeaseWanted | Vet | CallSettled | Beat | Audit | PaidBefore | Ended,
+    Hello
+    | NodeStarted
+    | NodeEnded
+    | LeaseWanted
+    | Vet
+    | CallSettled
+    | CallTexts
+    | Beat
+    | Audit
+    | PaidBefore
+    | Ended,
     Field(discriminator="type"),
 ]
-_TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)
-_TO_COORDINATOR: TypeAdapter[ToCoordinator] = TypeAdapter(ToCoordinator)
-
-
-def encode(message: Message) -> bytes:
-    try:
-        data = message.model_dump_json().encode()
-    except ValueError:
-        # Half of a surrogate pair, from a model or a file name, cannot be encoded in UTF-8.
-        data = json.dumps(message.model_dump(), ensure_ascii=False).encode("utf-8", errors="replace")
-    # A lease carries a key to a worker; a job may carry the secrets of headers, a proxy's login and the
-    # user's own for tracing.
-    if not isinstance(message, LeaseGranted):
-        data = _without_secrets(data, but=("environment", "providers") if isinstance(message, Job) else ())
-    if len(data) > MAX_MESSAGE_BYTES:
-        raise ProtocolError(f"a message of {len(data):,} bytes is too large")
-    return _LENGTH.pack(len(data)) + data
-
-
-def read_for_worker(frame: bytes) -> ToWorker:
-    return _validate(_TO_WORKER, frame)
-
-
-def read_for_coordinator(frame: bytes) -> ToCoordinator:
-    message = _validate(_TO_COORDINATOR, frame)
-    # Again, because the coordinator knows the secrets of all workers.
-    cleaned = frame if isinstance(message, Vet) else _without_secrets(frame)
-    return message if cleaned is frame else _validate(_TO_COORDINATOR, cleaned)
-
-
-def _without_secrets(frame: bytes, *, but: tuple[str, ...] = ()) -> bytes:
-    """The same JSON without the secrets that this process knows, except in some fields."""
-    if redact.find(frame.decode("utf-8", errors="replace")) is None:
-        return frame
-    try:
-        decoded = json.loads(frame)
-        cleaned = redact.clean(decoded)
-    except RecursionError:
-        raise ProtocolError("not a message: nested too deeply") from None
-    return json.dumps(cleaned | {name: decoded[name] for name in but} if but else cleaned).encode()
-
-
-def _validate(adapter: TypeAdapter[T], frame: bytes) -> T:
-    try:
-        return adapter.validate_json(frame)
-    except ValidationError as exc:
-        # Say what is wrong, not what was sent: a malformed lease would show its secret.
-        raise ProtocolError(f"not a message: {first_error(exc)}"[:300]) from None
-    except RecursionError as exc:
-        raise ProtocolError("not a message: nested too deeply") from exc
-
-
-class FrameReader:
-    """Cuts a stream of bytes into frames."""
-
-    def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
-        self._most = most  # bytes of one frame
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        self._buffer += data
-        frames: list[bytes] = []
-        while len(self._buffer) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer)
-            if length > self._most:
-                raise ProtocolError(f"a frame of {length:,} bytes is too large")
-            end = _LENGTH.size + length
-            if len(self._buffer) < end:
-                break
-            frames.append(bytes(self._buffer[_LENGTH.size : end]))
-            del self._buffer[:end]
-        return frames

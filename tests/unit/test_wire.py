@@ -12,18 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.audit_record import CallRecord, OwnRecord, VerdictRecord, plain_fields
+from agentos.frames import (
+    MAX_MESSAGE_BYTES,
+    MAX_WORKER_BYTES,
+    FrameReader,
+    encode,
+    read_for_coordinator,
+    read_for_worker,
+)
 from agentos.model import CallError
 from agentos.secret import Secret
 from agentos.wire import (
-    MAX_MESSAGE_BYTES,
-    MAX_WORKER_BYTES,
     Audit,
     Beat,
     CallSettled,
     Decision,
     Drain,
     Ended,
-    FrameReader,
     Hello,
     ItemData,
     Job,
@@ -38,9 +43,6 @@ from agentos.wire import (
     PartData,
     ProtocolError,
     RepositoryData,
-    encode,
-    read_for_coordinator,
-    read_for_worker,
 )
 
 STEADY = settings(derandomize=True, database=None, deadline=None)

@@ -11,12 +11,13 @@ from typing import Any
 from agentos.app.connections import connection
 from agentos.app.keys import moment, rest_of
 from agentos.app.known_keys import known_health
-from agentos.config import Config, KeyReference
+from agentos.config import Config
 from agentos.coordinator.keys import key_references, keyless, read_key, usual_keys
 from agentos.doctor.check import Check, State
 from agentos.duration import words
 from agentos.errors import AgentosError, Exit
 from agentos.github.repository import Repository, find_repository, find_token
+from agentos.key_tables import KeyReference
 from agentos.llm.providers import check_provider
 from agentos.loopback import in_clear_text
 from agentos.model_access import (
@@ -145,8 +146,12 @@ def check_keys(
     environment = {k: v for k, v in config.environment.items() if k != "AGENTOS_CREDENTIAL_LIMIT"}
     plain = replace(config, environment=environment)
     references = key_references(plain)
-    health = known_health(plain, home, references)
     checks: list[Check] = []
+    health: Mapping[str, Mapping[str, Any]] = {}
+    try:
+        health = known_health(plain, home, references)
+    except AgentosError as exc:
+        checks.append(Check(section="keys", name="shared state", state=State.PROBLEM, text=str(exc)))
     keys: list[KeyInUse] = []
     rejected: list[str] = []
     referred: set[str] = set()  # providers with a configured key, even one that cannot be read

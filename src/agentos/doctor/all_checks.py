@@ -1,4 +1,7 @@
-"""Runs all checks, in the order of setting up. Only reads; uses the network only with `live`."""
+"""Runs all checks, in the order of setting up. Only reads.
+
+Uses the network only with `live`, and for a database that AGENTOS_DATABASE_URL names.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +11,7 @@ from agentos.config import load_config
 from agentos.doctor.access import check_github, check_keys, check_models
 from agentos.doctor.check import Check, State
 from agentos.doctor.configuration import check_configuration, failed
+from agentos.doctor.database import check_database
 from agentos.doctor.project import check_git, check_program, check_project
 from agentos.errors import AgentosError
 from agentos.project import check_owner, find_worktree
@@ -62,6 +66,7 @@ def run_checks(
     if worktree is not None:
         github_checks, access = check_github(worktree, config, environment)
         checks += github_checks
+    checks += check_database(environment)
     if live:
         from agentos.doctor.network import check_calls, check_github_access  # noqa: PLC0415 - an HTTP client
 

@@ -1,6 +1,6 @@
 """The live checks: a tiny call with each model and key, and one query to GitHub.
 
-Nothing else uses the network.
+Nothing else uses the network but the checks of the database.
 """
 
 import threading

@@ -10,18 +10,16 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
 from agentos.console.lines import OutputPrefixer
-from agentos.redact import redact
-from agentos.wire import (
+from agentos.frames import (
     MAX_WORKER_BYTES,
     MESSAGES_MOST,
     WORKER_BYTES_MOST,
     FrameReader,
-    Message,
-    ProtocolError,
-    ToCoordinator,
     encode,
     read_for_coordinator,
 )
+from agentos.redact import redact
+from agentos.wire import Message, ProtocolError, ToCoordinator
 
 STACKS_SIGNAL = signal.SIGUSR1  # makes a worker print the stack trace of every thread
 GONE_SECONDS = 1.0  # for the last messages of a dead worker

@@ -1,7 +1,8 @@
 """The interface between the coordinator's loop and what runs the items.
 
 The loop starts an item with a job, sends it messages, ends it in stages, and reads what happened. It never
-sees a process or a socket. `local.py` runs items in local processes; `fake.py` plays scripts.
+sees a process or a socket. `local.py` runs items in local processes, `postgres.py` on other machines, and
+`fake.py` plays scripts.
 """
 
 from collections.abc import Iterator
@@ -29,6 +30,11 @@ class WorkerEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttemptTaken(WorkerEvent):
+    """A machine has taken an attempt that waited for one; its worker should be heard of soon."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Said(WorkerEvent):
     """A worker sent a message."""
 
@@ -49,9 +55,18 @@ class Gone(WorkerEvent):
 
     how: str  # such as "exit code 0" or "killed by SIGKILL"
     broken: str | None = None  # what it sent that is invalid; everything after that was ignored
+    released: bool = False  # its machine gave it back: nothing is wrong with the item
 
 
-EngineEvent = Said | Printed | Gone
+@dataclass(frozen=True, kw_only=True)
+class Unable(WorkerEvent):
+    """No machine that is alive can run this attempt; it still waits for one."""
+
+    reason: str
+    fix: str  # what to do
+
+
+EngineEvent = AttemptTaken | Said | Printed | Gone | Unable
 
 
 class Engine(Protocol):

@@ -12,14 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agentos import redact
-from agentos.audit_record import TOKENS_MOST
 from agentos.errors import ItemFailed, StorageError
 from agentos.llm.provider import Reply
 from agentos.store.home import home_of
+from agentos.worker.journal import SafeSerializer, read_record, read_reply
 
 LOCK_SECONDS = 10.0  # how long to wait for a worker that should be dead
 _JOURNAL = (
@@ -29,25 +27,13 @@ _JOURNAL = (
 _JOURNAL_ID = "CREATE TABLE IF NOT EXISTS agentos_life (id TEXT)"
 
 
-class _Serializer(JsonPlusSerializer):
-    """Keeps secrets out of a checkpoint: errors are stored with their text, a graph may store anything."""
-
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        kind, data = super().dumps_typed(obj)
-        if redact.find(data.decode("utf-8", errors="replace")) is None:
-            return kind, data
-        kind, data = super().dumps_typed(redact.clean(repr(obj) if isinstance(obj, BaseException) else obj))
-        if (found := redact.find(data.decode("utf-8", errors="replace"))) is not None:
-            raise ItemFailed(f"the graph's state contains the key {found}; it was not saved")
-        return kind, data
-
-
 class Checkpoint:
     """One connection to one database. No one else has it open."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, thread: str) -> None:
+        self.thread = thread
         # Strict: with the default serializer, an edited database could run code when it is read.
-        self.saver = SqliteSaver(connection, serde=_Serializer(allowed_msgpack_modules=None))
+        self.saver = SqliteSaver(connection, serde=SafeSerializer(allowed_msgpack_modules=None))
         self.saver.setup()
         with self.saver.cursor() as cursor:
             cursor.execute("PRAGMA synchronous=FULL")
@@ -68,7 +54,7 @@ class Checkpoint:
             row = cursor.execute(
                 "SELECT reply FROM agentos_calls WHERE role = ? AND number = ?", (role, number)
             ).fetchone()
-        return _reply(row[0]) if row else None
+        return read_reply(row[0]) if row else None
 
     def record(self, role: str, number: int, reply: Reply, record: dict[str, Any]) -> None:
         """Save the reply and its audit record. They are on disk when this returns."""
@@ -83,7 +69,7 @@ class Checkpoint:
         """Return the audit records of all calls in the journal, in order."""
         with self.saver.cursor(transaction=False) as cursor:
             rows = cursor.execute("SELECT record FROM agentos_calls ORDER BY rowid").fetchall()
-        return [_record(row[0]) for row in rows]
+        return [read_record(row[0]) for row in rows]
 
     def begun(self, config: Any) -> bool:
         return self.saver.get_tuple(config) is not None
@@ -96,36 +82,14 @@ def _journal_id(cursor: sqlite3.Cursor) -> str:
     return str(cursor.execute("SELECT id FROM agentos_life").fetchone()[0])
 
 
-INVALID_CALL = "The item's journal contains an invalid call. Run the item with --fresh."
-
-
-def _record(text: Any) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError, RecursionError) as exc:
-        raise StorageError(INVALID_CALL) from exc
-
-
-def _reply(text: Any) -> Reply:
-    try:
-        stored = dict(json.loads(text))
-        reply = Reply(**stored)
-    except (ValueError, TypeError, RecursionError) as exc:
-        raise StorageError(INVALID_CALL) from exc
-    texts = all(isinstance(stored[name], str) for name in ("text", "model"))
-    if not texts or not all(type(one) is int and 0 <= one <= TOKENS_MOST for one in reply.counts().values()):
-        raise StorageError(INVALID_CALL)
-    return reply
-
-
 @contextmanager
-def open_checkpoint(database: Path) -> Iterator[Checkpoint]:
+def open_checkpoint(database: Path, thread: str) -> Iterator[Checkpoint]:
     """Open the database and hold its lock, so that two workers can never run one item."""
     lock = _lock(database.with_name(database.name + ".lock"))
     try:
         connection = _connect(database)
         try:
-            yield Checkpoint(connection)
+            yield Checkpoint(connection, thread)
         finally:
             connection.close()
     except sqlite3.OperationalError as exc:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from agentos.errors import NoUsableKey
+from agentos.frames import FrameReader, encode, read_for_worker
 from agentos.llm.caller import LeaseRequest
 from agentos.llm.provider import Cancel
 from agentos.wire import (
     Beat,
     CallSettled,
     Drain,
-    FrameReader,
     Job,
     LeaseGranted,
     LeaseRefused,
@@ -23,8 +23,6 @@ from agentos.wire import (
     ToWorker,
     Vet,
     Vetted,
-    encode,
-    read_for_worker,
 )
 from agentos.worker.parent_death import end_own_group
 

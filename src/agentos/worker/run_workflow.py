@@ -5,6 +5,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from langgraph.runtime import RunControl
 from pydantic import ValidationError
 
 from agentos.audit_record import MOST, CallRecord, audited, first_error
-from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageError
+from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageBusy, StorageError
 from agentos.llm.caller import Caller, Made
 from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.providers import make_provider
@@ -24,6 +25,7 @@ from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.store.rooted_tree import PathRefused
 from agentos.wire import (
     Audit,
+    CallTexts,
     Ended,
     Hello,
     Job,
@@ -34,7 +36,8 @@ from agentos.wire import (
     PartData,
     RepositoryData,
 )
-from agentos.worker.checkpoint import INVALID_CALL, Checkpoint, open_checkpoint
+from agentos.worker.checkpoint import open_checkpoint
+from agentos.worker.journal import INVALID_CALL, ItemCheckpoint
 from agentos.worker.link import Link
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
@@ -46,14 +49,16 @@ RECURSION_LIMIT = 1_000  # graph steps; the limits of the review loop end it lon
 def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
     """Carry out the job. Whatever happens, there is an ending to report."""
     try:
-        with open_checkpoint(Path(job.database)) as checkpoint:
+        with _checkpoint(job) as checkpoint:
             return _Runner(job, link, cancel, checkpoint).run()
     except (StopRequested, GraphDrained):
         return Ended(status="interrupted")
     except NoUsableKey as exc:
         return Ended(status="interrupted", error=str(exc))
     except AgentosError as exc:
-        return Ended(status="failed", error=str(exc))
+        # Another machine may reach the database.
+        given_back = isinstance(exc, StorageBusy) and job.remote is not None
+        return Ended(status="interrupted" if given_back else "failed", error=str(exc), given_back=given_back)
     except (PathRefused, PermissionError, NotADirectoryError, IsADirectoryError) as exc:
         return Ended(
             status="failed", error=f"{exc.filename}: {exc.strerror}. Remove it, then run the item again."
@@ -65,10 +70,18 @@ def run_job(job: Job, link: Link, cancel: Cancel) -> Ended:
         )
 
 
+def _checkpoint(job: Job) -> AbstractContextManager[ItemCheckpoint]:
+    if job.remote is None:
+        return open_checkpoint(Path(job.database), job.item.label)
+    from agentos.worker.postgres_checkpoint import open_postgres_checkpoint  # noqa: PLC0415 - only with the extra
+
+    return open_postgres_checkpoint(job.database_url, job.remote, Path(job.worktree))
+
+
 class _Runner:
     """One item's graph, and the tools it is given."""
 
-    def __init__(self, job: Job, link: Link, cancel: Cancel, checkpoint: Checkpoint) -> None:
+    def __init__(self, job: Job, link: Link, cancel: Cancel, checkpoint: ItemCheckpoint) -> None:
         self._job = job
         self._link = link
         self._cancel = cancel
@@ -80,7 +93,10 @@ class _Runner:
     def run(self) -> Ended:
         control = RunControl()
         self._cancel.on_set(control.request_drain)
-        config: Any = {"configurable": {"thread_id": self._item.label}, "recursion_limit": RECURSION_LIMIT}
+        config: Any = {
+            "configurable": {"thread_id": self._checkpoint.thread},
+            "recursion_limit": RECURSION_LIMIT,
+        }
         resumed = self._checkpoint.begun(config)
         self._link.send(Hello(pid=os.getpid(), resumed=resumed, warm=WARM_MODULE in sys.modules))
         for record in self._checkpoint.paid_before():
@@ -164,6 +180,12 @@ class _Runner:
             return kept
 
         made = self._caller(provider_of(model), options.timeout).call(request, keep=keep)
+        if self._job.keep_prompts:
+            self._link.send(
+                CallTexts(
+                    role=role, number=number, system=prompt.system, prompt=prompt.text, answer=made.reply.text
+                )
+            )
         if made.removed:
             name = "draft" if role == "drafter" else "review"
             self.say(f"{name} {number}: removed {' and '.join(made.removed)}")

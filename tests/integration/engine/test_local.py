@@ -17,23 +17,15 @@ from agentos.engine.child import Child
 from agentos.engine.local import MOST_SPARES, QUIET_SECONDS, LocalEngine
 from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StartFailed
-from agentos.wire import (
-    MAX_WORKER_BYTES,
-    Beat,
-    Drain,
-    Ended,
-    FrameReader,
-    Hello,
-    ItemData,
-    Job,
-    Message,
-    encode,
-    read_for_worker,
-)
+from agentos.frames import MAX_WORKER_BYTES, FrameReader, encode, read_for_worker
+from agentos.wire import Beat, Drain, Ended, Hello, ItemData, Job, Message
 
 SOON = 10.0
 HELLO = Hello(pid=1, resumed=False)
-STAYS = "import signal; signal.signal(signal.SIGTERM, signal.SIG_DFL); signal.pause()"
+STAYS = (
+    "import os, signal; signal.signal(signal.SIGTERM, signal.SIG_DFL); "
+    "signal.pthread_sigmask(signal.SIG_SETMASK, ()); os.write(1, b'.'); signal.pause()"
+)
 
 
 def job(label: str = "LLD-1", text: str = "text") -> Job:
@@ -57,10 +49,14 @@ class Process:
 
     def __init__(self) -> None:
         self.sentinel, theirs = os.pipe()
+        ready, says_ready = os.pipe()
         self.popen = subprocess.Popen(
-            [sys.executable, "-S", "-c", STAYS], pass_fds=[theirs], start_new_session=True
+            [sys.executable, "-S", "-c", STAYS], pass_fds=[theirs], stdout=says_ready, start_new_session=True
         )
         os.close(theirs)
+        os.close(says_ready)
+        assert os.read(ready, 1)  # until then it may ignore signals, if this process does
+        os.close(ready)
 
     def is_alive(self) -> bool:
         return self.popen.poll() is None

@@ -62,11 +62,11 @@ def count_to(target: int, saved: Checkpoint, seen: list[int]) -> int:
 
 
 def test_a_reply_that_was_paid_for_is_given_again_also_by_another_process(database: Path) -> None:
-    with open_checkpoint(database) as first:
+    with open_checkpoint(database, "LLD-42") as first:
         assert first.replayed("drafter", 1) is None
         first.record("drafter", 1, reply("täxt 😀 \ud83d"), {})
         assert first.replayed("drafter", 1) is not None
-    with open_checkpoint(database) as second:
+    with open_checkpoint(database, "LLD-42") as second:
         found = second.replayed("drafter", 1)
         assert found is not None
         assert (found.text, found.model, found.tokens_in, found.tokens_out) == ("täxt 😀 \ud83d", "m", 1, 2)
@@ -75,7 +75,7 @@ def test_a_reply_that_was_paid_for_is_given_again_also_by_another_process(databa
 
 
 def test_headers_of_a_reply_are_not_kept(database: Path) -> None:
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         saved.record("drafter", 1, reply(), {})
         found = saved.replayed("drafter", 1)
     assert found is not None
@@ -83,16 +83,16 @@ def test_headers_of_a_reply_are_not_kept(database: Path) -> None:
 
 
 def test_what_was_paid_for_before_is_known_in_its_order(database: Path) -> None:
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         assert saved.paid_before() == []
         saved.record("reviewer", 1, reply(), {"tokens_in": 10})
         saved.record("drafter", 2, reply(), {"tokens_in": 5, "text": "ä\ud83d"})
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         assert saved.paid_before() == [{"tokens_in": 10}, {"tokens_in": 5, "text": "ä\ud83d"}]
 
 
 def test_a_call_recorded_twice_was_paid_for_once(database: Path) -> None:
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         for _ in range(2):
             saved.record("drafter", 1, reply(), {"tokens_in": 1})
         assert saved.paid_before() == [{"tokens_in": 1}]
@@ -101,12 +101,12 @@ def test_a_call_recorded_twice_was_paid_for_once(database: Path) -> None:
 def test_a_journal_keeps_its_name_for_life_and_the_next_one_has_another(database: Path) -> None:
     lives = []
     for _ in range(2):
-        with open_checkpoint(database) as saved:
+        with open_checkpoint(database, "LLD-42") as saved:
             lives.append(saved.journal_id)
     assert lives[0] == lives[1]
     for path in checkpoint_files(database):
         path.unlink(missing_ok=True)
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         assert saved.journal_id != lives[0]
 
 
@@ -116,7 +116,7 @@ from pathlib import Path
 from agentos.llm.provider import Reply
 from agentos.worker.checkpoint import open_checkpoint
 
-with open_checkpoint(Path(sys.argv[1])) as saved:
+with open_checkpoint(Path(sys.argv[1]), "LLD-42") as saved:
     saved.record("drafter", 1, Reply(text="paid", model="m", tokens_in=1, tokens_out=1), {"n": 1})
     os.kill(os.getpid(), 9)
 """
@@ -125,7 +125,7 @@ with open_checkpoint(Path(sys.argv[1])) as saved:
 def test_a_reply_survives_a_kill_that_comes_right_after_it(database: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", RECORDER, str(database)], check=False)
     assert killed.returncode == -9
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         found = saved.replayed("drafter", 1)
         assert saved.paid_before() == [{"n": 1}]
     assert found is not None
@@ -137,10 +137,10 @@ def test_a_reply_survives_a_kill_that_comes_right_after_it(database: Path) -> No
 
 def test_a_graph_that_was_never_begun_is_told_from_one_that_was(database: Path) -> None:
     seen: list[int] = []
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         assert not saved.begun(CONFIG)
         assert count_to(3, saved, seen) == 3
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         assert saved.begun(CONFIG)
         assert not saved.begun({"configurable": {"thread_id": "LLD-43"}})
         assert count_to(3, saved, seen) == 3
@@ -153,7 +153,7 @@ def test_a_graph_that_was_never_begun_is_told_from_one_that_was(database: Path) 
 def test_every_file_is_the_owners_alone_while_open_and_after(database: Path) -> None:
     before = os.umask(0)
     try:
-        with open_checkpoint(database) as saved:
+        with open_checkpoint(database, "LLD-42") as saved:
             count_to(2, saved, [])
             saved.record("drafter", 1, reply(), {})
             during = {path.name: stat.S_IMODE(path.stat().st_mode) for path in database.parent.iterdir()}
@@ -168,23 +168,23 @@ def test_every_file_is_the_owners_alone_while_open_and_after(database: Path) -> 
 @pytest.mark.parametrize("name", ["", ".lock"])
 def test_a_link_in_the_place_of_a_file_is_refused(database: Path, tmp_path: Path, name: str) -> None:
     database.with_name(database.name + name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageError), open_checkpoint(database):
+    with pytest.raises(StorageError), open_checkpoint(database, "LLD-42"):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_file_that_is_no_database_is_a_storage_error_that_says_what_to_do(database: Path) -> None:
     database.write_bytes(b"not a database" * 1000)
-    with pytest.raises(StorageError, match="--fresh"), open_checkpoint(database):
+    with pytest.raises(StorageError, match="--fresh"), open_checkpoint(database, "LLD-42"):
         pass
 
 
 def test_a_checkpoint_that_was_removed_is_begun_anew(database: Path) -> None:
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         saved.record("drafter", 1, reply(), {})
     for path in checkpoint_files(database):
         path.unlink(missing_ok=True)
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         assert saved.replayed("drafter", 1) is None
 
 
@@ -195,7 +195,7 @@ import sys
 from pathlib import Path
 from agentos.worker.checkpoint import open_checkpoint
 
-with open_checkpoint(Path(sys.argv[1])):
+with open_checkpoint(Path(sys.argv[1]), "LLD-42"):
     print("held", flush=True)
     sys.stdin.readline()
 print("released", flush=True)
@@ -227,13 +227,13 @@ def test_a_checkpoint_that_another_worker_holds_cannot_be_opened(
     monkeypatch.setattr(checkpoint, "LOCK_SECONDS", 0.0)
     with another_worker(database) as worker:
         assert line(worker) == "held"
-        with pytest.raises(ItemFailed, match="another worker"), open_checkpoint(database):
+        with pytest.raises(ItemFailed, match="another worker"), open_checkpoint(database, "LLD-42"):
             pytest.fail("two workers have one checkpoint")
         assert worker.stdin is not None
         worker.stdin.write("\n")
         worker.stdin.flush()
         assert line(worker) == "released"
-        with open_checkpoint(database):
+        with open_checkpoint(database, "LLD-42"):
             pass
 
 
@@ -243,7 +243,7 @@ def test_the_checkpoint_of_a_killed_worker_is_free(database: Path, monkeypatch: 
         assert line(worker) == "held"
         worker.kill()
         worker.wait()
-        with open_checkpoint(database):
+        with open_checkpoint(database, "LLD-42"):
             pass
 
 
@@ -284,7 +284,7 @@ ATTACKS: dict[str, Callable[[str], tuple[str, bytes]]] = {
 def test_an_edited_database_does_not_run_code(
     database: Path, tmp_path: Path, attack: str, table: str
 ) -> None:
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         count_to(2, saved, [])
     made = tmp_path / "made-by-the-attacker"
     kind, blob = ATTACKS[attack](str(made))
@@ -294,7 +294,7 @@ def test_an_edited_database_does_not_run_code(
         changed = edited.execute(f"UPDATE {table} SET type = ?, {column} = ?", (kind, blob)).rowcount
     edited.close()
     assert changed > 0
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         for read in (lambda: saved.begun(CONFIG), lambda: list(saved.saver.list(CONFIG))):
             with suppress(Exception):  # it may refuse as it likes, as long as nothing runs
                 read()
@@ -322,7 +322,7 @@ def test_neither_state_nor_error_brings_a_secret_into_the_database(database: Pat
     graph = StateGraph(Holding)
     graph.add_node("step", step)
     graph.add_edge(START, "step")
-    with open_checkpoint(database) as saved:
+    with open_checkpoint(database, "LLD-42") as saved:
         compiled = graph.compile(checkpointer=saved.saver)
         with suppress(UnicodeEncodeError):
             compiled.invoke({"texts": []}, CONFIG, durability="sync")

@@ -8,12 +8,14 @@ import pytest
 
 from agentos.coordinator.job import ParallelRunConfig, make_job
 from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.errors import StorageBusy
+from agentos.frames import encode, read_for_worker
 from agentos.llm.mock import MockProvider
 from agentos.llm.provider import Cancel, ModelRequest, Reply
 from agentos.model import Item
 from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.secret import Secret
-from agentos.wire import Audit, Job, LeaseGranted, Message, encode, read_for_worker
+from agentos.wire import Audit, Job, LeaseGranted, Message, RemoteItem
 from agentos.worker.run_workflow import run_job
 from agentos.workflows.prompts import shipped_template
 
@@ -58,7 +60,7 @@ def job(root: Path, text: str = "Please.", files: tuple[str, ...] = ()) -> Job:
     entry = PlannedItem(item=item, step=PlanAction.START)
     repository = RepositoryMap(shared=(tree,), own=(own,), files=files)
     made = make_job(
-        config, entry, run_id="r", attempt=1, database=root / "a.db", trace={}, repository=repository
+        config, entry, run_id="r", attempt=1, database=str(root / "a.db"), trace={}, repository=repository
     )
     assert SECRET not in repr(config) + repr(made) + str(made)
     sent = read_for_worker(encode(made)[4:])
@@ -109,3 +111,18 @@ def test_the_tracked_files_reach_the_gate(tmp_path: Path, requests: list[ModelRe
         message.record for message in sent if isinstance(message, Audit) and message.record.kind == "gate"
     ]
     assert [gate.model_dump()["paths"] for gate in gates] == [["src/pol.py (nearest: src/pool.py)"]] * 2
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_only_a_worker_of_another_machine_gives_its_item_back_if_the_database_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    def away(*_: object) -> None:
+        raise StorageBusy("The database is away.")
+
+    monkeypatch.setattr("agentos.worker.run_workflow.open_checkpoint", away)
+    monkeypatch.setattr("agentos.worker.postgres_checkpoint.open_postgres_checkpoint", away)
+    remote = RemoteItem(id=1, project="p", workflow="lld", item="42", thread="t") if elsewhere else None
+    ended = run_job(job(tmp_path).model_copy(update={"remote": remote}), FakeLink(), Cancel())  # type: ignore[arg-type]
+    assert ended.status == ("interrupted" if elsewhere else "failed")
+    assert (ended.given_back, ended.error) == (elsewhere, "The database is away.")
