@@ -13,20 +13,24 @@ from typing import Any
 from agentos.errors import MEANINGS, Exit
 from agentos.events.catalogue import RunStarted
 from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
+from agentos.events.progress import RunProgress, progress_of
 from agentos.events.state import CUT_OFF, RUNNING, RunMark, RunState, WorkerSpan
 from agentos.model import Status
 from agentos.report.drafts import Trail
-from agentos.report.items import ReportItem, RunPaths, read_item
+from agentos.report.items import ItemReader, ReportItem, RunPaths
 from agentos.report.keys import KeyData, pretended, read_keys
+from agentos.report.needs_you import ItemCase, NeedsYou, RunContext, needs_you
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.rows import read_rows
 from agentos.report.spans import Left, Steps, mean_level, span_dict, steps
+from agentos.report.time_shares import TimeShares, time_shares
 from agentos.report.trend import PastRun, read_trend
 from agentos.store.run_folder import is_live, read_events, read_summary, run_tree, runs_before
 
 _DOCUMENT_BYTES = 1_000_000
 _FILES = ("summary.md", "summary.json", "events.jsonl", "coordinator.log", "trace.jsonl")
 _ORDER = {status: number for number, status in enumerate([RUNNING, CUT_OFF, *(one.value for one in Status)])}
+ShowItem = Callable[[ReportItem, float], dict[str, Any]]
 _MOST_CHANGES = 400  # changes of the number of items that may run
 
 
@@ -82,6 +86,9 @@ class RunData:
 
     now: float  # the time of reading, in seconds from the start of the run
     run: RunFacts
+    needs_you: NeedsYou
+    progress: RunProgress
+    time: TimeShares
     items: tuple[ReportItem, ...]
     keys: tuple[KeyData, ...]
     marks: tuple[RunMark, ...]
@@ -89,11 +96,14 @@ class RunData:
     overlaps: tuple[Overlap, ...]
     trend: tuple[PastRun, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, shown: ShowItem = ReportItem.as_dict) -> dict[str, Any]:
         """The same as JSON, for the page and for `agentos report --json`."""
         return {
             "run": self.run.as_dict(),
-            "items": [item.as_dict(self.now) for item in self.items],
+            "needs_you": self.needs_you.as_dict(),
+            "progress": asdict(self.progress) | {"queued": self.progress.queued},
+            "time": _time_dict(self.time) | {"at": self.now},
+            "items": [shown(item, self.now) for item in self.items],
             "keys": [key.as_dict(self.now) for key in self.keys],
             "marks": [span_dict(mark, self.now) for mark in self.marks],
             "parallelism": asdict(self.parallelism),
@@ -116,12 +126,20 @@ def run_data(
     history: Sequence[Path] = (),
     drafts: bool = True,
     events: Callable[[Path], RunState] = read_events,
+    reader: ItemReader | None = None,
 ) -> dict[str, Any]:
     """Read one run folder."""
+    reader = reader or ItemReader()
     whole = read_run(
-        run, worktree=worktree, lineage_folder=lineage_folder, history=history, drafts=drafts, events=events
+        run,
+        worktree=worktree,
+        lineage_folder=lineage_folder,
+        history=history,
+        drafts=drafts,
+        events=events,
+        reader=reader,
     )
-    return whole.as_dict()
+    return whole.as_dict(reader.shown)
 
 
 def read_run(
@@ -132,6 +150,7 @@ def read_run(
     history: Sequence[Path],
     drafts: bool,
     events: Callable[[Path], RunState],
+    reader: ItemReader,
 ) -> RunData:
     locked = is_live(run)
     summary = read_summary(run)
@@ -149,21 +168,27 @@ def read_run(
         lineage_folder=lineage_folder,
         workflow=text_of(summary, "workflow", 80) or state.workflow or "?",
     )
-    items = [read_item(row, state, place, now=now, drafts=drafts) for row in rows]
+    items = [reader.item(row, state, place, now=now, drafts=drafts) for row in rows]
     keys = read_keys(summary, state, items, now)
-    designs = {} if summary else _designs(items, worktree)
+    approved = () if summary else tuple(item.label for item in items if item.status == Status.APPROVED)
+    designs = reader.kept("designs", approved, lambda: {} if summary else _designs(items, worktree))
     facts = _facts(
         run, summary, state, items, keys, workflow=place.workflow, live=live, locked=locked, now=now
     )
     return RunData(
         now=now,
+        needs_you=_needs_you(summary, facts, items),
+        progress=progress_of(state, now=now),
+        time=time_shares(state, now=now),
         run=replace(facts, compared=None if summary else len(designs)),
         items=tuple(items),
         keys=tuple(keys),
         marks=tuple(state.marks),
         parallelism=_parallelism(state, items, now),
-        overlaps=_overlaps(summary) if summary else overlaps(designs),
-        trend=tuple(read_trend([*history, run])),
+        overlaps=_overlaps(summary)
+        if summary
+        else reader.kept("overlaps", approved, lambda: overlaps(designs)),
+        trend=reader.kept("trend", (*history, bool(summary)), lambda: tuple(read_trend([*history, run]))),
     )
 
 
@@ -211,6 +236,51 @@ def _facts(
         files=[name for name in _FILES if run_tree(run).is_file(run / name)],
         begun=begun,
     )
+
+
+def _needs_you(summary: Record, facts: RunFacts, items: Sequence[ReportItem]) -> NeedsYou:
+    begun = facts.begun
+    context = RunContext(
+        workflow=facts.workflow,
+        typed=None if begun is None else begun.command,
+        mock=facts.pretended,
+        live=facts.live,
+        stopped=facts.stopped,
+        budget=None if begun is None else begun.budget,
+        needed_budget=number_of(summary, "needed_budget"),
+    )
+    return needs_you([_outcome(item) for item in items], context)
+
+
+def _outcome(item: ReportItem) -> ItemCase:
+    last = item.rounds[-1] if item.rounds else None
+    return ItemCase(
+        label=item.label,
+        status=item.status,
+        title=item.title,
+        said=item.error or item.reason,
+        questions=() if last is None or last.review is None else last.review.questions,
+        answered=last is not None and last.decision is not None,
+        attempts=item.attempts,
+        filing=item.filing,
+    )
+
+
+def _time_dict(shares: TimeShares) -> dict[str, Any]:
+    percent = shares.percent()
+    return {
+        "total": round(shares.total, 3),
+        "shares": [
+            {
+                "kind": kind.value,
+                "words": kind.words,
+                "meaning": kind.meaning,
+                "seconds": seconds,
+                "percent": percent[kind],
+            }
+            for kind, seconds in shares.seconds.items()
+        ],
+    }
 
 
 def _totals(summary: Record, state: RunState, items: Sequence[ReportItem], *, live: bool) -> dict[str, int]:

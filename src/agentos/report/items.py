@@ -1,13 +1,14 @@
 """The items of a run's page: row, spans, rounds, gates and drafts. Reads the run folder and the worktree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentos.events.fields import web_address
 from agentos.events.state import CUT_OFF, RUNNING, CallSpan, FiledAs, ItemState, RunState, TimelineSpan
 from agentos.model import Status
+from agentos.report.documents import Document, list_documents
 from agentos.report.drafts import Draft, Trail, find_trail, read_drafts, title_of
 from agentos.report.rounds import (
     GateCheck,
@@ -22,7 +23,9 @@ from agentos.report.rounds import (
 )
 from agentos.report.rows import Row
 from agentos.report.spans import Left, PaidCall, call_dict, span_dict
-from agentos.store.run_folder import read_lines
+from agentos.store.run_folder import prompts_file, read_lines, run_tree
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +53,10 @@ class ReportItem(Row):
     rounds: tuple[Round, ...]
     gates: tuple[GateCheck, ...]
     context: tuple[SentPart, ...]
+    prompts: str | None  # the file with the prompts and answers of its calls
     trail: str | None
     drafts: tuple[Draft, ...]
+    documents: tuple[Document, ...]
 
     def as_dict(self, now: float) -> dict[str, Any]:
         data: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -66,6 +71,7 @@ class ReportItem(Row):
             "gates": [dict(vars(one)) for one in self.gates],
             "context": [dict(vars(one)) for one in self.context],
             "drafts": [one.as_dict() for one in self.drafts],
+            "documents": [dict(vars(one)) for one in self.documents],
         }
 
 
@@ -74,7 +80,8 @@ def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts:
     item = state.items.get(row.id) or ItemState(id=row.id, label=row.label)
     trail_file = f"workflow-audit-{row.id}.jsonl"
     records = list(read_lines(place.run / trail_file)) if "/" not in row.id else []
-    calls = paid_calls(item.of(CallSpan), records)
+    prompts = prompts_file(row.id) if run_tree(place.run).is_file(place.run / prompts_file(row.id)) else None
+    calls = paid_calls(item.of(CallSpan), records, prompts=prompts is not None)
     if row.status in {RUNNING, CUT_OFF} or row.cost_usd is None:
         row = replace(row, cost_usd=_cost(calls, row))
     if row.output is None and row.status == Status.APPROVED:
@@ -95,7 +102,7 @@ def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts:
     known = round(sum(call.cost_usd or 0.0 for call in calls), 6)
     return ReportItem(
         **{one.name: getattr(row, one.name) for one in fields(row)},
-        title=None if trail is None else title_of(trail),
+        title=_title(row.id, state, trail),
         node=item.node.node if running and item.node is not None else None,
         waiting=Left.at(item.wait, now) if running else None,
         cost_known_usd=known if row.cost_usd is None else row.cost_usd,
@@ -105,9 +112,33 @@ def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts:
         rounds=tuple(mark_findings(rounds, approved=approved)),
         gates=tuple(gates),
         context=sent_parts(records),
+        prompts=prompts,
         trail=None if trail is None else trail.folder.as_posix(),
         drafts=() if trail is None or not drafts else tuple(read_drafts(trail, gates)),
+        documents=list_documents(trail, records, worktree=place.worktree, output=row.output, whole=approved),
     )
+
+
+def _title(item: str, state: RunState, trail: Trail | None) -> str | None:
+    """The title of its document; until there is one, that of the issue or brief."""
+    written = None if trail is None else title_of(trail)
+    queued = state.queue.get(item)
+    return written or (None if queued is None else queued.title)
+
+
+class ItemReader:
+    """Reads everything again; a reader for a run that is read again and again keeps what did not change."""
+
+    def item(self, row: Row, state: RunState, place: RunPaths, *, now: float, drafts: bool) -> ReportItem:
+        return read_item(row, state, place, now=now, drafts=drafts)
+
+    def shown(self, item: ReportItem, now: float) -> dict[str, Any]:
+        """The item as JSON."""
+        return item.as_dict(now)
+
+    def kept(self, name: str, mark: Hashable, make: Callable[[], T]) -> T:  # noqa: ARG002 - for readers that keep
+        """What `make` returns; the same mark means the same result."""
+        return make()
 
 
 def _cost(calls: Sequence[PaidCall], row: Row) -> float | None:

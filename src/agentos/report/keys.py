@@ -9,7 +9,8 @@ from agentos.events.state import MOCK, DisabledSpan, KeyTimeline, RateLimitSpan,
 from agentos.report.items import ReportItem
 from agentos.report.spans import PaidCall, call_dict, span_dict
 
-_REFUSALS = frozenset({"rate_limited", "quota_exhausted"})
+# Refusals are counted separately. A model or a provider that is slow has its own lane: no key helps.
+_NOT_THE_KEY = frozenset({"rate_limited", "quota_exhausted", "capacity", "unreachable"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,8 @@ class KeyData:
     group: str | None
     state: str
     calls: int
-    errors: int  # without refusals
+    errors: int  # without refusals, slow models and calls that were cut short
+    cut_short: int  # calls that ended with their worker; the key is not to blame
     rate_limited: int
     tokens_in: int
     tokens_out: int
@@ -75,7 +77,8 @@ def _key(row: Record, key: KeyTimeline, made: Sequence[MadeCall], now: float) ->
         group=text_of(row, "group", 80) or key.group,
         state=text_of(row, "state", 40) or key.state_at(now),
         calls=max(count_of(row, "calls"), len(calls)),
-        errors=sum(call.error is not None and call.error not in _REFUSALS for call in calls),
+        errors=sum(call.failure is not None and call.failure not in _NOT_THE_KEY for call in calls),
+        cut_short=sum(call.cut_short is not None for call in calls),
         rate_limited=count_of(row, "rate_limited") or limited,
         tokens_in=sum(call.tokens_in for call in calls),
         tokens_out=sum(call.tokens_out for call in calls),

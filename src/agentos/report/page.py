@@ -6,6 +6,7 @@ and counted.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -22,7 +23,31 @@ from agentos.store.rooted_tree import PRIVATE_FILE
 from agentos.store.run_folder import run_tree
 
 REPORT = "report.html"
-MOST_BYTES = 2_700_000  # of the data in the page
+PARTS = (  # of run.js, in this order, each in assets/run
+    "words",
+    "elements",
+    "parts",
+    "unzip",
+    "drawing",
+    "needs",
+    "time",
+    "headline",
+    "timeline",
+    "table",
+    "documents",
+    "calls",
+    "compare",
+    "paper",
+    "panel",
+    "keys",
+    "clock",
+    "theme",
+    "csv",
+    "keyboard",
+    "page",
+)
+MOST_BYTES = 2_700_000  # of the data in the page, before it is packed
+PLAIN_BYTES = 250_000  # more data than this is packed with gzip
 _CALM = frozenset({Status.APPROVED.value, Status.SKIPPED.value, Status.PENDING.value})
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -32,6 +57,9 @@ _ESCAPED = re.compile("[<>&\u2028\u2029]")
 @cache
 def asset(name: str) -> str:
     """A file of the page: `run.js`, `run.css` or `report.html`."""
+    if name == "run.js":
+        parts = "\n".join(asset(f"run/{part}.js") for part in PARTS)
+        return f'(function () {{\n"use strict";\n\n{parts}}})();\n'
     return resources.files("agentos.report").joinpath("assets", name).read_text("utf-8")
 
 
@@ -165,9 +193,17 @@ def report_html(data: dict[str, Any]) -> str:
         "title": re.sub(r"[^\w.:-]", "_", str(data["run"]["run_id"])),
         "style": style,
         "script": script,
-        "data": fitted(data),
     }
+    text = fitted(data)
+    large = _bytes(text) > PLAIN_BYTES
+    places["packing"] = ' data-packed="gzip"' if large else ""
+    places["data"] = _zipped(text) if large else text
     return _PLACE.sub(lambda match: places[match[1]], asset("report.html"))
+
+
+def _zipped(text: str) -> str:
+    # Without a time, so that the same data gives the same page.
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), mtime=0)).decode()
 
 
 def write_report(run: Path, data: dict[str, Any]) -> None:

@@ -91,6 +91,7 @@ class GateCheck:
     file: str | None
     lineage: str | None
     missing: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)  # that do not fit the files of the repository
     notes: list[str] = field(default_factory=list)
 
 
@@ -188,12 +189,13 @@ def _decision(record: Record) -> RoundDecision:
 
 
 def _gate(record: Record) -> GateCheck:
-    missing, notes = record.get("missing"), record.get("notes")
+    missing, paths, notes = (record.get(name) for name in ("missing", "paths", "notes"))
     return GateCheck(
         draft=count_of(record, "draft"),
         file=text_of(record, "file", 80),
         lineage=text_of(record, "lineage", 120),
         missing=[str(one)[:200] for one in missing] if isinstance(missing, list) else [],
+        paths=[str(one)[:300] for one in paths[:_MOST_PARTS]] if isinstance(paths, list) else [],
         notes=[str(one)[:500] for one in notes] if isinstance(notes, list) else [],
     )
 
@@ -220,8 +222,10 @@ def mark_findings(rounds: Sequence[Round], *, approved: bool) -> list[Round]:
     return marked[::-1]
 
 
-def paid_calls(calls: Iterable[CallSpan], records: Iterable[Record]) -> list[PaidCall]:
-    """The calls, with cost and serving model from the audit trail."""
+def paid_calls(
+    calls: Iterable[CallSpan], records: Iterable[Record], *, prompts: bool = False
+) -> list[PaidCall]:
+    """The calls, with cost and serving model from the audit trail; `prompts`: their texts are kept."""
     paid = [PaidCall(call=call) for call in calls]
     free = [number for number, one in enumerate(paid) if not one.call.error]
     for record in records:
@@ -232,7 +236,8 @@ def paid_calls(calls: Iterable[CallSpan], records: Iterable[Record]) -> list[Pai
             call = paid[number].call
             if (call.key, call.tokens_in, call.tokens_out) == wanted:
                 cost, served = number_of(record, "cost_usd"), text_of(record, "served", 100)
-                paid[number] = PaidCall(call=call, cost_usd=cost, served=served)
+                kept = f"{text_of(record, 'role', 80)}-{count_of(record, 'number')}" if prompts else None
+                paid[number] = PaidCall(call=call, cost_usd=cost, served=served, kept=kept)
                 free.remove(number)
                 break
     return paid

@@ -36,7 +36,11 @@ class Row:
 def read_rows(summary: Record, state: RunState, *, now: float, live: bool) -> list[Row]:
     """The rows of the summary; without one, rows from the events."""
     rows = [row for one in dicts_of(summary, "items") if (row := _from_summary(one)) is not None]
-    return rows or [_from_events(item, now=now, live=live) for item in state.items.values()]
+    if rows:
+        return rows
+    begun = [_from_events(item, now=now, live=live) for item in state.items.values()]
+    queued = [ItemState(id=one.id, label=one.label, status=Status.PENDING) for one in state.not_started()]
+    return begun + [_from_events(item, now=now, live=live) for item in queued]
 
 
 def _from_summary(record: Record) -> Row | None:

@@ -31,6 +31,7 @@ class PaidCall:
     call: CallSpan
     cost_usd: float | None = None
     served: str | None = None  # the model that answered
+    kept: str | None = None  # the name of its prompt and answer, such as "drafter-2", if they are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ def span_dict(span: TimelineSpan, now: float) -> dict[str, Any]:  # noqa: PLR091
         case RefusalMark() | DisabledSpan():
             return data | {"reason": span.reason}
         case RunMark():
-            known = _known({"until": span.until, "allowed": span.allowed})
+            known = _known({"until": span.until, "allowed": span.allowed, "about": span.about})
             return data | {"kind": span.of, "text": span.text} | known | unfinished
     return data
 
@@ -88,7 +89,9 @@ def call_dict(paid: PaidCall, now: float) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": call.kind, "start": call.start, "end": call.ends(now)}
     data |= {"node": call.node, "key": call.key, "model": call.model}
     used = {name: getattr(call, name) or None for name in ("tokens_in", "tokens_out", "tokens_cached")}
-    known = _known({"error": call.error} | used | {"cost_usd": paid.cost_usd, "served": paid.served})
+    ended = {"error": call.failure, "cut": call.cut_short}
+    audited = {"cost_usd": paid.cost_usd, "served": paid.served, "kept": paid.kept}
+    known = _known(ended | used | audited)
     return data | known | ({"open": True} if call.end is None else {})
 
 

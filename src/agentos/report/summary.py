@@ -9,12 +9,14 @@ from typing import Any
 
 from agentos.console.visible import visible
 from agentos.errors import Exit
-from agentos.events.state import ItemState, RunState
+from agentos.events.state import MOCK, ItemState, RunState
 from agentos.model import Status
 from agentos.money import amount, shown
 from agentos.report.overlaps import Overlap
 
 SCHEMA_VERSION = 1  # of summary.json; raised when a key changes its meaning or is removed
+
+_NEEDY = {Status.DISCUSS: 0, Status.FAILED: 1, Status.TIMED_OUT: 1, Status.NEEDS_REVISION: 2}
 
 _MARKUP = re.compile(r"([\\`*_\[\]()!|#&~])")
 
@@ -98,9 +100,29 @@ class Summary:
         known = [cost for cost in costs if cost is not None]
         return round(sum(known), 6) if len(known) == len(costs) else None
 
+    def cost_in_words(self, budget: float | None = None) -> str:
+        """The cost, of the budget if there is one; money of the mock is marked."""
+        cost, simulated = shown(self.cost_usd), ""
+        if budget is not None and self.cost_usd is not None:
+            cost = f"{amount(self.cost_usd)} of {budget:g} USD"
+        if self.keys and all(key.provider == MOCK for key in self.keys):
+            simulated = " (simulated by the mock)"
+        return cost + simulated
+
     @property
     def totals(self) -> dict[str, int]:
         return count_by_status(row.status for row in self.items)
+
+    @property
+    def needs_you(self) -> tuple[ItemRow, ...]:
+        """The items that need a person: questions, then what failed, is not approved, or is not filed."""
+        needy = [row for row in self.items if row.status in _NEEDY or row.filing in {"wanted", "unknown"}]
+        return tuple(sorted(needy, key=lambda row: _NEEDY.get(row.status, len(_NEEDY))))
+
+    @property
+    def ran(self) -> tuple[ItemRow, ...]:
+        """The items that something happened to."""
+        return tuple(row for row in self.items if row.status not in {Status.SKIPPED, Status.PENDING})
 
     @property
     def skipped(self) -> int:
@@ -257,7 +279,7 @@ def as_markdown(summary: Summary) -> str:
         f"# Run {summary.run_id}",
         "",
         f"Workflow `{summary.workflow}`, {summary.parallel} in parallel, {seconds}: {result}.",
-        f"Exit code {summary.exit_code}. Cost {shown(summary.cost_usd)}.",
+        f"Exit code {summary.exit_code}. Cost {summary.cost_in_words()}.",
         "",
         "| item | status | verdict | reviews | seconds | waited | tokens | USD | output or reason |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -265,9 +287,9 @@ def as_markdown(summary: Summary) -> str:
     for row in summary.items:
         detail = row.output or row.error or row.reason or ""
         lines.append(
-            f"| {row.label} | {row.status.value} | {_cell(row.verdict or '-')} | {row.reviews} "
+            f"| {row.label} | {row.status.value} | {cell(row.verdict or '-')} | {row.reviews} "
             f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
-            f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {_cell(detail)} |"
+            f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {cell(detail)} |"
         )
     if summary.overlaps:
         lines += [
@@ -278,11 +300,11 @@ def as_markdown(summary: Summary) -> str:
             "",
         ]
         lines += [
-            f"- {', '.join(overlap.items)}: {_cell(', '.join(overlap.files))}" for overlap in summary.overlaps
+            f"- {', '.join(overlap.items)}: {cell(', '.join(overlap.files))}" for overlap in summary.overlaps
         ]
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
-    # Text from a model or a user must not act as Markdown or HTML where it is shown.
+def cell(text: str) -> str:
+    """Text from a model or a user, which must not act as Markdown or HTML where it is shown."""
     return _MARKUP.sub(r"\\\1", visible(" ".join(text.split()))[:300]).replace("<", "&lt;")

@@ -145,9 +145,10 @@ def test_calls_waits_and_retries_of_an_item(write: Write) -> None:
     calls = kinds(item["spans"], "call")
     assert [(one["start"], one["end"], one["key"], one.get("error")) for one in calls] == [
         (3, 4, "k1", "rate_limited"),
-        (5, 6, "k3", "worker gone"),
+        (5, 6, "k3", None),
         (8, 9, "k1", None),
     ]
+    assert [one.get("cut") for one in calls] == [None, "its worker ended before an answer came", None]
     assert calls[2]["tokens_in"] == 100
     assert [(one["start"], one["end"]) for one in kinds(item["spans"], "wait")] == [(2.2, 3)]
     # The pause ends with the next lease, even if it was planned to be longer.
@@ -173,7 +174,8 @@ def test_the_keys_with_calls_refusals_rests_and_ends(write: Write) -> None:
         (4, 7, True)
     ]
     assert (one["calls"], one["errors"], one["rate_limited"], one["tokens_in"]) == (2, 0, 1, 100)
-    assert keys["k3"]["errors"] == 1  # its worker died; refusals are counted separately
+    # Its worker died: that is not the key's failure.
+    assert (keys["k3"]["errors"], keys["k3"]["cut_short"]) == (0, 1)
     assert (one["state"], one["busy_seconds"], one["rested_seconds"]) == ("available", 2, 3)
     # The other key of its group is rate limited too, but was not refused itself.
     assert kinds(keys["k2"]["spans"], "rest")
@@ -733,7 +735,10 @@ def test_the_trend_is_of_the_latest_runs(write: Write) -> None:
 def test_the_keys_of_the_data(write: Write) -> None:
     """Scripts that read `agentos report --json` rely on these names."""
     found = read(write(summary={"items": [row()], "keys": [{"id": "k1"}]}))
-    assert set(found) == {"run", "items", "keys", "marks", "parallelism", "overlaps", "trend", "left_out"}
+    assert set(found) == {
+        "run", "needs_you", "progress", "time", "items", "keys", "marks", "parallelism", "overlaps", "trend",
+        "left_out",
+    }  # fmt: skip
     assert set(found["run"]) >= {
         "run_id", "workflow", "parallel", "started_at", "finished_at", "live", "cut_off", "wall_seconds",
         "exit_code", "stopped", "totals", "tokens_in", "tokens_out", "cost_usd",
