@@ -10,6 +10,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agentos.view.lasting_login import LastingLogin
+from agentos.view.page_files import page_file
+
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; "
@@ -26,6 +29,10 @@ GO_ON = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
     '<title>agentos</title><p><a href="/">Continue to the runs</a></p></html>'
 )
+OTHER_SITE = "Requests from another site are not allowed."
+NO_TOKEN = "The token is missing. Open the address that 'agentos view' printed."  # noqa: S105 - a message
+# What a browser needs to log in again; nothing of it is secret.
+LOGIN_PATHS = frozenset({("GET", "/login/challenge"), ("POST", "/login"), ("GET", "/assets/login.js")})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +57,10 @@ class Door:
     def cookie(self) -> str:
         return f"agentos-{self.port}"  # browsers share cookies between ports, so the name has the port
 
+    def log_in(self, response: Response) -> None:
+        """Add the cookie that opens the page, until the server ends."""
+        response.set_cookie(self.cookie, self.token, path="/", httponly=True, samesite="strict")
+
     def opens(self, given: Iterable[str | None]) -> bool:
         return any(
             one is not None and secrets.compare_digest(one.encode(), self.token.encode()) for one in given
@@ -59,9 +70,10 @@ class Door:
 class Guard:
     """Wraps the application: rejects requests that are not allowed and adds headers to every response."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, door: Door, login: LastingLogin | None = None) -> None:
         self._app = app
         self._door = door
+        self._login = login
         self._ticket: str | None = None
         self._entered: Callable[[], None] = lambda: None
 
@@ -91,7 +103,17 @@ class Guard:
         why = self._misplaced(headers)
         if why is None and token is not None:
             return self._enter(token, from_elsewhere=_site(headers) in {"cross-site", "same-site"})
-        why = why or self._uninvited(headers, visit=visit)
+        if why is None and self._login is not None and (scope["method"], scope["path"]) in LOGIN_PATHS:
+            why = None if _site(headers) in {None, "same-origin"} else OTHER_SITE
+        else:
+            why = why or self._uninvited(headers, visit=visit)
+            if (
+                why == NO_TOKEN
+                and visit
+                and self._login is not None
+                and _site(headers) in {None, "none", "same-origin"}
+            ):
+                return HTMLResponse(page_file("login.html"), status_code=403)
         if why is None and scope["method"] not in {"GET", "HEAD"}:
             why = _no_change(headers)
         return None if why is None else _refused(why)
@@ -107,10 +129,10 @@ class Guard:
 
     def _uninvited(self, headers: Headers, *, visit: bool) -> str | None:
         if not visit and _site(headers) not in {None, "same-origin", "none"}:
-            return "Requests from another site are not allowed."
+            return OTHER_SITE
         cookie = cookie_parser(headers.get("cookie", "")).get(self._door.cookie)
         if not self._door.opens((cookie, _bearer(headers))):
-            return "The token is missing. Open the address that 'agentos view' printed."
+            return NO_TOKEN
         return None
 
     def _enter(self, token: str, *, from_elsewhere: bool) -> Response:
@@ -120,8 +142,10 @@ class Guard:
         if ticket:
             self._ticket = None
             self._entered()
+        if self._login is not None:
+            self._login.let_in()
         answer = HTMLResponse(GO_ON) if from_elsewhere else RedirectResponse("/", status_code=303)
-        answer.set_cookie(self._door.cookie, self._door.token, path="/", httponly=True, samesite="strict")
+        self._door.log_in(answer)
         return answer
 
 

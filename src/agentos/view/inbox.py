@@ -11,7 +11,6 @@ from agentos.review import read_document
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
-from agentos.store.records import Records
 from agentos.store.run_folder import read_lines
 
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
@@ -40,7 +39,7 @@ class Inbox:
     def _discussions(self) -> tuple[Discussion, ...]:
         if not self._home.used:
             return ()
-        with Records(self._home.records, write=False) as records:
+        with self._home.open_records(write=False) as records:
             return discussions(records)
 
     def _entry(self, discussion: Discussion) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from agentos.view.run_index import Mark, RunIndex
 
 LOOK_SECONDS = 0.5
 RUN_SECONDS = 1.0  # at least, between two events of one run
-COST_FACTOR = 5  # a run whose data is slow to make sends fewer events
+COST_FACTOR = (
+    12  # a run whose data is slow to make sends fewer events, so that it takes 8 % of a core at most
+)
 HEARTBEAT_SECONDS = 15.0
 
 
@@ -27,9 +29,10 @@ class HomeSnapshot:
     runs: Mark  # which runs there are, and which of them are live
     each: dict[str, Mark]
     inbox: Mark
+    started: Mark = ()  # commands that the page started
 
 
-def look(run_index: RunIndex, inbox: Inbox) -> HomeSnapshot:
+def look(run_index: RunIndex, inbox: Inbox, started: Mark = ()) -> HomeSnapshot:
     """Check file sizes and times, and read the records, which is one query."""
     each: dict[str, Mark] = {}
     listed = []
@@ -44,7 +47,7 @@ def look(run_index: RunIndex, inbox: Inbox) -> HomeSnapshot:
         waiting: Mark = inbox.mark()
     except AgentosError as exc:
         waiting = (str(exc),)
-    return HomeSnapshot(runs=tuple(listed), each=each, inbox=waiting)
+    return HomeSnapshot(runs=tuple(listed), each=each, inbox=waiting, started=started)
 
 
 class _Page:
@@ -158,6 +161,8 @@ class Hub:
             self._send("runs", "")
         if before.inbox != now.inbox:
             self._send("inbox", "")
+        if before.started != now.started:
+            self._send("started", "")
 
     def _send(self, event: str, about: str, **data: Any) -> None:
         self._changes += 1

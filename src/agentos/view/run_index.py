@@ -5,8 +5,8 @@ among the existing ones, and links are never followed.
 """
 
 import contextlib
-import json
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -16,6 +16,7 @@ from typing import Any
 from agentos.errors import AgentosError
 from agentos.events.fold import feed
 from agentos.events.state import RunState
+from agentos.report.items import ItemReader
 from agentos.store.home import Home
 from agentos.store.run_folder import (
     has_summary,
@@ -26,6 +27,8 @@ from agentos.store.run_folder import (
     run_tree,
     runs_before,
 )
+from agentos.view.changes import Versions, json_bytes
+from agentos.view.kept_items import KeptItems
 
 LOG_BLOCK = 262_144  # bytes of a log in one answer
 LOG_TAIL = 65_536  # bytes shown of a log at first
@@ -34,8 +37,8 @@ KEPT_DATA = 4  # runs whose data stays in memory
 
 Mark = tuple[Any, ...]  # changes when the thing it describes changes
 MakeData = Callable[
-    [Path, Callable[[Path], RunState]], dict[str, Any]
-]  # given a run, and how to read its events
+    [Path, Callable[[Path], RunState], ItemReader], dict[str, Any]
+]  # given a run, and how to read its events and its items
 
 
 class NotThere(AgentosError):  # noqa: N818 - reads better without Error
@@ -51,8 +54,9 @@ class RunIndex:
         self._rows_lock = threading.Lock()
         self._data_lock = threading.Lock()
         self._known: dict[str, _KnownRun] = {}
-        self._data: dict[str, tuple[Mark, bytes]] = {}
-        self._events: dict[str, _EventReader] = {}  # of live runs
+        self._data: dict[str, tuple[Mark, Versions]] = {}
+        self._events: dict[str, _EventReader] = {}  # of live runs, as are the items
+        self._items: dict[str, KeptItems] = {}
         self._costs: dict[str, float] = {}
         self._over: set[str] = set()
 
@@ -109,24 +113,40 @@ class RunIndex:
 
     def data(self, run_id: str) -> bytes:
         """All data of a run's page, as JSON."""
-        run = self.folder(run_id)
         with self._data_lock:
-            live = self.live(run)
-            mark = (live, _clock_tick() if live else 0, *_entries(run))
-            kept = self._data.pop(run_id, None)
-            if kept is None or kept[0] != mark:
-                began = time.perf_counter()
-                text = json.dumps(
-                    self._make_data(run, self._read_events), ensure_ascii=False, separators=(",", ":")
-                )
-                kept = (mark, text.encode("utf-8", errors="replace"))
-                self._costs[run_id] = time.perf_counter() - began
-            self._data[run_id] = kept
-            while len(self._data) > KEPT_DATA:
-                del self._data[next(iter(self._data))]
-            for name in [name for name in self._events if name not in self._data or name in self._over]:
-                del self._events[name]
-            return kept[1]
+            return json_bytes(self._versions(self.folder(run_id)).latest)
+
+    def latest(self, run_id: str) -> dict[str, Any]:
+        """The same as `data`, not as JSON; it must not be changed."""
+        with self._data_lock:
+            data: dict[str, Any] = self._versions(self.folder(run_id)).latest
+            return data
+
+    def changes(self, run_id: str, since: str) -> bytes:
+        """The data of a run's page, as JSON: what changed since a version, or everything with its version."""
+        with self._data_lock:
+            return self._versions(self.folder(run_id)).answer(since)
+
+    def _versions(self, run: Path) -> Versions:
+        live, files = self.live(run), _entries(run)
+        mark = (live, _clock_tick() if live else 0, *files)
+        kept = self._data.pop(run.name, None)
+        if kept is None or kept[0] != mark:
+            began = time.perf_counter()
+            reader = self._items.setdefault(run.name, KeptItems()) if live else ItemReader()
+            if isinstance(reader, KeptItems):
+                reader.begin(files)
+            versions = Versions(secrets.token_hex(8)) if kept is None else kept[1]
+            versions.add(self._make_data(run, self._read_events, reader))
+            kept = (mark, versions)
+            self._costs[run.name] = time.perf_counter() - began
+        self._data[run.name] = kept
+        while len(self._data) > KEPT_DATA:
+            del self._data[next(iter(self._data))]
+        for unused in (self._events, self._items):
+            for name in [name for name in unused if name not in self._data or name in self._over]:
+                del unused[name]
+        return kept[1]
 
     def _read_events(self, run: Path) -> RunState:
         return self._events.setdefault(run.name, _EventReader(run)).read()

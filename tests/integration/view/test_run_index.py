@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agentos.events.state import RunState
+from agentos.report.items import ItemReader
 from agentos.view import run_index as module
 from agentos.view.run_index import NotThere, RunIndex
 
@@ -63,7 +64,7 @@ def held() -> Iterator[Any]:
 
 
 def run_index_of(runs: Path, made: list[str] | None = None) -> RunIndex:
-    def make(run: Path, _events: Callable[[Path], RunState]) -> dict[str, Any]:
+    def make(run: Path, _events: Callable[[Path], RunState], _reader: ItemReader) -> dict[str, Any]:
         if made is not None:
             made.append(run.name)
         return {"run": run.name}
@@ -164,7 +165,7 @@ def test_data_are_made_again_only_when_a_file_changed(runs: Path) -> None:
 def test_each_look_at_a_live_run_reads_only_the_new_events(runs: Path, held: Any) -> None:
     run = make_run(runs, events__jsonl=events(STARTED))
     held(run)
-    run_index = RunIndex(runs, lambda path, read: {"items": list(read(path).items)})
+    run_index = RunIndex(runs, lambda path, read, _reader: {"items": list(read(path).items)})
     assert json.loads(run_index.data(RUN)) == {"items": ["41"]}
     file = run / "events.jsonl"
     # Whoever reads from the start again does not find the first event any more.

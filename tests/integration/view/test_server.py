@@ -16,6 +16,7 @@ from agentos.store.records import Records
 from agentos.view.access import Door, Guard
 from agentos.view.inbox import Inbox
 from agentos.view.run_index import RunIndex
+from agentos.view.run_search import RunSearch
 from agentos.view.server import PageRoutes, make_view
 from harness.records import begin, end
 
@@ -456,7 +457,7 @@ def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree:
     wait_for_a_person(home, worktree)
     failures: list[tuple[str, Exception]] = []
 
-    def broken(_run: Path, _events: object) -> dict[str, Any]:
+    def broken(_run: Path, _events: object, _reader: object) -> dict[str, Any]:
         raise KeyError("inner detail")
 
     view = PageRoutes(
@@ -464,6 +465,7 @@ def test_a_bug_is_told_to_the_terminal_and_not_to_the_page(home: Home, worktree:
         home=home,
         folders=Settings().folders,
         run_index=RunIndex(home.runs, broken),
+        run_search=RunSearch(worktree=worktree, lineage_folder="docs/lineage", mark=str),
         inbox=Inbox(home=home, worktree=worktree, lineage_folder="docs/lineage"),
         failed=lambda path, exc: failures.append((path, exc)),
     )

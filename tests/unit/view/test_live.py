@@ -106,11 +106,11 @@ def test_a_run_whose_data_take_long_is_told_of_more_rarely(files: Files) -> None
         files.now = seen({"a": (True, 1)})
         await following(stream)
         files.now = seen({"a": (True, 2)})
-        files.moment = 9.0
+        files.moment = 23.0
         waiting = asyncio.ensure_future(anext(stream))
         await looked_at(files)
         assert not waiting.done()
-        files.moment = 10.0
+        files.moment = 24.0
         assert told(await waiting)[0] == "run"
         await stream.aclose()
 
