@@ -338,7 +338,8 @@ def check_looks(
             page = arrive(shown, address)
             for what, place in places.items():
                 page.evaluate("place => { location.hash = place }", place)
-                expect(page.locator("main h1:visible, #log-title:visible").first).to_be_visible()
+                title = page.locator("main h1:visible, #log-title:visible").first
+                expect(title).to_be_visible(timeout=PATIENCE)
                 if "/log/" in place:
                     expect(page.locator("#log-text")).not_to_be_empty()
                 assert shown.overflow() == 0, (what, width)
@@ -371,13 +372,13 @@ def test_three_hundred_items_on_every_screen_and_found_by_search(
     check_looks(many, address, page_at, "300", {"run": "#/runs"})
     shown = page_at()
     page = arrive(shown, address)
-    rows = page.locator("#side-list a")
+    rows = page.locator("#side-list > li > a")
     expect(rows).to_have_count(7)
     first, last = ({row["label"] for row in many.summary(run)["items"]} for run in (0, -1))
     page.locator("#search").fill(min(last - first))
-    expect(rows).to_have_count(1)
+    expect(rows).to_have_count(1, timeout=PATIENCE)
     page.locator("#search").fill("no such thing")
-    expect(page.locator("#side-note")).to_have_text("No results.")
+    expect(page.locator("#side-note")).to_have_text("No results.", timeout=PATIENCE)
     page.locator("#search").fill("")
     expect(rows).to_have_count(7)
     rows.nth(6).click()
