@@ -21,9 +21,11 @@ def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
         raise UsageError("Choose --approve or --revise, not both.")
     if not (approve or revise or note.strip()):
         raise UsageError('No decision given. Use --approve, --revise or --note "...".')
-    home = open_project().home
+    project = open_project()
     answer: Answer = "approve" if approve else "revise"
-    answered = answer_discussion(home, item, answer=answer, note=note, program=program())
+    answered = answer_discussion(
+        project.home, item, answer=answer, note=note, program=project.start(program())
+    )
     note = f" ({answered.note})" if answered.note else ""
     done = "draft approved" if approve else "sent back for revision"
     click.echo(f"{answered.label}: {done}{note}. To {'finish' if approve else 'resume'} it:")

@@ -24,7 +24,7 @@ NAME_WIDTH = 14  # a longer name moves its text to the right
 @click.option("--live", is_flag=True, help="Also make a tiny call with each model and key, and query GitHub.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, live: bool, as_json: bool) -> int:
-    """Check git, project, settings, models, keys and GitHub, and show how to fix what is missing."""
+    """Check git, project, settings, models, keys, GitHub and database; show how to fix what is missing."""
     from agentos.config import user_file_of  # noqa: PLC0415
     from agentos.doctor import exit_code, run_checks  # noqa: PLC0415
     from agentos.os_process import hide_memory  # noqa: PLC0415

@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import click
 
+from agentos.cli.options import option
 from agentos.console.screen import json_text
 from agentos.console.visible import one_line
 from agentos.duration import words
@@ -13,18 +14,22 @@ from agentos.model import counted
 @click.group("keys", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def keys(ctx: click.Context, *, as_json: bool) -> None:
+def keys(ctx: click.Context, *, as_json: bool, engine: str | None) -> None:
     """Show every key by its id, with quota group, limits, health and the runs that use it.
 
-    The key itself is never shown.
+    The key itself is never shown. With the engine postgres, the state is that of the shared database.
     """
     if ctx.invoked_subcommand is None:
-        _show(as_json=as_json)
+        _show(as_json=as_json, engine=engine)
+
+
+keys.params.append(option("engine"))
 
 
 @keys.command("enable")
 @click.argument("key_id", metavar="ID")
-def enable(key_id: str) -> None:
+@click.pass_context
+def enable(ctx: click.Context, key_id: str) -> None:
     """Enable key ID again.
 
     Clears its rate limit, exhausted quota or rejection, for all runs in all repositories.
@@ -32,16 +37,18 @@ def enable(key_id: str) -> None:
     from agentos.app.keys import enable_key  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
-    was_blocked = enable_key(open_project(), key_id, lambda line: click.echo(line, err=True))
+    assert ctx.parent is not None
+    project = open_project({"engine": ctx.parent.params["engine"]})
+    was_blocked = enable_key(project, key_id, lambda line: click.echo(line, err=True))
     result = "enabled; the next run uses it again" if was_blocked else "already enabled; nothing to clear"
     click.echo(f"{key_id}: {result}")
 
 
-def _show(*, as_json: bool) -> None:
+def _show(*, as_json: bool, engine: str | None) -> None:
     from agentos.app.keys import list_keys  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
-    project = open_project()
+    project = open_project({"engine": engine})
     known = list_keys(project)
     if as_json:
         click.echo(json_text([asdict(key) for key in known]))
@@ -66,4 +73,5 @@ def _show(*, as_json: bool) -> None:
         click.echo(one_line(f"{named} {state}{since}{reason}; {limits}{group}; from {key.source}"))
         for user in key.users:
             calls = counted(user.in_flight, "call")
-            click.echo(one_line(f"{'':<{width}}  {calls} in flight: run {user.run} in {user.place}"))
+            where = f"on {user.host} in {user.place}" if user.host else f"in {user.place}"
+            click.echo(one_line(f"{'':<{width}}  {calls} in flight: run {user.run} {where}"))

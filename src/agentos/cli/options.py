@@ -21,7 +21,8 @@ def _help(name: str, about: About) -> str:
     return f"{about.help} [{shown}{settings.variable_of(name)}]"
 
 
-def _option(name: str) -> click.Option:
+def option(name: str) -> click.Option:
+    """The flag of a setting."""
     about = settings.about(name)
     flag = settings.flag_of(name)
     names = ([about.short] if about.short else []) + [flag, name]
@@ -80,5 +81,5 @@ class GroupedCommand(click.Command):
 
 def workflow_flags(command: click.Command) -> click.Command:
     """Add every flag of the workflows to a command."""
-    command.params += [_option(name) for name in NAMES if settings.about(name).group != "Files only"]
+    command.params += [option(name) for name in NAMES if settings.about(name).group != "Files only"]
     return command

@@ -39,12 +39,13 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
     send_back(project.home, subject, text)
     result = f"{subject.label}: {kept(text)}."
     if not run_now:
-        click.echo(f"{result} To run it now:\n  {program()} {subject.command}")
+        click.echo(f"{result} To run it now:\n  {project.start(program())} {subject.command}")
         return None
     click.echo(result, err=True)
     from agentos.cli.workflow import run_workflow  # noqa: PLC0415
 
-    return run_workflow(subject.workflow, (subject.item,), {"mock": True} if subject.mock else {})
+    flags = {"engine": "postgres"} if project.follows else {}
+    return run_workflow(subject.workflow, (subject.item,), flags | ({"mock": True} if subject.mock else {}))
 
 
 def _read_note(note_file: str | None, subject: "Subject", config: "Config") -> str:

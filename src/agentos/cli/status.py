@@ -1,5 +1,6 @@
 """`agentos status`: the latest run and the unfinished items; works from another terminal during a run."""
 
+import time
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from agentos.app.suggestions import Left, OpenItem
     from agentos.events.catalogue import RunStarted
     from agentos.events.state import ItemState, RunState
-    from agentos.store.records import Progress, Records
+    from agentos.store.records import Progress
+    from agentos.store.records.protocols import AllRecords
 
 
 @click.command("status")
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 def status(*, as_json: bool) -> None:
     """Show the latest run, running or finished, and every unfinished item."""
     from agentos.app.inbox import discussions, label_for  # noqa: PLC0415
+    from agentos.cli.invocation import program  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.console.lines import one_line  # noqa: PLC0415
-    from agentos.store.records import Records  # noqa: PLC0415
     from agentos.store.run_folder import has_summary, is_live, list_runs, read_events, was_mock  # noqa: PLC0415
 
     project = open_project()
     runs = list_runs(project.home)
-    with Records(project.home.records, write=False) as records:
+    with project.home.open_records(write=False) as records:
         progress = [
             (one, world.mock)
             for world in (records.of(mock=False), records.of(mock=True))
@@ -86,8 +88,8 @@ def status(*, as_json: bool) -> None:
     if latest is not None:
         how = "running" if latest in live else "cut off" if cut_off else "finished"
         click.echo(f"Run {latest.name}{' with the mock' if mock else ''}: {how}")
-        if begun is not None and (options := _options(begun)):
-            click.echo(one_line(f"  {options}"))
+        for fact in _facts(state, live=latest in live):
+            click.echo(one_line(f"  {fact}"))
     width = max([_LABEL, *(len(one["label"]) for one in items.values())])
     for one in items.values():
         line = f"  {one['label']:<{width}} {one['status'].replace('_', ' '):<14} {one_line(one['detail'])}"
@@ -102,7 +104,15 @@ def status(*, as_json: bool) -> None:
         text = one_line(note["note"]) or "review the document as it is"
         label = label_for(note["workflow"], note["id"])
         click.echo(f"  {label:<{_LABEL}} {'(mock) ' if note['mock'] else ''}{text}")
-    _show_next(open_items)
+    _show_next(open_items, project.start(program()))
+
+
+def _facts(state: "RunState | None", *, live: bool) -> list[str]:
+    """The options of a run, and how far it is while it runs."""
+    if state is None:
+        return []
+    options = "" if state.begun is None else _options(state.begun)
+    return [line for line in (options, _progress(state) if live else "") if line]
 
 
 def _options(begun: "RunStarted") -> str:
@@ -114,6 +124,15 @@ def _options(begun: "RunStarted") -> str:
     options += [] if begun.budget is None else [f"budget {begun.budget:g} USD"]
     options += [] if begun.item_budget is None else [f"{begun.item_budget:g} USD per item"]
     return ", ".join(options)
+
+
+def _progress(state: "RunState") -> str:
+    """How far a running run is, as its footer says it."""
+    from agentos.console.footer_layout import progress_facts  # noqa: PLC0415
+    from agentos.events.progress import progress_of  # noqa: PLC0415
+
+    progress = progress_of(state, now=state.now(time.time()))
+    return ", ".join([f"{progress.done}/{progress.total} done", *progress_facts(progress)])
 
 
 def _show_unfinished(
@@ -165,14 +184,13 @@ def _show_unfiled(unfiled: Sequence[Mapping[str, Any]]) -> "list[OpenItem]":
     return found
 
 
-def _show_next(items: "Sequence[OpenItem]") -> None:
+def _show_next(items: "Sequence[OpenItem]", start: str) -> None:
     """Print the commands to type next, as the summary of a run does."""
     from agentos.app.suggestions import commands_for  # noqa: PLC0415
-    from agentos.cli.invocation import program  # noqa: PLC0415
 
     if items:
         click.echo("Next:")
-    for one in commands_for(items, start=program()):
+    for one in commands_for(items, start=start):
         click.echo(f"  {one.command}    # {one.why}")
 
 
@@ -186,7 +204,7 @@ _LEFT: "Mapping[str, Left]" = {
 _UNFILED = {"wanted": "approved, not filed", "intended": "may already be filed"}
 
 
-def _unfiled(records: "Records") -> list[dict[str, Any]]:
+def _unfiled(records: "AllRecords") -> list[dict[str, Any]]:
     """Approved issues that are not filed yet, or not known to be."""
     found = sorted(records.filings("issue").values(), key=lambda one: one.item)
     return [

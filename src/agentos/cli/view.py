@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from agentos.app.project import Project
     from agentos.config import Config
+    from agentos.view.runner import Runner
 
 HINT_SECONDS = 10.0  # for the browser to open the page by itself
 MAX_PORT = 65535
@@ -27,7 +29,8 @@ def _port(_ctx: click.Context, _parameter: click.Parameter, number: int) -> int:
     callback=_port,
     default=0,
     metavar="N",
-    help="Listen on this port of 127.0.0.1. [default: any free port]",
+    help="Listen on this port of 127.0.0.1; a browser that was logged in stays so for 30 days. "
+    "[default: any free port]",
 )
 @click.option(
     "--open/--no-open",
@@ -35,11 +38,17 @@ def _port(_ctx: click.Context, _parameter: click.Parameter, number: int) -> int:
     default=None,
     help="Open the page in the browser. [default: only if standard output is a terminal]",
 )
-def view(*, port: int, opened: bool | None) -> None:
+@click.option(
+    "--allow-run",
+    "allow_run",
+    is_flag=True,
+    help="Let the page resume, retry and stop runs, each after a confirmation. [default: off]",
+)
+def view(*, port: int, opened: bool | None, allow_run: bool) -> None:
     """Serve a live page of all runs of this project on 127.0.0.1, until Ctrl+C.
 
     The address contains a token: anyone who has it can see everything and answer reviews, as long as the
-    command runs.
+    command runs. With --allow-run, they can also start runs.
     """
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.os_process import hide_memory  # noqa: PLC0415
@@ -49,6 +58,8 @@ def view(*, port: int, opened: bool | None) -> None:
     project = open_project()
     hide_memory()
     folders = project.config.settings.folders
+    runner = _runner(project) if allow_run else None
+    key = _login_key(project.config) if port else None  # any free port is another one each time
 
     said: set[tuple[str, type[Exception]]] = set()
 
@@ -69,15 +80,52 @@ def view(*, port: int, opened: bool | None) -> None:
 
         def ready(address: str, once: str) -> None:
             click.echo(f"Serving the runs of {project.worktree} at {address}")
+            if key is not None:
+                click.echo(f"A browser that opened it once can come back to {address.partition('?')[0]}")
             if opened or (opened is None and sys.stdout.isatty()):
                 _open(once, project.config, entrance)
 
         serve(
-            make_view(home=project.home, worktree=project.worktree, folders=folders, failed=failed),
+            make_view(
+                home=project.home,
+                worktree=project.worktree,
+                folders=folders,
+                failed=failed,
+                runner=runner,
+                settings=project.config.settings,
+            ),
             taken,
             ready=ready,
             entered=entrance.close,
+            key=key,
         )
+    for one in () if runner is None else runner.running():
+        pid = one.process.pid
+        click.echo(f"Still running: {one.command} (process {pid}). To stop it, type 'kill -INT {pid}'.")
+
+
+def _runner(project: "Project") -> "Runner":
+    from agentos.cli.invocation import invocation  # noqa: PLC0415
+    from agentos.view.runner import Runner  # noqa: PLC0415
+
+    called = invocation()
+    given = (("--home", called.home), ("--config", called.config_file))
+    flags = [word for flag, path in given if path is not None for word in (flag, str(path.absolute()))]
+    return Runner(home=project.home, worktree=project.worktree, environment=called.environment, flags=flags)
+
+
+def _login_key(config: "Config") -> bytes | None:
+    import time  # noqa: PLC0415
+
+    from agentos.store.known_homes import state_folder  # noqa: PLC0415
+    from agentos.view.lasting_login import login_key  # noqa: PLC0415
+
+    folder = state_folder(config.environment)
+    try:
+        return None if folder is None else login_key(folder, time.time())
+    except OSError as exc:
+        click.echo(f"Browsers cannot stay logged in: {folder}: {exc.strerror or exc}.", err=True)
+        return None
 
 
 def _open(address: str, config: "Config", entrance: ExitStack) -> None:

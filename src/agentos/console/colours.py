@@ -1,4 +1,4 @@
-"""The colour of each status, in the footer and in the summary."""
+"""Our colours on a terminal: of each status, and of labels."""
 
 from collections.abc import Mapping
 
@@ -13,3 +13,4 @@ STATUS_COLOURS: Mapping[str, str] = {
     Status.INTERRUPTED: "cyan",
     Status.PAUSED: "cyan",
 }
+LABEL = "cyan"  # one calm style for every label

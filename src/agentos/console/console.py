@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentos.console.line_colours import coloured
 from agentos.console.safe_stream import FooterStream, SafeStream
 from agentos.console.screen import Paint, obeys_commands
 from agentos.console.visible import one_line
+from agentos.events.progress import RunProgress
 from agentos.store.run_folder import run_tree
 
 if TYPE_CHECKING:
@@ -25,19 +27,19 @@ class Doing:
     """What one running item is doing, for the footer."""
 
     label: str
+    title: str = ""
     node: str
     round: int
     seconds: float
     detail: str  # the key in use, or what it is waiting for
+    left: float | None = None  # seconds until that wait ends, if known
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunProgress:
+class FooterView:
     """What the footer shows."""
 
-    done: int
-    total: int
-    counts: Mapping[str, int]
+    progress: RunProgress
     seconds: float
     running: Sequence[Doing]
     notice: str = ""  # such as a pause, with its reason and the time left
@@ -55,6 +57,11 @@ class Console:
         self._main = SafeStream(main, interrupt, commands=self._actions)
         self._errors = self._main if json else SafeStream(sys.stderr, interrupt, commands=self._actions)
         self.colour = colour_wanted(environment, terminal=self._main.isatty())
+        self._coloured = [
+            stream
+            for stream in (self._main, self._errors)
+            if colour_wanted(environment, terminal=stream.isatty())
+        ]
         self._footer: Footer | None = None
         plain = environment.get("TERM") == "dumb" or environment.get("CI")
         if how != "quiet" and self._main.isatty() and not plain:
@@ -70,6 +77,11 @@ class Console:
     def width(self) -> int | None:
         """The columns of the terminal, if it is one."""
         return shutil.get_terminal_size().columns if self._main.isatty() else None
+
+    @property
+    def height(self) -> int | None:
+        """The rows of the terminal, if it is one."""
+        return shutil.get_terminal_size().lines if self._main.isatty() else None
 
     def item_lines(self, label: str, lines: Sequence[str], *, error: bool) -> None:
         if self._how == "stream" and lines:
@@ -105,7 +117,13 @@ class Console:
         """Print a line without a prefix, after the run."""
         self._main.paint(line, colour=self.colour)
 
-    def show(self, view: RunProgress) -> None:
+    def annotate(self, level: str, text: str, *, title: str, file: str | None) -> None:
+        """Mark a document in GitHub Actions; elsewhere there is nothing to do."""
+        if self._actions:
+            place = {} if file is None else {"file": file}
+            self._main.command(level, text, **place, title=title)
+
+    def show(self, view: FooterView) -> None:
         if self._footer is not None:
             self._footer.show(view)
 
@@ -117,6 +135,9 @@ class Console:
     def _write(self, lines: Iterable[str], safe_stream: SafeStream) -> None:
         if self._footer is not None and safe_stream.isatty():
             self._footer.lines(lines)
+        elif safe_stream in self._coloured:
+            for line in lines:
+                safe_stream.paint(coloured(line), colour=True)
         else:
             safe_stream.write("".join(f"{line}\n" for line in lines))
 

@@ -47,9 +47,11 @@ class SafeStream:
     def paint(self, line: Line, *, colour: bool) -> None:
         self._send(painted((*line, "\n"), self._guard, colour=colour))
 
-    def command(self, name: str, value: str = "") -> None:
-        """Send a command to GitHub Actions."""
-        self._send(f"::{name}::{one_line(value).replace('%', '%25')}\n")
+    def command(self, name: str, value: str = "", **properties: str) -> None:
+        """Send a command to GitHub Actions; a value may have several lines."""
+        named = ",".join(f"{key}={_escaped_property(text)}" for key, text in properties.items())
+        shown = "%0A".join(_escaped(line) for line in value.split("\n"))
+        self._send(f"::{name}{' ' * bool(named)}{named}::{shown}\n")
 
     def _send(self, text: str) -> None:
         view = memoryview(redact(text).encode("utf-8", errors="backslashreplace"))
@@ -91,3 +93,13 @@ class FooterStream(SafeStream):
     def write(self, text: str) -> int:
         self._send(text)
         return len(text)
+
+
+def _escaped(text: str) -> str:
+    """One line of foreign text, as the value of a command."""
+    # Redacted first: no secret is found once its characters are escaped. GitHub obeys `##[` in any place.
+    return one_line(redact(text)).replace("##[", "##\\[").replace("%", "%25")
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

@@ -23,6 +23,7 @@ class Paint:
     text: str
     fg: str | None = None
     bold: bool = False
+    dim: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -62,7 +63,7 @@ def painted(line: Line, guard: LineGuard, *, colour: bool) -> str:
     for part in line:
         text = guard(redact(str(part)))
         if colour and isinstance(part, Paint):
-            text = click.style(text, fg=part.fg, bold=part.bold or None)
+            text = click.style(text, fg=part.fg, bold=part.bold or None, dim=part.dim or None)
         made.append(text)
     return "".join(made)
 

@@ -1,0 +1,250 @@
+"""The ending of a run: what needs a person comes first, what it cost last, and 200 items fit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentos.app.suggestions import Suggestion
+from agentos.cli.ending import RunEnding, ending_lines, overlap_line, row_lines
+from agentos.console.screen import Line, Paint
+from agentos.errors import Exit
+from agentos.model import Status
+from agentos.report.overlaps import Overlap
+from agentos.report.summary import ItemRow, KeyRow, Summary
+from agentos.report.time_shares import TimeKind, TimeShares
+
+LONG = "ISSUE-retry-failed-webhooks-with-exponential-backoff"
+QUESTION = "Is a wait of up to one hour acceptable to users, or should the work stop instead?"
+KEY = KeyRow(
+    id="k", provider="openai", group="k", state="", calls=9, rate_limited=0, tokens_in=9, tokens_out=9
+)
+TIME = TimeShares(
+    seconds=dict.fromkeys(TimeKind, 0.0)
+    | {TimeKind.CALLS: 62.0, TimeKind.KEYS: 20.0, TimeKind.REST: 17.0, TimeKind.BACKOFF: 1.0}
+)
+VIEW = Suggestion("agentos view", "answer all 2 questions on one page")
+
+
+def row(number: int, status: Status, **more: Any) -> ItemRow:
+    told: dict[str, Any] = {"id": str(number), "label": f"LLD-{number}", "attempts": 1}
+    return ItemRow(status=status, **told | more)
+
+
+def approved(number: int) -> ItemRow:
+    output = f"docs/lld/active/LLD-{number}.md"
+    return row(number, Status.APPROVED, reviews=1, seconds=1.6, tokens_in=9, cost_usd=0.01, output=output)
+
+
+def lines_of(
+    rows: Sequence[ItemRow],
+    *,
+    code: Exit = Exit.ATTENTION,
+    width: int | None = 80,
+    height: int | None = 24,
+    budget: float | None = None,
+    suggestions: tuple[Suggestion, ...] = (VIEW,),
+    **more: Any,
+) -> list[str]:
+    told: dict[str, Any] = {"run_id": "2026-11-16T01-43-57.258Z", "workflow": "lld", "parallel": 1}
+    told |= {"started_at": "", "finished_at": "", "wall_seconds": 432.4, "exit_code": code, "stopped": None}
+    told |= {"keys": (KEY,), "coordination_overhead_percent": None, "folder": ""}
+    summary = Summary(items=tuple(rows), **told | more)
+    ending = RunEnding(
+        summary=summary, suggestions=suggestions, time=TIME, folder=".agentos/logs", budget=budget
+    )
+    return [text_of(line) for line in ending_lines(ending, width=width, height=height)]
+
+
+def text_of(line: Line) -> str:
+    return "".join(map(str, line))
+
+
+FEW = [
+    approved(1),
+    row(2, Status.FAILED, seconds=0.2, error="the legacy schema is not described anywhere"),
+    row(3, Status.DISCUSS, reviews=1, seconds=1.2, error=QUESTION),
+    row(4, Status.SKIPPED, attempts=0, reason="approved before"),
+    row(5, Status.DISCUSS, reviews=0, attempts=0, error="Which region?"),
+    row(6, Status.SKIPPED, attempts=0, reason="approved before"),
+]
+
+
+def test_the_whole_ending_at_80_columns() -> None:
+    assert lines_of(FEW, code=Exit.FAILED, budget=5.0) == [
+        "",
+        "Needs you: 2 questions, 1 item not approved",
+        "  LLD-3  discuss  Is a wait of up to one hour acceptable to users, or should th…",
+        "  LLD-5  discuss  Which region?",
+        "  LLD-2  failed   the legacy schema is not described anywhere",
+        "Next:",
+        "  agentos view    # answer all 2 questions on one page",
+        "Approved:",
+        "  LLD-1  approved  1 review  2 s  docs/lld/active/LLD-1.md",
+        "1 approved, 2 discuss, 1 failed; 2 skipped",
+        "Run 2026-11-16T01-43-57.258Z: 7 min, cost 0.0100 of 5 USD",
+        "Where time went: 62 % in calls, 20 % waiting for keys, 17 % start-up and rest",
+        "Logs: .agentos/logs",
+        "Exit 1: an item failed or timed out",
+    ]
+
+
+def test_at_40_columns_only_commands_and_paths_are_wider() -> None:
+    shown = lines_of(FEW, code=Exit.FAILED, width=40, height=20)
+    assert [line for line in shown if len(line) > 40] == []
+    assert shown[1:3] == ["Needs you: 2 questions, 1 item not", "  approved"]
+    assert "Run 2026-11-16T01-43-57.258Z: 7 min," in shown
+    assert "  cost 0.0100 USD" in shown
+    assert "Where time went: 62 % in calls, 20 %" in shown
+
+
+def test_a_calm_run_starts_with_what_happened() -> None:
+    report = Suggestion("agentos report R --open", "see the run as a timeline")
+    assert lines_of(
+        [approved(1), approved(2)], code=Exit.OK, width=None, height=None, suggestions=(report,)
+    ) == [
+        "",
+        "Approved:",
+        "  LLD-1  approved  1 review  2 s  docs/lld/active/LLD-1.md",
+        "  LLD-2  approved  1 review  2 s  docs/lld/active/LLD-2.md",
+        "Next:",
+        "  agentos report R --open    # see the run as a timeline",
+        "2 approved",
+        "Run 2026-11-16T01-43-57.258Z: 7 min, cost 0.0200 USD",
+        "Where the time went: 62 % in calls, 20 % waiting for keys, 17 % start-up and rest",
+        "Logs: .agentos/logs",
+        "Exit 0: all approved, or nothing pending",
+    ]
+
+
+def test_an_issue_that_is_not_filed_needs_a_person() -> None:
+    unfiled = row(1, Status.APPROVED, filing="wanted", error="not filed: GitHub refused it")
+    assert lines_of([unfiled])[1:3] == [
+        "Needs you: 1 not filed",
+        "  LLD-1  approved  not filed: GitHub refused it",
+    ]
+
+
+def test_items_that_never_started_are_only_counted() -> None:
+    stopped = [
+        row(1, Status.INTERRUPTED, seconds=3.0),
+        *(row(n, Status.PENDING, attempts=0) for n in range(2, 9)),
+    ]
+    shown = lines_of(stopped, code=Exit.INTERRUPTED)
+    assert shown[1:3] == ["This run:", "  LLD-1  interrupted  3 s"]
+    assert "1 interrupted, 7 pending" in shown
+
+
+def test_money_of_the_mock_is_marked_and_an_unknown_price_is_not_0() -> None:
+    mock = KeyRow(**vars(KEY) | {"provider": "mock"})
+    assert any(
+        line.endswith("cost 0.0100 USD (simulated by the mock)") for line in lines_of(FEW, keys=(mock,))
+    )
+    free = row(9, Status.APPROVED, tokens_in=1, cost_usd=None)
+    assert any(line.endswith("cost unknown") for line in lines_of([*FEW, free], budget=5.0))
+
+
+def test_a_run_without_workers_says_nothing_about_their_time() -> None:
+    nothing = RunEnding(
+        summary=Summary(
+            run_id="r", workflow="lld", parallel=1, started_at="", finished_at="", wall_seconds=0.1,
+            exit_code=0, stopped=None, items=(), keys=(), coordination_overhead_percent=None, folder="",
+        ),
+        suggestions=(),
+        time=TimeShares(seconds=dict.fromkeys(TimeKind, 0.0)),
+        folder="f",
+    )  # fmt: skip
+    assert [text_of(line) for line in ending_lines(nothing, width=80, height=24)] == [
+        "",
+        "nothing pending",
+        "Run r: <1 s",
+        "Logs: f",
+        "Exit 0: all approved, or nothing pending",
+    ]
+
+
+# 200 items.
+
+
+def many(needy: int, calm: int = 0, skipped: int = 0) -> list[ItemRow]:
+    rows = [row(n, Status.FAILED, seconds=9.0, error="no") for n in range(needy)]
+    rows += [approved(n) for n in range(500, 500 + calm)]
+    return rows + [row(n, Status.SKIPPED, attempts=0) for n in range(900, 900 + skipped)]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 40), (160, 50), (None, None)])
+@pytest.mark.parametrize(
+    ("needy", "calm", "skipped"), [(0, 200, 0), (200, 0, 0), (100, 100, 0), (3, 20, 177)]
+)
+def test_200_items_fit_and_nobody_is_forgotten(
+    width: int | None, height: int | None, needy: int, calm: int, skipped: int
+) -> None:
+    overlaps = tuple(Overlap(items=("LLD-500", "LLD-501"), files=(f"src/{n}.py",)) for n in range(30))
+    shown = lines_of(many(needy, calm, skipped), width=width, height=height, overlaps=overlaps)
+    assert len(shown) <= (80 if height is None else max(36, height))
+    if height is not None and height >= 40:
+        assert len(shown) <= height  # the empty first line may scroll away, for the prompt
+    rows = sum(line.startswith("  LLD-") for line in shown)
+    more = sum(int(line.split()[1]) for line in shown if line.startswith("  and ") and "overlaps" not in line)
+    assert rows + more == needy + calm
+    assert any("25 more overlaps in summary.md" in line for line in shown)
+    assert not needy or any("  LLD-0" in line for line in shown)
+    assert (f"{skipped} skipped" in "\n".join(shown)) == bool(skipped)
+
+
+def test_what_needs_a_person_is_shown_before_what_went_well() -> None:
+    shown = lines_of(many(8, 190), width=160, height=50)
+    assert sum(" failed " in line for line in shown if line.startswith("  LLD-")) == 8
+    assert sum(" approved " in line for line in shown if line.startswith("  LLD-")) > 8
+
+
+# Rows and overlaps.
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_rows_with_long_labels_show_status_reviews_time_and_some_of_the_result(width: int) -> None:
+    rows = [
+        row(1, Status.APPROVED, label=LONG, reviews=2, seconds=12.3, output=f"issues/active/{LONG}.md"),
+        row(2, Status.NEEDS_REVISION, reviews=5, seconds=1234.5, error="the review asks for the same again"),
+        row(3, Status.SKIPPED, label="ISSUE-" + "x" * 62, attempts=0, reason="approved before"),
+    ]
+    lines = [text_of(line) for line in row_lines(rows, width=width)]
+    assert max(map(len, lines)) <= width
+    assert len(lines[0].split()[0]) <= width // 3
+    assert "approved        2 reviews    12 s  …" in lines[0]
+    assert lines[0].endswith("backoff.md")
+    assert "needs revision  5 reviews  21 min  the revi" in lines[1]
+    assert "skipped                            approved" in lines[2]
+
+
+def test_narrow_rows_fit_too() -> None:
+    rows = [row(1, Status.APPROVED, label=LONG, output="a/b.md"), row(2, Status.DISCUSS, error=QUESTION)]
+    assert [text_of(line) for line in row_lines(rows, width=40)] == [
+        "  ISSUE-…ackoff approved: a/b.md",
+        "  LLD-2 discuss: Is a wait of up to one…",
+    ]
+
+
+def test_rows_are_whole_where_nothing_limits_them() -> None:
+    rows = [row(1, Status.APPROVED, label=LONG, reviews=1, seconds=1.0, output=f"issues/active/{LONG}.md")]
+    for width in (None, 200):
+        [line] = row_lines(rows, width=width)
+        assert text_of(line) == f"  {LONG}  approved  1 review  1 s  issues/active/{LONG}.md"
+    assert row_lines([], width=80) == []
+
+
+def test_each_status_has_its_colour() -> None:
+    [line] = row_lines([row(1, Status.FAILED)], width=80)
+    assert Paint("failed", fg="red") in line
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_an_overlap_names_the_file_first_and_fits(width: int) -> None:
+    overlap = Overlap(items=tuple(f"LLD-{n}" for n in range(1, 15)), files=("src/x.py",))
+    line = overlap_line(overlap, width=width)
+    assert line.startswith("  src/x.py: changed by LLD-1, LLD-2, ")
+    assert line.endswith(" more")
+    assert len(line) <= width
+    assert overlap_line(overlap, width=None).endswith("LLD-13, LLD-14")
+    many_files = Overlap(items=(LONG, LONG + "-2"), files=("src/" + "deep/" * 20 + "x.py", "b.py", "c.py"))
+    assert len(overlap_line(many_files, width=width)) <= width
