@@ -79,6 +79,8 @@ class AuditTrail:
             item=entry.item.id,
             tokens_in=call.tokens_in,
             tokens_out=call.tokens_out,
+            tokens_cached=call.tokens_cached,
+            tokens_cache_written=call.tokens_cache_written,
             usd=call.usd,
             model=f"{call.provider}:{call.model}",
         )

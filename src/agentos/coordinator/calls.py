@@ -15,8 +15,8 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.refusals import Refusals
 from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Scheduler, Stop
-from agentos.credentials.key_state import usable_delay
-from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
+from agentos.coordinator.waiting_call import DeferredCall, Retry
+from agentos.credentials.key_state import KeyState
 from agentos.duration import words
 from agentos.events import catalogue as events
 from agentos.events.keys import CallCounted, Leased, LeaseExpired, Refused, Settled
@@ -28,24 +28,6 @@ from agentos.tracing.run import RunTrace
 
 # Errors after which this module decides when the call is tried again; for the others, the pool does.
 _RETRIED = NO_CONNECTION | SAME_FOR_ALL | {CallError.TRANSIENT}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _DeferredCall:
-    """A call that is not sent to the pool yet."""
-
-    item: RunningItem
-    call: Call
-    until: float | None = None  # when it is tried again; None: after another call is settled
-    down: bool = False  # it waits until its provider is back
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Retry:
-    """When a failed call may be retried, and why it failed."""
-
-    at: float
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +69,8 @@ class Calls:
         self._max_wait = max_wait
         self._items = items
         self._actions = actions
-        self._deferred: list[_DeferredCall] = []
-        self._retries: dict[tuple[str, int], _Retry] = {}  # by item and the lease that failed
+        self._deferred: list[DeferredCall] = []
+        self._retries: dict[tuple[str, int], Retry] = {}  # by item and the lease that failed
         self.pool_changed = True  # since the last check
         self.stop_reason = ""  # why no more calls are made in this run
 
@@ -135,7 +117,7 @@ class Calls:
         item.waits(f"retrying: {retry.reason}", retry.at)
         self._record_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
         self._recorder.say(f"{item.label}: retrying in {words(seconds)}: {retry.reason}")
-        self._deferred.append(_DeferredCall(item=item, call=call, until=retry.at))
+        self._deferred.append(DeferredCall(item=item, call=call, until=retry.at))
 
     def settle(self, item: RunningItem, settled: wire.CallSettled, now: float) -> None:
         """A worker reports the result of a call."""
@@ -152,6 +134,7 @@ class Calls:
                 error=None if call.error is None else call.error.value,
                 served=call.served,
                 cost_usd=call.usd,
+                tokens_cached=call.tokens_cached,
             )
             self._recorder.trail.record_call(item.entry, call)
             if call.unverified:
@@ -183,6 +166,10 @@ class Calls:
         """A worker asks whether a server's texts contain a secret; a worker knows only its own keys."""
         secret = next((name for text in message.texts if (name := find(text)) is not None), None)
         self._actions.send(item, wire.Vetted(number=message.number, secret=secret))
+
+    def no_key(self, reason: str, fix: str, now: float) -> None:
+        """No machine has a key for the items that wait."""
+        self._end(Stop.NO_KEY, reason, f"{reason[0].upper()}{reason[1:]}. {fix}", now)
 
     def drop(self, item: RunningItem, now: float) -> None:
         """An item's worker is gone, and its calls with it."""
@@ -223,7 +210,7 @@ class Calls:
         if item.detail != f"waiting: {reason}":
             self._record_wait(item, call, reason, events.WaitKind.BUDGET)
         item.waits(f"waiting: {reason}")
-        self._deferred.append(_DeferredCall(item=item, call=call))
+        self._deferred.append(DeferredCall(item=item, call=call))
 
     # Providers that are down, and refusals that every item would get.
 
@@ -248,10 +235,10 @@ class Calls:
         elif (refused := self._refusals.refused(call, message, self._keys.snapshot(now).keys)) is not None:
             self._end(refused.stop, refused.reason, refused.text, now)
         elif call.error in _RETRIED and not self._outages.is_down(call.provider):
-            self._retries[item.label, call.lease] = _retry(call, settled, now)
+            self._retries[item.label, call.lease] = Retry.after(call, settled, now)
 
     def _back(self, provider: str, now: float) -> None:
-        """A provider answered. If it was down, its calls go on."""
+        """A provider answered. If it was down, its calls continue."""
         if (outage := self._outages.answered(provider, now)) is None:
             return
         seconds = now - outage.since
@@ -269,7 +256,7 @@ class Calls:
         reason, seconds = outage.describe(), max(0.0, outage.next_probe - now)
         item.waits(f"waiting: {reason}")
         self._record_wait(item, call, reason, events.WaitKind.OUTAGE, seconds)
-        self._deferred.append(_DeferredCall(item=item, call=call, down=True))
+        self._deferred.append(DeferredCall(item=item, call=call, down=True))
 
     def _held_providers(self) -> list[str]:
         return [deferred.call.provider for deferred in self._deferred if deferred.down]
@@ -360,14 +347,28 @@ class Calls:
                 case events.Waiting(reason=reason, until=until):
                     item.waits(f"waiting: {reason}", until)
                 case Refused():
-                    self._actions.send(item, wire.LeaseRefused(number=event.number, reason=event.reason))
-                    self._end(Stop.NO_KEY, event.reason, "", event.at)
+                    self._refuse(item, event)
                 case LeaseExpired():
                     self._recorder.say(f"{item.label}: call timed out; stopping its worker")
                     self._actions.kill(item)
 
+    def _refuse(self, item: RunningItem, event: Refused) -> None:
+        """No key can serve a call. If others can, only its machine lacks one, and another one takes over."""
+        call = self.spending.waiting(item.label)
+        keys = [key for key in self._keys.snapshot(event.at).keys if key.provider == event.provider]
+        limited = call is not None and call.only is not None
+        elsewhere = limited and any(key.state is not KeyState.DISABLED for key in keys)
+        refused = wire.LeaseRefused(
+            number=event.number, reason=event.reason, elsewhere=event.provider if elsewhere else ""
+        )
+        self._actions.send(item, refused)
+        if not elsewhere:
+            self._end(Stop.NO_KEY, event.reason, "", event.at)
+
     def _grant(self, item: RunningItem, event: Leased) -> None:
-        self.spending.granted(item.label, event.number, lease=event.lease, key=event.key, waited=event.waited)
+        call = self.spending.granted(
+            item.label, event.number, lease=event.lease, key=event.key, waited=event.waited
+        )
         self._trace.call_started(
             item.label,
             lease=event.lease,
@@ -380,12 +381,5 @@ class Calls:
         item.waits(event.key)
         item.stops_waiting(event.at)
         probe = self._outages.probes(event.provider, item.label)
-        self._actions.send(item, self._keys.answer(event, probe=probe))
-
-
-def _retry(call: Call, settled: wire.CallSettled, now: float) -> _Retry:
-    """When to retry: when the server says, otherwise with doubling delays."""
-    requested = usable_delay(settled.retry_after, RATE_LIMIT_LONGEST)
-    delay = requested or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
-    error = CallError.TRANSIENT if call.error is None else call.error
-    return _Retry(at=now + delay, reason=f"{error.value.replace('_', ' ')}: {settled.message}")
+        only = None if call is None else call.only
+        self._actions.send(item, self._keys.answer(event, probe=probe, only=only))

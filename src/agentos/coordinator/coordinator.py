@@ -12,7 +12,7 @@ from contextlib import suppress
 from math import inf
 from typing import Protocol
 
-from agentos import audit_record, wire
+from agentos import wire
 from agentos.console.console import REFRESH_SECONDS, Console
 from agentos.coordinator import scheduler as decisions
 from agentos.coordinator.calls import CallActions, Calls
@@ -24,7 +24,8 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.refusals import Refusals
 from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Action, Scheduler, Stop
-from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
+from agentos.coordinator.worker_messages import WorkerMessages
+from agentos.engine.protocol import AttemptTaken, Ending, Engine, EngineEvent, Gone, Printed, Said, Unable
 from agentos.errors import ItemFailed, StartFailed
 from agentos.events import catalogue as events
 from agentos.model import Item, Status
@@ -108,6 +109,13 @@ class ParallelCoordinator:
             items=self._items,
             actions=CallActions(send=self._send, kill=self._kill, stop=self._stop),
         )
+        self._messages = WorkerMessages(
+            scheduler=self._scheduler,
+            calls=self._calls,
+            recorder=recorder,
+            trace=trace,
+            keep_prompts=config.keep_prompts,
+        )
         self._next_refresh = 0.0
         self._stop_announced = self._quitting = False
 
@@ -115,12 +123,19 @@ class ParallelCoordinator:
         """Carry out the plan; return why it stopped early, or None."""
         self._recorder.record(
             run_started(
-                self._config, run_id=self._recorder.run_id, items=len(self._plan), mock=self._recorder.mock
+                self._config,
+                run_id=self._recorder.run_id,
+                items=len(self._plan),
+                mock=self._recorder.mock,
+                carried=round(self._spending.carried, 6),
             )
         )
         for entry in self._plan:
             if not entry.runs:
                 self._recorder.record_not_run(entry)
+        for item in self._items.values():
+            title = item.entry.item.title or None
+            self._recorder.record(events.Queued(item=item.id, label=item.label, title=title))
         try:
             self._calls.advance(self._clock())
             self._check_pool(self._clock())
@@ -166,14 +181,12 @@ class ParallelCoordinator:
 
     def _show(self, now: float) -> None:
         notice = self._watch.notice(now)
-        self._console.show(
-            view(self._recorder, self._items.values(), total=len(self._plan), notice=notice, now=now)
-        )
+        self._console.show(view(self._recorder, self._items.values(), notice=notice, now=now))
 
     def _check_pool(self, now: float) -> None:
         self._calls.pool_changed = False
         snapshot = self._keys.snapshot(now)
-        self._scheduler.allowed = self._watch.allowed(snapshot, self._config.parallel)
+        self._scheduler.allowed = self._watch.allowed(snapshot, self._config.parallel, now)
         if (stop := self._watch.check(snapshot, now)) is not None:
             self._stop(stop)
 
@@ -207,6 +220,9 @@ class ParallelCoordinator:
             match action:
                 case decisions.Start():
                     self._start(item)
+                case decisions.StartAgain(attempt=attempt, error=error, released=True):
+                    self._recorder.record(events.Crashed(item=item.id, attempt=attempt, error=error))
+                    self._recorder.say(f"{action.item}: {error}; another machine continues it")
                 case decisions.StartAgain(attempt=attempt, error=error):
                     self._recorder.record(events.Crashed(item=item.id, attempt=attempt, error=error))
                     self._recorder.say(
@@ -242,7 +258,7 @@ class ParallelCoordinator:
             item.entry,
             run_id=self._recorder.run_id,
             attempt=attempt,
-            database=self._recorder.checkpoint(item.entry),
+            database=self._recorder.checkpoints.place(item.entry.item),
             trace=self._trace.item_started(item.label, item_id=item.id, attempt=attempt),
             repository=repository,
             facts=self._recorder.models.known(),
@@ -253,6 +269,12 @@ class ParallelCoordinator:
             item.alive = False
             self._attempt_ended(item, None, str(exc))
             return
+        except ItemFailed as exc:
+            item.alive = False
+            self._attempt_ended(item, Status.FAILED, str(exc))
+            return
+        if not pid:
+            self._scheduler.waiting(item.label, now)  # until a machine has taken it
         took = round(self._clock() - now, 3)
         self._recorder.record(
             events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid, took=took)
@@ -289,20 +311,24 @@ class ParallelCoordinator:
 
     # Events of the engine.
 
-    def _handle(self, event: EngineEvent) -> None:
+    def _handle(self, event: EngineEvent) -> None:  # noqa: C901 - one case per event
         """Handle one event. If that fails, its item ends, never the run."""
         item = self._items[event.item]
         if event.attempt != item.attempt:
             return  # from an attempt that is over; a local process cannot do this, another engine may
         try:
             match event:
+                case AttemptTaken():
+                    self._scheduler.served(item.label, self._clock())
                 case Said(message=message):
                     if item.broken is None:
-                        self._on_message(item, message)
+                        self._messages.take(item, message, self._clock())
                 case Printed(lines=lines, error=error):
                     self._recorder.output(item.label, lines, error=error, shown=not item.muted)
                 case Gone():
                     self._worker_gone(item, event)
+                case Unable(reason=reason, fix=fix):
+                    self._calls.no_key(reason, fix, self._clock())
         except Exception as exc:  # noqa: BLE001 - the last line of defence
             self._mark_broken(item, exc)
             if not isinstance(event, Gone):
@@ -324,47 +350,6 @@ class ParallelCoordinator:
         item.broken = item.broken or reason
         return item.broken
 
-    def _on_message(self, item: RunningItem, message: wire.ToCoordinator) -> None:  # noqa: C901 - one case per message
-        now = self._clock()
-        self._scheduler.heard(item.label, now)
-        match message:
-            case wire.Hello():
-                if item.greeted:
-                    raise wire.ProtocolError("a second hello")
-                item.greeted = True
-                self._scheduler.ready(item.label, now)
-                self._recorder.record(
-                    events.Ready(item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm)
-                )
-            case wire.NodeStarted(node=node, reviews=reviews):
-                item.node, item.reviews, item.detail = node, reviews, ""
-                item.node_since = now
-                self._trace.node_started(item.label, node, reviews=reviews)
-                self._recorder.at_node(item.entry, node, reviews, item.attempt)
-            case wire.NodeEnded(node=node, seconds=seconds):
-                item.busy_seconds += seconds
-                item.node_since = None
-                self._trace.node_ended(item.label, node, seconds=seconds)
-            case wire.LeaseWanted():
-                self._calls.ask(item, message, now)
-            case wire.Vet():
-                self._calls.vet(item, message)
-            case wire.CallSettled():
-                self._calls.settle(item, message, now)
-            case wire.PaidBefore(record=journal):
-                self._calls.replay(item, journal)
-            case wire.Audit(record=audited):
-                self._audit(item, audited)
-            case wire.Ended():
-                item.ended = message
-
-    def _audit(self, item: RunningItem, audited: audit_record.Audited) -> None:
-        if isinstance(audited, audit_record.VerdictRecord):
-            self._trace.verdict(
-                item.label, review=audited.review, verdict=audited.verdict, findings=len(audited.findings)
-            )
-        self._recorder.trail.audit(item.entry, item.attempt, audited.model_dump(exclude_unset=True))
-
     def _worker_gone(self, item: RunningItem, gone: Gone) -> None:
         """A worker is gone: decide what happens to its item."""
         now = self._clock()
@@ -379,10 +364,13 @@ class ParallelCoordinator:
             status, error = Status.FAILED, item.broken
         elif item.over_budget is not None and status is Status.INTERRUPTED:
             status, error = Status.PAUSED, item.over_budget
-        self._attempt_ended(item, status, error)
+        self._attempt_ended(item, status, error, released=gone.released)
 
-    def _attempt_ended(self, item: RunningItem, status: Status | None, error: str | None) -> None:
-        self._act(self._scheduler.gone(item.label, self._clock(), status=status, error=error))
+    def _attempt_ended(
+        self, item: RunningItem, status: Status | None, error: str | None, *, released: bool = False
+    ) -> None:
+        now = self._clock()
+        self._act(self._scheduler.gone(item.label, now, status=status, error=error, released=released))
 
     def _send(self, item: RunningItem, message: wire.Message) -> None:
         if item.alive:

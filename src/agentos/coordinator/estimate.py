@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from agentos.model import counted
+from agentos.model import Usage, counted
 from agentos.store.records import Taken
 
 ENOUGH = 3  # finished items needed before history replaces assumptions
@@ -16,7 +16,7 @@ REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
 
 Basis = Literal["measured", "assumed"]
-Cost = Callable[[str, int, int], float | None]  # role, tokens in, tokens out
+Cost = Callable[[str, Usage], float | None]  # of a role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ def _total(item: Mapping[str, Sequence[Taken]], cost: Cost, context: int = 0) ->
     total = 0.0
     for role, calls in item.items():
         for taken in calls:
-            one = cost(role, taken.tokens_in + context * taken.calls, taken.tokens_out)
+            one = cost(role, replace(taken, tokens_in=taken.tokens_in + context * taken.calls))
             if one is None:
                 return None
             total += one

@@ -9,14 +9,15 @@ from agentos.model import Item, Status
 from agentos.stamp import MOCK, Stamp
 from agentos.store.documents import Found, find_document
 from agentos.store.lineage import Lineage, receipts
-from agentos.store.records import Outcome, Records
+from agentos.store.records import Outcome
+from agentos.store.records.protocols import AllRecords
 from agentos.workflows.registry import Workflow
 
 
 def survey(
     flow: Workflow,
     items: Sequence[Item],
-    records: Records,
+    records: AllRecords,
     *,
     worktree: Path,
     folders: Mapping[str, str],

@@ -32,12 +32,15 @@ class ParallelRunConfig:
     budget: float | None = None  # USD
     item_budget: float | None = None
     command: str = ""  # as it was typed
+    commit: str = ""  # that the worktree stands on, if git was asked
+    engine: str = "local"
     fail_fast: bool = False
     retry_failed: bool = False
     call_timeout: float = 600.0
     templates: dict[str, str] = field(default_factory=dict)
     rules: str = ""  # the team's own
     language: str = ""
+    keep_prompts: bool = False  # in the run's folder, with their answers
     fence_secret: str = field(default="", repr=False)  # prompts derive the codes of quotations from it
     folders: dict[str, str] = field(default_factory=dict)
     providers: dict[str, wire.ProviderAccess] = field(default_factory=dict)  # those with a server, by name
@@ -54,7 +57,9 @@ class ParallelRunConfig:
         return max(seconds or self.call_timeout for seconds in chosen)
 
 
-def run_started(config: ParallelRunConfig, *, run_id: str, items: int, mock: bool) -> RunStarted:
+def run_started(
+    config: ParallelRunConfig, *, run_id: str, items: int, mock: bool, carried: float = 0.0
+) -> RunStarted:
     """The first event of the run."""
     return RunStarted(
         run_id=run_id,
@@ -67,11 +72,15 @@ def run_started(config: ParallelRunConfig, *, run_id: str, items: int, mock: boo
         reviewer=config.reviewer,
         budget=config.budget,
         item_budget=config.item_budget,
+        carried=carried,
         timeout=config.timeout,
         run_timeout=config.run_timeout,
         max_iterations=config.max_iterations,
         max_wait=config.max_wait,
         version=__version__,
+        keep_prompts=config.keep_prompts,
+        commit=config.commit or None,
+        engine=None if config.engine == "local" else config.engine,
     )
 
 
@@ -81,7 +90,7 @@ def make_job(
     *,
     run_id: str,
     attempt: int,
-    database: Path,
+    database: str,
     trace: Mapping[str, str],
     repository: RepositoryMap = NO_MAP,
     facts: Mapping[str, ModelFacts] | None = None,
@@ -110,7 +119,7 @@ def make_job(
         attempt=attempt,
         item=data,
         worktree=str(config.worktree),
-        database=str(database),
+        database=database,
         drafter=config.drafter,
         reviewer=config.reviewer,
         templates=config.templates,
@@ -133,6 +142,7 @@ def make_job(
             for note in entry.notes
         ),
         revise=entry.revises,
+        keep_prompts=config.keep_prompts,
         trail=entry.trail,
         providers=config.providers,
         roles=config.roles,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentos import wire
-from agentos.config import Config, KeyReference
+from agentos.config import Config
 from agentos.coordinator.shared_pools import SharedPools
 from agentos.credentials.headers import Limit
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, PoolSnapshot, Settlement
@@ -28,6 +28,7 @@ from agentos.events.keys import (
     Returned,
     Settled,
 )
+from agentos.key_tables import KeyReference
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.model import CallError
 from agentos.model_access import COMMAND_PROVIDERS, KINDS, provider_of, usual_variable
@@ -214,6 +215,13 @@ class KeyService:
         self._pools = (self._own, *self._shared.values())
         self._by_lease: dict[int, RunPool] = {}
         self._counts = {spec.id: KeyCounts() for spec in ring.specs}
+        # A shared state knows a key with two ids by the first; a machine may have it by the other one.
+        first: dict[tuple[str, Secret], str] = {}
+        self._known_as = {
+            spec.id: first.setdefault((spec.provider, ring.secrets[spec.id]), spec.id)
+            for spec in ring.specs
+            if spec.provider in self._shared
+        }
 
     def advance(self, now: float) -> list[PoolEvent]:
         """Let time pass; take over what another run found out, and save what this run found out."""
@@ -255,6 +263,7 @@ class KeyService:
             provider=call.provider,
             model=call.model,
             tokens=call.tokens,
+            only=None if call.only is None else frozenset(map(self._known, call.only)),
         )
         return self._noted(pool, pool.advance(now)) if pool is self._own else []
 
@@ -284,15 +293,26 @@ class KeyService:
         """Give back the leases of an attempt whose worker is gone."""
         return [event for pool in self._pools for event in self._noted(pool, pool.drop(item, attempt, now))]
 
-    def answer(self, leased: Leased, *, probe: bool = False) -> wire.LeaseGranted:
-        """Make the message that carries the secret to its worker."""
+    def answer(
+        self, leased: Leased, *, probe: bool = False, only: frozenset[str] | None = None
+    ) -> wire.LeaseGranted:
+        """Make the message that carries the secret to its worker.
+
+        `only` are the ids that its machine knows keys by, if it is not this one.
+        """
         refused = self._refuse_every is not None and leased.lease % self._refuse_every == 0
         secret = self._ring.secrets[leased.key]
         if refused and leased.provider == "mock":
             secret = Secret(leased.key, REFUSED_SECRET)
+        name = leased.key
+        if only is not None and name not in only:
+            name = next((one for one in sorted(only) if self._known(one) == name), name)
         return wire.LeaseGranted(
-            number=leased.number, lease=leased.lease, key=leased.key, secret=secret, probe=probe
+            number=leased.number, lease=leased.lease, key=name, secret=secret, probe=probe
         )
+
+    def _known(self, key: str) -> str:
+        return self._known_as.get(key, key)
 
     def snapshot(self, now: float) -> PoolSnapshot:
         """Return the state of this run's keys, with what this run used of them."""

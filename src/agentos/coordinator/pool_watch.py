@@ -1,24 +1,26 @@
 """Reports what happens to keys, and pauses or slows the run when keys run short. Coordinator process."""
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentos.console.console import Doing, RunProgress
+from agentos.console.console import Doing, FooterView
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
+from agentos.coordinator.series import Repeats, times
 from agentos.credentials.pool import PoolSnapshot
-from agentos.duration import words
+from agentos.duration import rounded, words
 from agentos.events import catalogue as events
 from agentos.events import keys
+from agentos.events.progress import progress_of
 from agentos.events.record import CATALOGUE
-from agentos.events.state import RUNNING
 from agentos.model import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agentos.coordinator.running_item import RunningItem
+
+LEAST_PAUSE = 1.0  # seconds
 
 
 class PoolWatch:
@@ -27,7 +29,9 @@ class PoolWatch:
     def __init__(self, recorder: RunRecorder, *, max_wait: float) -> None:
         self._recorder = recorder
         self._max_wait = max_wait
+        self._repeats = Repeats()
         self._paused_since: float | None = None
+        self._said_pause = False  # of the latest pause
         self._until: float | None = None
         self.reason = ""  # of the latest pause
         self._allowed: int | None = None
@@ -42,20 +46,25 @@ class PoolWatch:
         if event.name in CATALOGUE:
             self._recorder.record(event)
         match event:
-            case keys.RateLimited(keys=limited, seconds=seconds):
-                self._recorder.say(f"{', '.join(limited)}: rate limited; retrying in {words(seconds)}")
             case keys.QuotaExhausted(keys=limited, credit=True):
                 self._recorder.say(f"{', '.join(limited)}: out of credit")
-            case keys.QuotaExhausted(keys=limited, seconds=seconds):
-                self._recorder.say(f"{', '.join(limited)}: quota exhausted; retrying in {words(seconds)}")
+            case keys.GroupLimited():
+                self._say_limited(event)
             case keys.KeyDisabled(key=key, reason=reason):
                 self._recorder.say(
                     f"{key}: disabled ({reason}); fix it, then run 'agentos keys enable {key}'"
                 )
             case keys.Capacity(provider=provider, model=model, seconds=seconds):
-                self._recorder.say(f"{provider}:{model}: overloaded; slowing down for {words(seconds)}")
+                if count := self._repeats.count(f"{provider}:{model}", now=event.at, seconds=seconds):
+                    what = f"{provider}:{model}: overloaded{times(count)}"
+                    self._recorder.say(f"{what}; slowing down for {words(seconds)}")
             case _:
                 pass
+
+    def _say_limited(self, event: keys.GroupLimited) -> None:
+        names, what = ", ".join(event.keys), event.name.replace("_", " ")
+        if count := self._repeats.count(f"{names} {what}", now=event.at, seconds=event.seconds):
+            self._recorder.say(f"{names}: {what}{times(count)}; retrying in {words(event.seconds)}")
 
     def check(self, snapshot: PoolSnapshot, now: float) -> Stop | None:
         """Notice when a pause begins or ends; return a stop if the pause lasts longer than --max-wait."""
@@ -63,7 +72,8 @@ class PoolWatch:
         if exhausted is None or exhausted.until is None:
             if self._paused_since is not None:
                 self._recorder.record(events.Resumed(seconds=round(now - self._paused_since, 3)))
-                self._recorder.say(f"resuming after a pause of {words(now - self._paused_since)}")
+                if self._said_pause:
+                    self._recorder.say(f"resuming after a pause of {words(now - self._paused_since)}")
                 self._paused_since = None
             return None
         self._until, self.reason = exhausted.until, exhausted.reason
@@ -71,7 +81,11 @@ class PoolWatch:
             self._paused_since = now
             left = round(exhausted.until - now, 3)
             self._recorder.record(events.Paused(reason=exhausted.reason, seconds=left))
-            self._recorder.say(f"paused: {exhausted.reason}; resuming in {words(exhausted.until - now)}")
+            # Shorter pauses are over before anybody has read a line about them.
+            count = self._repeats.count("pause", now=now, seconds=left) if left >= LEAST_PAUSE else None
+            self._said_pause = count is not None
+            if count is not None:
+                self._recorder.say(f"paused{times(count)}: {exhausted.reason}; resuming in {words(left)}")
         if now - self._paused_since >= self._max_wait:
             return Stop.QUOTA
         return None
@@ -98,15 +112,16 @@ class PoolWatch:
             return None
         return self._max_wait - item.idle - (now - item.idle_since)
 
-    def allowed(self, snapshot: PoolSnapshot, parallel: int) -> int | None:
+    def allowed(self, snapshot: PoolSnapshot, parallel: int, now: float) -> int | None:
         """How many items may run: fewer than requested while the pool cannot serve them all."""
         low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
         allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
         if allowed != self._allowed:
             self._recorder.record(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
-                items = counted(allowed, "item")
-                self._recorder.say(f"{_shortage(snapshot)}; running {items} at a time for now")
+                line = f"{_shortage(snapshot)}; running {counted(allowed, 'item')} at a time for now"
+                if self._repeats.count(line, now=now):
+                    self._recorder.say(line)
             self._allowed = allowed
         return allowed
 
@@ -116,7 +131,7 @@ class PoolWatch:
     def notice(self, now: float) -> str:
         if self._paused_since is None or self._until is None:
             return ""
-        return f"paused: {self.reason}; resuming in {words(self._until - now)}"
+        return f"paused, resuming in {rounded(self._until - now)}: {self.reason}"
 
 
 def _shortage(snapshot: PoolSnapshot) -> str:
@@ -128,27 +143,22 @@ def _shortage(snapshot: PoolSnapshot) -> str:
     return f"rate limits are tight ({counted(usable, 'key')} usable)"
 
 
-def view(
-    recorder: RunRecorder, items: "Iterable[RunningItem]", *, total: int, notice: str, now: float
-) -> RunProgress:
+def view(recorder: RunRecorder, items: "Iterable[RunningItem]", *, notice: str, now: float) -> FooterView:
     """Collect what the footer shows."""
     running = [
         Doing(
             label=one.label,
+            title=one.entry.item.title,
             node=one.node,
             round=one.reviews + (one.node in {"load", "draft", "gate", "review"}),
             seconds=now - (one.began or now),
-            detail=one.detail if one.until is None else f"{one.detail}; {words(one.until - now)}",
+            detail=one.detail,
+            left=None if one.until is None else one.until - now,
         )
         for one in items
         if one.alive
     ]
-    counts = Counter(one.status for one in recorder.state.items.values() if one.status != RUNNING)
-    return RunProgress(
-        done=counts.total(),
-        total=total,
-        counts={status: counts[status] for status in sorted(counts)},
-        seconds=now - recorder.started,
-        running=running,
-        notice=notice,
-    )
+    seconds = now - recorder.started
+    # The clock of the events may be a little behind that of the run, never ahead of its last event.
+    progress = progress_of(recorder.state, now=max(recorder.state.last, seconds))
+    return FooterView(progress=progress, seconds=seconds, running=running, notice=notice)

@@ -10,13 +10,14 @@ from agentos.console.console import Console
 from agentos.console.lines import one_line
 from agentos.coordinator.audit_trail import AuditTrail
 from agentos.coordinator.disk_guard import DiskGuard
+from agentos.coordinator.kept_prompts import KeptPrompts
 from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.coordinator.verbose_lines import verbose_line
 from agentos.credentials.pool import PoolSnapshot
 from agentos.credentials.snapshot import KeyView
 from agentos.errors import ItemFailed, StorageError
-from agentos.events.catalogue import ENDINGS, Event, ItemEnded, NodeEntered, ParallelChanged, RunFinished
+from agentos.events.catalogue import ENDINGS, Event, ItemEnded, NodeEntered, RunFinished
 from agentos.events.fold import feed
-from agentos.events.keys import Leased, LimitLearnt, Settled
 from agentos.events.record import as_record
 from agentos.events.state import RunState
 from agentos.model import Status
@@ -32,15 +33,16 @@ from agentos.report.summary import (
     exit_code,
     summary_of,
 )
-from agentos.store.home import Home, checkpoint_files
+from agentos.store.checkpoints import Checkpoints, LocalCheckpoints
+from agentos.store.home import Home
 from agentos.store.model_memory import ModelMemory
 from agentos.store.records import Fence, FilingState, Stale, timestamp
 from agentos.store.run_folder import RunFolder, repair_events
 
 if TYPE_CHECKING:
     from agentos.store.records.protocols import AllRecords
+    from agentos.wire import CallTexts
 
-VERBOSE = (NodeEntered, Leased, Settled, ParallelChanged, LimitLearnt)
 BOTH_MODELS = frozenset({"draft", "review"})  # a note is used when the item has been at both of these nodes
 NOTES_USED = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
@@ -61,6 +63,7 @@ class RunRecorder:
         mock: bool = False,
         source: str = "",
         models: ModelMemory | None = None,
+        checkpoints: Checkpoints | None = None,
         clock: Callable[[], float] = time.monotonic,
         stamp: Callable[[], str] = timestamp,
     ) -> None:
@@ -80,8 +83,10 @@ class RunRecorder:
         self.state = RunState()  # of all events so far
         self.guard = DiskGuard(console.complain)
         self.trail = AuditTrail(home, folder, records, self.guard)
+        self._prompts = KeptPrompts(folder)
         self._said: set[str] = set()
         self.models = models or ModelMemory(None, {})
+        self.checkpoints = checkpoints or LocalCheckpoints(home=home, mock=records.mock)
 
     @property
     def storage_error(self) -> StorageError | None:
@@ -92,13 +97,11 @@ class RunRecorder:
         self.guard(self._folder.span, line)
 
     def record(self, event: Event) -> None:
-        fields = as_record(event)
-        record = {"time": self._stamp(), **fields}
+        record = {"time": self._stamp(), **as_record(event)}
         feed(self.state, record)
         self.guard(self._folder.event, record)
-        if self._verbose and isinstance(event, VERBOSE):
-            name = fields.pop("event")
-            self._console.say(f"{name}: " + ", ".join(f"{field} {value}" for field, value in fields.items()))
+        if self._verbose and (line := verbose_line(event, self.state)) is not None:
+            self._console.say(line)
 
     def say(self, line: str) -> None:
         self.guard(self._folder.coordinator_line, one_line(line))
@@ -121,6 +124,11 @@ class RunRecorder:
             if shown:
                 self._console.item_lines(label, lines, error=error)
 
+    def keep_texts(self, entry: PlannedItem, texts: "CallTexts") -> None:
+        """Keep prompt and answer of a call, within limits."""
+        if (full := self.guard(self._prompts.keep, entry.item.id, texts)) is not None:
+            self.say_once(full)
+
     def log(self, label: str, line: str) -> None:
         """Write a line of the coordinator to the log of an item."""
         self.guard(self._folder.item_lines, label, [one_line(line)], "run")
@@ -138,7 +146,7 @@ class RunRecorder:
         """Drop an old checkpoint unless the item resumes from it, and say how the item starts."""
         item = entry.item
         if entry.step is not PlanAction.RESUME:
-            self._drop_checkpoint(entry)
+            self.checkpoints.drop(entry.item)
         if entry.step in {PlanAction.START_OVER, PlanAction.REVISE}:
             _stop_if_stale(
                 self.guard(self._records.forget, item, fence, filing=entry.step is PlanAction.START_OVER)
@@ -189,7 +197,7 @@ class RunRecorder:
             repair_events(self._home.runs, outcome)
             holder = self.guard(self._records.holder, item)
             if holder is None or holder.run_id == self.run_id:
-                self._drop_checkpoint(entry)
+                self.checkpoints.drop(entry.item)
         self._item_ended(ended)
 
     def finish(
@@ -230,7 +238,7 @@ class RunRecorder:
         if status in NOTES_USED and used:
             self.guard(self._records.use_notes, item, fence, used)
         if status is Status.APPROVED:
-            self._drop_checkpoint(entry)
+            self.checkpoints.drop(entry.item)
         self._folder.done_with(item.id, item.label)
         self._console.item_done(item.label, self._log(entry))
         self._item_ended(
@@ -262,13 +270,6 @@ class RunRecorder:
     def _fence(self, attempt: int) -> Fence:
         return Fence(run_id=self.run_id, attempt=attempt)
 
-    def checkpoint(self, entry: PlannedItem) -> Path:
-        return self._home.checkpoint(entry.item.workflow, entry.item.id, mock=self._records.mock)
-
-    def _drop_checkpoint(self, entry: PlannedItem) -> None:
-        for path in checkpoint_files(self.checkpoint(entry)):
-            self._home.tree.remove(path)
-
     def _log(self, entry: PlannedItem) -> Path:
         return self._folder.path / f"{entry.item.label}.log"
 
@@ -277,7 +278,7 @@ class RunRecorder:
         status = Status(self.state.items[entry.item.id].status)
         return ItemFiles(
             log=self._existing(self._log(entry)) if entry.runs else None,
-            checkpoint=self._existing(self.checkpoint(entry)) if entry.runs or not entry.outcome else None,
+            checkpoint=self.checkpoints.existing(entry.item) if entry.runs or not entry.outcome else None,
             findings=self.trail.open_findings(entry, status),
         )
 

@@ -3,13 +3,14 @@
 Events and time in, actions out.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
 from agentos.model import Status
 
+MAX_RELEASES = 20  # how often a machine may give an item back; that is not the item's fault
 MAX_ATTEMPTS = 3  # a worker that crashes is started again from its checkpoint, up to this many attempts
 DRAIN_SECONDS = 2.0  # from the request to stop to SIGTERM
 STACKS_SECONDS = 0.3  # from printing stack traces to SIGTERM
@@ -79,6 +80,7 @@ class StartAgain(Action):
 
     attempt: int
     error: str
+    released: bool = False  # it did not crash: its machine gave it back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +113,7 @@ class Scheduler:
     allowed: int | None = None  # how many items the key pool allows
     stopping: Stop | None = None
     attempts: dict[str, int] = field(default_factory=dict)
+    _releases: Counter[str] = field(default_factory=Counter)
     _pending: deque[str] = field(init=False)
     _running: dict[str, _ItemClock] = field(default_factory=dict)
     _quitting: bool = False
@@ -155,20 +158,26 @@ class Scheduler:
             running.heard = now
 
     def waiting(self, item: str, now: float) -> None:
-        """The item waits for a lease: its time limit does not run."""
+        """The item waits for a lease or a machine: its time limit does not run."""
         running = self._running[item]
         if running.since is not None:
             running.time_left -= now - running.since
             running.since = None
 
     def served(self, item: str, now: float) -> None:
-        """The item has its lease: its time limit runs again."""
+        """The item has what it waited for: its time limit runs again."""
         running = self._running[item]
         if running.since is None:
             running.since = now
 
-    def gone(self, item: str, now: float, *, status: Status | None, error: str | None) -> list[Action]:
-        """A worker is gone. `status` is how it said the item ended; None if it crashed before."""
+    def gone(
+        self, item: str, now: float, *, status: Status | None, error: str | None, released: bool = False
+    ) -> list[Action]:
+        """A worker is gone. `status` is how it said the item ended; None if it crashed before.
+
+        `released`: its machine gave it back, so it does not count as a crash.
+        """
+        self._releases[item] += released and self._releases[item] < MAX_RELEASES
         running = self._running.pop(item)
         actions: list[Action]
         if running.timed_out and status is not Status.APPROVED:
@@ -178,7 +187,7 @@ class Scheduler:
             ending = Status.PAUSED if self.stopping in PAUSING else Status.INTERRUPTED
             actions = [Finish(item=item, status=ending, error=error)]
         elif status is None:
-            actions = self._died(item, error or "it exited without a result")
+            actions = self._died(item, error or "it exited without a result", released=released)
         else:
             actions = [Finish(item=item, status=status, error=error)]
         failed = any(
@@ -188,13 +197,14 @@ class Scheduler:
             actions += self.stop(Stop.FAIL_FAST, now)
         return actions + self.fill(now)
 
-    def _died(self, item: str, error: str) -> list[Action]:
+    def _died(self, item: str, error: str, *, released: bool) -> list[Action]:
         attempt = self.attempts[item]
-        if attempt >= MAX_ATTEMPTS:
-            reason = f"its worker crashed {attempt} times (last: {error})"
+        crashes = attempt - self._releases[item]
+        if crashes >= MAX_ATTEMPTS:
+            reason = f"its worker crashed {crashes} times (last: {error})"
             return [Finish(item=item, status=Status.FAILED, error=reason)]
         self._pending.appendleft(item)
-        return [StartAgain(item=item, attempt=attempt, error=error)]
+        return [StartAgain(item=item, attempt=attempt, error=error, released=released)]
 
     def stop(self, reason: Stop, now: float, *, sparing: Collection[str] = ()) -> list[Action]:
         """Start nothing more and end what is running. A second stop by a person kills it immediately.

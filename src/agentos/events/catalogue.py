@@ -72,11 +72,15 @@ class RunStarted(Event):
     reviewer: str | None = None
     budget: float | None = None  # USD, as are all amounts
     item_budget: float | None = None
+    carried: float = 0.0  # spent by the runs that this run resumes; counts towards the budget
     timeout: float | None = None  # of one item
     run_timeout: float | None = None
     max_iterations: int | None = None
     max_wait: float | None = None
     version: str | None = None  # of agentos
+    keep_prompts: bool | None = None  # prompts and answers are kept in the run's folder
+    commit: str | None = None  # that the worktree stands on; None: unknown
+    engine: str | None = None  # that ran the items, if not this machine's own: "postgres"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +155,15 @@ class BudgetReached(Event):
 
 
 # One item: its worker, its nodes, its waits.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queued(ItemEvent):
+    """The item is in the plan and waits for its turn."""
+
+    name = "queued"
+    label: str | None
+    title: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from agentos.events.state import (
     ItemState,
     KeyTimeline,
     NodeSpan,
+    QueuedItem,
     RateLimitSpan,
     RefusalMark,
     RunMark,
@@ -50,9 +51,15 @@ def feed(state: RunState, record: Record) -> None:
     if isinstance(event, filing.FilingEvent):
         # It may be about an item of an earlier run, which is not in this run.
         if (known := state.items.get(event.item)) is not None:
+            known.events += 1
             _filing_event(known, event, state.last)
+    elif isinstance(event, run.Queued):
+        state.queue[event.item] = QueuedItem(
+            id=event.item, label=event.label or event.item, title=event.title
+        )
     elif isinstance(event, ItemEvent):
         item = state.items.setdefault(event.item, ItemState(id=event.item, label=event.item))
+        item.events += 1
         item.label = getattr(event, "label", None) or item.label
         _item_event(state, item, event, state.last)
     elif event is not None:
@@ -255,13 +262,16 @@ def _run_event(state: RunState, event: Event, at: float) -> None:  # noqa: C901,
         case run.ProviderDown():
             _outages_end(state, at, event.provider)
             text = f"{event.provider} is down: {event.reason}"
-            state.outages[event.provider] = RunMark(of="outage", start=at, text=text)
+            state.outages[event.provider] = RunMark(
+                of="outage", start=at, text=text, about=event.provider or None
+            )
             state.marks.append(state.outages[event.provider])
         case run.ProviderBack():
             _outages_end(state, at, event.provider)
         case keys.Capacity():
-            text = f"{event.provider or None}:{event.model or None} is overloaded"
-            _mark(state, "capacity", at, text, seconds=event.seconds)
+            _overload(state, event, at)
+        case keys.CapacityRecovered():
+            _overload_ends(state, f"{event.provider}:{event.model}", at)
         case keys.GroupLimited():
             _limit(state, event, at)
         case keys.KeyRecovered():
@@ -283,6 +293,21 @@ def _outages_end(state: RunState, at: float, provider: str | None = None) -> Non
     """The outage of a provider is over; without a name, all are."""
     for name in [name for name in state.outages if provider in {None, name}]:
         state.outages.pop(name).end = at
+
+
+def _overload(state: RunState, event: keys.Capacity, at: float) -> None:
+    """Calls to a model slow down for some time; a new refusal starts that time again."""
+    model = f"{event.provider}:{event.model}"
+    _overload_ends(state, model, at)
+    mark = RunMark(of="capacity", start=at, end=round(at + event.seconds, 3), about=model)
+    mark.text = f"{model} is overloaded"
+    state.overloads[model] = mark
+    state.marks.append(mark)
+
+
+def _overload_ends(state: RunState, model: str, at: float) -> None:
+    if (mark := state.overloads.pop(model, None)) is not None:
+        mark.end = mark.ends(at)
 
 
 def _resume(state: RunState, at: float) -> None:

@@ -36,6 +36,8 @@ _LONGEST = {
     "reviewer": 100,
     "workflow": 80,
     "version": 40,
+    "commit": 40,
+    "title": 300,
     "verdict": 40,
     "output": 4096,  # a path
     "filing": 40,

@@ -87,6 +87,16 @@ class CallSpan(TimelineSpan):
     tokens_out: int = 0
     tokens_cached: int = 0
 
+    @property
+    def cut_short(self) -> str | None:
+        """Why it ended without a result, if neither the key nor the provider is to blame."""
+        return _CUT_SHORT.get(self.error or "")
+
+    @property
+    def failure(self) -> str | None:
+        """What went wrong, if the call failed."""
+        return None if self.cut_short else self.error
+
 
 @dataclass(kw_only=True, slots=True)
 class RateLimitSpan(TimelineSpan):
@@ -122,13 +132,31 @@ class RunMark(TimelineSpan):
     kind = "mark"
     of: str  # pause, outage, stopping, capacity, parallel or budget
     text: str = ""
+    about: str | None = None  # the provider or the model that slows the run down
     until: float | None = None  # of a pause
     allowed: int | None = None  # items that may run
 
 
 S = TypeVar("S", bound=TimelineSpan)
 
+# Calls without a result that nobody is to blame for: the run was stopped, or the item's time was up.
+_CUT_SHORT = {
+    "given_up": "stopped before an answer came",
+    "worker_gone": "its worker ended before an answer came",
+    "worker gone": "its worker ended before an answer came",
+    "no answer in time": "no answer in time; its worker was stopped",
+}
+
 # Items and keys.
+
+
+@dataclass(kw_only=True, slots=True)
+class QueuedItem:
+    """An item of the plan, as it was when the run started."""
+
+    id: str
+    label: str
+    title: str | None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -145,6 +173,7 @@ class ItemState:
 
     id: str
     label: str
+    events: int = 0  # so far; a reader that kept the item sees whether it changed
     status: str = RUNNING
     verdict: str | None = None
     reviews: int = 0
@@ -216,6 +245,8 @@ class RunState:
     keys: dict[str, KeyTimeline] = field(default_factory=dict)
     marks: list[RunMark] = field(default_factory=list)
     outages: dict[str, RunMark] = field(default_factory=dict)  # under way, by provider
+    overloads: dict[str, RunMark] = field(default_factory=dict)  # the latest, by model
+    queue: dict[str, QueuedItem] = field(default_factory=dict)  # by id, in the order of the plan
     begun: RunStarted | None = None
     started: float | None = None  # seconds since 1970
     last: float = 0.0  # time of the last event
@@ -248,7 +279,11 @@ class RunState:
     @property
     def expected(self) -> int:
         """How many items the run has. Some may have no event yet."""
-        return max(0 if self.begun is None else self.begun.items, len(self.items))
+        return max(0 if self.begun is None else self.begun.items, len(self.items) + len(self.not_started()))
+
+    def not_started(self) -> list[QueuedItem]:
+        """The items that wait for their turn, in the order of the plan."""
+        return [one for one in self.queue.values() if one.id not in self.items]
 
     def now(self, clock: float | None) -> float:
         """The current moment: `clock`, in seconds since 1970, or that of the last event."""

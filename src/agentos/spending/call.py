@@ -22,6 +22,7 @@ class Call(Usage):
     prompt_tokens: int = 0  # the part of `tokens` that is sent
     tries: int = 0  # how often the same call has failed before
     estimate: float = 0.0  # USD, set aside until it is settled
+    only: frozenset[str] | None = None  # ids of the keys that its machine has; None: all keys of the run
 
     # Granted.
     lease: int = 0
@@ -48,6 +49,7 @@ class Call(Usage):
             tokens=wanted.tokens,
             prompt_tokens=wanted.prompt_tokens,
             tries=wanted.tries,
+            only=None if wanted.only is None else frozenset(wanted.only),
         )
 
     def granted(self, *, lease: int, key: str, waited: float) -> Self:

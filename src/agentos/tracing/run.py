@@ -141,6 +141,7 @@ class RunTrace:
         error: str | None,
         served: str | None = None,
         cost_usd: float | None = None,
+        tokens_cached: int = 0,
     ) -> None:
         """End the call of a lease. Only the class of an error is kept, not the provider's text."""
         spans = self._open_items.get(label)
@@ -153,6 +154,8 @@ class RunTrace:
             span.fail(error)
         if error is None or tokens_in or tokens_out:
             span.note(gen_ai__usage__input_tokens=tokens_in, gen_ai__usage__output_tokens=tokens_out)
+        if tokens_cached:
+            span.note(gen_ai__usage__cache_read__input_tokens=tokens_cached)
         span.note(gen_ai__response__model=served or None, agentos__cost_usd=cost_usd)
         self._end(span)
 

@@ -12,7 +12,7 @@ from agentos import audit_record, wire
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import Die, FakeEngine, Freeze, Lie, Print, Receive, Say, Script, WaitFor
-from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
+from agentos.engine.protocol import AttemptTaken, Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StorageError
 from agentos.events.fold import fold
 from agentos.model import CallError
@@ -222,6 +222,31 @@ def test_a_worker_that_never_says_hello_has_a_minute() -> None:
     run = LoopRun({"1": [silent]}, timeout=5.0).go()
     assert run.statuses() == {"1": "timed_out"}
     assert times(run, Ending.STACKS) == [60.0]
+
+
+class Elsewhere(FakeEngine):
+    """Its items wait for a machine, until they print something."""
+
+    def start(self, item: str, job: wire.Job) -> int:
+        super().start(item, job)
+        return 0
+
+    def events(self, until: float) -> Iterator[EngineEvent]:
+        for event in super().events(until):
+            yield (
+                AttemptTaken(item=event.item, attempt=event.attempt) if isinstance(event, Printed) else event
+            )
+
+
+def test_a_worker_elsewhere_has_a_minute_from_when_a_machine_took_it() -> None:
+    def silent(_job: wire.Job) -> Script:
+        yield Freeze(1000.0)
+        yield Print(("taken",))
+        yield Freeze(1000.0)
+
+    run = LoopRun({"1": [silent]}, timeout=5.0, engine=Elsewhere).go()
+    assert run.statuses() == {"1": "timed_out"}
+    assert times(run, Ending.STACKS) == [1060.0]
 
 
 def test_the_run_has_a_time_limit_of_its_own() -> None:

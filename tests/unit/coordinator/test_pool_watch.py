@@ -67,3 +67,20 @@ def test_a_used_up_quota_is_not_called_a_rate_limit() -> None:
         "k1, k2: rate limited; retrying in 60 min",
         "k1, k2: quota exhausted; retrying in 60 min",
     ]
+
+
+def limited(at: float, seconds: float) -> RateLimited:
+    return RateLimited(
+        at=at, key="k1", group="g", keys=("k1",), provider="p", model="m", seconds=seconds, told=True
+    )
+
+
+def test_a_series_of_refusals_of_a_key_is_a_few_lines_with_a_count() -> None:
+    pool, recorder = watch()
+    for at in range(0, 40, 8):
+        pool.announce(limited(float(at), 12.0), None)
+    assert len(recorder.told) == 5
+    assert recorder.said == [
+        "k1: rate limited; retrying in 12 s",
+        "k1: rate limited 5 times; retrying in 12 s",
+    ]

@@ -314,3 +314,49 @@ def test_an_outage_goes_on_until_its_provider_is_back_or_the_run_is_over() -> No
 
 def test_a_state_of_nothing_is_empty() -> None:
     assert fold([{"event": 5}, {}, json.loads('{"event": "said"}')]) == RunState()
+
+
+# The queue, slow models, and calls that nobody is to blame for.
+
+
+def test_the_queue_is_known_before_it_starts() -> None:
+    queued = [record(0, "queued", item=name, label=f"LLD-{name}", title=f"T{name}") for name in ("1", "2")]
+    state = fold([record(0, "run_started", run_id="r", items=2, parallel=1), *queued, STARTED])
+    assert [(one.label, one.title) for one in state.not_started()] == [("LLD-2", "T2")]
+    assert (list(state.items), state.expected) == (["1"], 2)
+    assert state.totals(live=True) == {"running": 1, "pending": 1}
+    assert state.queue["1"].title == "T1"
+
+
+def test_a_model_is_overloaded_until_it_answers_or_is_refused_again() -> None:
+    model = {"provider": "p", "model": "m"}
+    state = fold(
+        [
+            record(0, "run_started", run_id="r"),
+            record(1, "capacity", **model, seconds=10, strikes=1, told=False),
+            record(5, "capacity", **model, seconds=20, strikes=2, told=False),
+            record(9, "capacity_recovered", **model),
+        ]
+    )
+    assert [(mark.start, mark.end, mark.about) for mark in state.marks] == [(1, 5, "p:m"), (5, 9, "p:m")]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        record(3, "settled", item="1", lease=1, key="k1", error="given_up"),
+        record(3, "returned", item="1", lease=1, key="k1"),
+        record(3, "lease_expired", item="1", lease=1, key="k1"),
+    ],
+    ids=lambda one: str(one["event"]),
+)
+def test_a_call_that_ends_with_its_worker_did_not_fail(end: dict[str, Any]) -> None:
+    (call,) = fold([STARTED, leased(2), end]).items["1"].of(CallSpan)
+    assert call.failure is None
+    assert call.cut_short
+    (refused,) = (
+        fold([STARTED, leased(2), record(3, "settled", item="1", lease=1, error="transient")])
+        .items["1"]
+        .of(CallSpan)
+    )
+    assert (refused.failure, refused.cut_short) == ("transient", None)

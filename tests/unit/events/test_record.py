@@ -73,7 +73,7 @@ def test_the_names_in_the_file() -> None:
     assert set(CATALOGUE) == {
         "run_started", "run_finished", "stopping", "paused", "resumed", "parallel_changed", "budget_reached",
         "started", "ready", "node", "waiting", "crashed", "completed", "failed", "timed_out", "interrupted",
-        "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
+        "queued", "item_paused", "not_started", "skipped", "discuss", "needs_revision", "filing", "filed",
         "filing_refused", "filing_unknown", "leased", "settled", "settle_refused", "refused", "returned",
         "lease_expired", "rate_limited", "quota_exhausted", "key_disabled", "key_recovered", "capacity",
         "capacity_recovered", "limit_learnt", "ask_refused", "call_counted", "provider_down", "provider_back",

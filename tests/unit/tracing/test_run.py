@@ -57,6 +57,8 @@ class TestTree:
             "agentos.waited_seconds": 0.25,
         }
         assert first["kind"] == "client"
+        cached = Kept().play(begin("LLD-1"), *call("LLD-1", 3, tokens_cached=25), finish("LLD-1")).close()
+        assert cached.named("chat gem-2")["attributes"]["gen_ai.usage.cache_read.input_tokens"] == 25
         assert last["attributes"]["gen_ai.response.model"] == "gem-2-0626"
         assert last["attributes"]["agentos.cost_usd"] == 0.0125
         assert kept.named("node review")["attributes"] == {
