@@ -17,20 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from agentos import environment as environ
-from agentos import parse_value, settings
+from agentos import settings
 from agentos.access_tables import read_network, read_providers, read_roles, refuse_unknown, shortened
 from agentos.console.visible import one_line
 from agentos.errors import ConfigError
-from agentos.model_access import (
-    KINDS,
-    Network,
-    ProviderSpec,
-    RoleOptions,
-    known_providers,
-    no_provider,
-    provider_of,
-    usual_variable,
-)
+from agentos.key_tables import KeyReference, read_keys, read_prices
+from agentos.model_access import KINDS, Network, ProviderSpec, RoleOptions, usual_variable
 from agentos.money import Price
 from agentos.parse_value import NotForRepo, OutsideRepo, Rejected
 from agentos.settings import Settings
@@ -38,8 +30,6 @@ from agentos.store.rooted_tree import TooLarge, Tree, read_named, worktree_tree
 from agentos.toml_value import toml_value
 
 MAX_FILE_BYTES = 1_000_000
-MAX_LIMIT = 1e12  # of a key, whatever the limit counts
-MAX_PRICE = 1e9  # USD per million tokens
 FOLDERS = (
     *("briefs_folder", "issues_folder", "lld_folder", "lineage_folder", "issue_template", "lld_template"),
     *("context", "rules"),
@@ -63,22 +53,6 @@ class SettingSource:
 
     origin: Origin
     name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyReference:
-    """One `[[keys]]` entry: how to find a key, never the key itself."""
-
-    id: str
-    provider: str
-    env: str | None = None
-    file: str | None = None
-    quota_group: str | None = None
-    rpm: float | None = None
-    tpm: float | None = None
-    rpd: float | None = None
-    burst: int | None = None
-    max_in_flight: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +154,11 @@ def load_config(
         sources=merged.sources,
         warnings=tuple(merged.warnings),
         repo=tuple(of_repo),
-        keys=_read_keys(tables.get("keys", []), where, providers),
+        keys=read_keys(tables.get("keys", []), where, providers),
         providers=providers,
         roles=read_roles(tables.get("roles", {}), where),
         network=read_network(tables.get("network", {}), where, env),
-        prices=_read_prices(tables.get("prices", {}), where, providers),
+        prices=read_prices(tables.get("prices", {}), where, providers),
         environment=env,
         worktree=worktree,
         user_file=usual_file,
@@ -354,76 +328,3 @@ def _read_toml(path: Path, tree: Tree | None = None) -> dict[str, Any]:
         raise ConfigError(
             f"Cannot read {path} as TOML: it is nested too deeply, or a number is too long."
         ) from exc
-
-
-def _read_keys(entries: Any, where: str, named: Mapping[str, ProviderSpec]) -> tuple[KeyReference, ...]:
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigError(f"keys in {where} must be [[keys]] tables.")
-    keys = tuple(_read_key(entry, index, where) for index, entry in enumerate(entries, start=1))
-    ids = [key.id for key in keys]
-    if twice := next((one for one in ids if ids.count(one) > 1), None):
-        raise ConfigError(f"Two [[keys]] in {where} have the id {twice!r}. Give each its own.")
-    known = known_providers(named)
-    for key in keys:
-        if key.provider not in known:
-            raise ConfigError(f"The key {key.id!r} in {where}: {no_provider(key.provider, named)}")
-        if key.id in known and key.id != key.provider:
-            raise ConfigError(f"The key {key.id!r} in {where} has the name of another provider as its id.")
-    return keys
-
-
-_NUMBERS = {"rpm": float, "tpm": float, "rpd": float, "burst": int, "max_in_flight": int}
-
-
-def _read_key(entry: dict[str, Any], index: int, where: str) -> KeyReference:
-    place = f"[[keys]] number {index} in {where}"
-    refuse_unknown(entry, ("id", "provider", "env", "file", "quota_group", *_NUMBERS), place)
-    for name, raw in entry.items():
-        if name in _NUMBERS:
-            whole = _NUMBERS[name] is int
-            fits = isinstance(raw, int if whole else int | float) and not isinstance(raw, bool)
-            if not fits or not 0 < raw <= MAX_LIMIT:
-                kind = "whole number" if whole else "number"
-                raise ConfigError(f"{name} of {place} must be a {kind} above 0, not {_shown(raw)}.")
-            continue
-        try:
-            parse_value.text(raw)
-        except Rejected as exc:
-            raise ConfigError(f"{name} of {place} must be {exc}.") from exc  # never shown: may be a key
-    for needed in ("id", "provider"):
-        if needed not in entry:
-            raise ConfigError(f"{place} is missing {needed!r}.")
-    if ("env" in entry) == ("file" in entry):
-        raise ConfigError(f"{place} needs either env or file: a reference to the key, never the key itself.")
-    numbers = {name: kind(entry[name]) for name, kind in _NUMBERS.items() if name in entry}
-    texts = {name: raw for name, raw in entry.items() if name not in _NUMBERS}
-    return KeyReference(**texts, **numbers)
-
-
-_PRICE_NAMES = frozenset({"input", "output", "cached_input", "cache_write"})
-
-
-def _read_prices(tables: Any, where: str, named: Mapping[str, ProviderSpec]) -> dict[str, Price]:
-    prices: dict[str, Price] = {}
-    if not isinstance(tables, dict):
-        raise ConfigError(f'prices in {where} must be tables such as [prices."openai:my-model"].')
-    for model, table in tables.items():
-        place = f'[prices."{model}"] in {where}'
-        if not isinstance(table, dict) or not {"input", "output"} <= set(table) <= _PRICE_NAMES:
-            raise ConfigError(
-                f"{place} needs input and output, and may have cached_input and cache_write, all in USD per "
-                "million tokens."
-            )
-        for name, raw in table.items():
-            if not isinstance(raw, int | float) or isinstance(raw, bool) or not 0 <= raw <= MAX_PRICE:
-                raise ConfigError(
-                    f"{name} of {place} must be a price in USD per million tokens, not {_shown(raw)}."
-                )
-        try:
-            parse_value.model(model)
-        except Rejected as exc:
-            raise ConfigError(f"{place}: the name must be {exc}.") from exc
-        if (provider := provider_of(model)) not in known_providers(named):
-            raise ConfigError(f"{place}: {no_provider(provider, named)}")
-        prices[model] = Price(**{name: float(raw) for name, raw in table.items()})
-    return prices

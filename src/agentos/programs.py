@@ -154,6 +154,24 @@ def start(
     )
 
 
+DetachedProcess = subprocess.Popen[bytes]
+
+
+def start_detached(
+    command: Sequence[str], environment: Environment, *, folder: Path, output: int
+) -> DetachedProcess:
+    """Start a program that outlives us, in its own session; it writes to an open file."""
+    return subprocess.Popen(
+        command,
+        env=dict(environment),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
 def start_filter(command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a program of our own that answers on pipes; it knows nothing of the environment."""
     return subprocess.Popen(

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from typing import Never
+from urllib.parse import unquote
 
 from agentos import redact
 from agentos.errors import ConfigError
@@ -14,8 +15,10 @@ from agentos.errors import ConfigError
 _ALLOWED = re.compile(r"[\x21-\x7e]*")
 # Variables that hold a secret, whether this run uses them or not.
 _USUAL = re.compile(
-    r"(?:GEMINI|GOOGLE|ANTHROPIC|OPENAI|LANGSMITH|LANGCHAIN)_API_KEY(?:_[1-9]\d{0,3})?|(?:GH|GITHUB)_TOKEN"
+    r"(?:GEMINI|GOOGLE|ANTHROPIC|OPENAI|LANGSMITH|LANGCHAIN)_API_KEY(?:_[1-9]\d{0,3})?|(?:GH|GITHUB)_TOKEN|PGPASSWORD"
 )
+DATABASE_VARIABLE = "AGENTOS_DATABASE_URL"  # an address with a password in it
+_PASSWORD = re.compile(r"^[^/]*//[^:@/]*:(?P<plain>.+)@|[?&](?:ssl)?password=(?P<option>[^&]+)")
 
 
 class BadCharacterError(ConfigError):
@@ -90,3 +93,13 @@ def know(environment: Mapping[str, str], variables: frozenset[str] = frozenset()
     for name, value in environment.items():
         if name in variables or _USUAL.fullmatch(name):
             redact.learn(name, value)
+        elif name == DATABASE_VARIABLE:
+            know_password(name, value)
+
+
+def know_password(name: str, address: str) -> None:
+    """Learn the passwords in an address, as they are written there and as they are meant."""
+    for found in _PASSWORD.finditer(address):
+        written = found["plain"] or found["option"]
+        redact.learn(name, written)
+        redact.learn(name, unquote(written))

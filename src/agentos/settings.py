@@ -173,7 +173,7 @@ class Settings:
     engine: str = setting(
         "local",
         one_of("local", "postgres"),
-        "Run items on this engine.",
+        "Run items here (local) or on worker machines (postgres).",
         "Models, cost and context",
         metavar="ENGINE",
     )
@@ -200,7 +200,7 @@ class Settings:
     json: bool = setting(
         False, yes_no, "Print JSON on standard output and everything else on standard error.", "Output"
     )
-    verbose: bool = setting(False, yes_no, "Also show every node and lease.", "Output", short="-v")
+    verbose: bool = setting(False, yes_no, "Also show every step, call and answer.", "Output", short="-v")
     quiet: bool = setting(False, yes_no, "Show only the summary.", "Output", short="-q")
 
     trace: bool = setting(
@@ -238,6 +238,9 @@ class Settings:
         globs,
         "Files that may be sent to a model although they look like secrets, as patterns.",
         "Files only",
+    )
+    keep_prompts: bool = setting(
+        False, yes_no, "Keep the prompt and the answer of every call in the run's folder.", "Files only"
     )
     max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
     issue_template: str | None = setting(

@@ -1,5 +1,6 @@
 """Decides which items of a request run, and claims them so that no other run takes them."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -8,13 +9,17 @@ from agentos.app.request import RunRequest
 from agentos.coordinator.item_facts import survey
 from agentos.coordinator.plan import Choice, PlanAction, PlannedItem, make_plan
 from agentos.errors import UsageError
-from agentos.store.records import Claim, Records
+from agentos.model import Item
+from agentos.store.records import Claim
+from agentos.store.records.protocols import AllRecords
+
+CLAIM_PAUSE = 0.5
 
 if TYPE_CHECKING:
     from agentos.app.open_run import OpenRun
 
 
-def plan_items(request: RunRequest, records: Records) -> tuple[PlannedItem, ...]:
+def plan_items(request: RunRequest, records: AllRecords) -> tuple[PlannedItem, ...]:
     """Decide for each item from its document, its records and the flags. Writes nothing."""
     settings = request.settings
     known = survey(
@@ -46,13 +51,25 @@ def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
     for item in request.items:
         records.rehash(item)
     wanted = [entry.item for entry in plan_items(request, records) if entry.acts]
-    held = records.claim(wanted, folder.run_id)
+    held = _claim(run, wanted)
     if held and (request.ids or len(held) == len(wanted)):
         folder.discard()
         who = "; ".join(f"{item} is {_holder(claim)}" for item, claim in held.items())
         raise UsageError(f"Another run is running: {who}. Wait for it, or stop it there with Ctrl+C.")
     claimed = {item.id for item in wanted} - held.keys()
     return keep_claimed(plan_items(request, records), claimed=claimed, held=held)
+
+
+def _claim(run: "OpenRun", wanted: list[Item]) -> dict[str, Claim]:
+    """Claim the items. A submitter that was killed elsewhere looks alive for some seconds: wait for it."""
+    held = run.records.claim(wanted, run.folder.run_id)
+    if run.remote is None:
+        return held
+    ends = time.monotonic() + run.remote.looks_alive
+    while held and time.monotonic() < ends:
+        time.sleep(CLAIM_PAUSE)
+        held = run.records.claim(wanted, run.folder.run_id)
+    return held
 
 
 def keep_claimed(
@@ -70,4 +87,4 @@ def keep_claimed(
 
 
 def _holder(claim: Claim) -> str:
-    return f"held by run {claim.run_id} (process {claim.pid}, since {claim.since})"
+    return f"held by {claim.run} (process {claim.pid}, since {claim.since})"

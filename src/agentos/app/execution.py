@@ -1,8 +1,9 @@
 """Runs the items of a plan: builds what the coordinator needs, and starts it."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 
 from agentos.app.open_run import OpenRun
 from agentos.app.request import source_change
@@ -15,6 +16,7 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
 from agentos.coordinator.shared_pools import SharedPools, open_shared_pools
 from agentos.engine.local import LocalEngine
+from agentos.engine.protocol import Engine
 from agentos.loopback import in_clear_text
 from agentos.model_access import proxy_for
 from agentos.spending.spending import Spending
@@ -49,13 +51,9 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
     with ExitStack() as stack:
         if shared is not None:
             stack.callback(shared.leave)
-        engine = stack.enter_context(
-            LocalEngine(
-                run.session.server, wake=run.session.signals, expected=sum(entry.runs for entry in plan)
-            )
-        )
+        engine = stack.enter_context(_engine(run, plan, recorder))
         coordinator = ParallelCoordinator(
-            run.prepared.config,
+            replace(run.prepared.config, commit=run.maps.commit),
             plan,
             engine=engine,
             keys=keys,
@@ -68,6 +66,16 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
         )
         stopped = coordinator.run()
     return Ran(stopped=stopped, recorder=recorder, keys=keys, spending=spending, trace=trace, console=console)
+
+
+def _engine(
+    run: OpenRun, plan: Sequence[PlannedItem], recorder: RunRecorder
+) -> AbstractContextManager[Engine]:
+    """Where the items run: in processes here, or on other machines."""
+    if run.remote is not None:
+        return run.remote.engine(run.request, recorder, run.session.signals)
+    expected = sum(entry.runs for entry in plan)
+    return LocalEngine(run.session.server, wake=run.session.signals, expected=expected)
 
 
 def _spending(run: OpenRun) -> Spending:
@@ -118,6 +126,7 @@ def _shared(run: OpenRun, recorder: RunRecorder) -> SharedPools | None:
         place=project.worktree,
         lease_seconds=prepared.config.call_timeout + LEASE_MARGIN,
         say=recorder.say,
+        rows=None if run.remote is None else partial(run.remote.pool, run.session.signals),
     )
 
 
@@ -144,6 +153,7 @@ def _recorder(run: OpenRun, console: Console) -> RunRecorder:
         verbose=run.request.settings.verbose,
         mock="mock" in run.prepared.providers,
         source=str(run.request.source),
+        checkpoints=None if run.remote is None else run.remote.checkpoints(mock=run.request.mock),
         models=ModelMemory(
             run.home.models,
             {name: one.base_url for name, one in run.prepared.config.providers.items() if one.base_url},

@@ -5,7 +5,8 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,10 @@ from agentos.model import Item, counted
 from agentos.signals import StopSignals
 from agentos.stamp import Stamp
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
+from agentos.store.home import Home
 from agentos.store.lineage import Lineage
-from agentos.store.records import Fence, Filing, FilingState, Records
+from agentos.store.records import Fence, Filing, FilingState
+from agentos.store.records.protocols import AllRecords
 from agentos.store.rooted_tree import why_unreadable, worktree_tree
 
 if TYPE_CHECKING:
@@ -44,11 +47,30 @@ def file_approved(run: "OpenRun", plan: Sequence[PlannedItem], ran: "Ran") -> Fi
         ran.recorder,
         run.session.signals,
         run.dialog,
+        alone=home_lock(run.home) if run.remote is None else run.remote.filing_lock(),
         yes=request.settings.yes,
         lineage_folder=request.settings.lineage_folder,
         allowed_labels=request.settings.filing_labels,
     )
     return filer.file(plan, request.project.worktree, ran.stopped)
+
+
+@contextlib.contextmanager
+def home_lock(home: Home) -> Iterator[Callable[[], bool]]:
+    """A lock that the runs of one home share."""
+    descriptor = home.open(home.path / "filing.lock")
+
+    def taken() -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    try:
+        yield taken
+    finally:
+        os.close(descriptor)
 
 
 class IssueFiler:
@@ -57,11 +79,12 @@ class IssueFiler:
     def __init__(
         self,
         github: GitHub,
-        records: Records,
+        records: AllRecords,
         recorder: RunRecorder,
         signals: StopSignals,
         dialog: Dialog,
         *,
+        alone: AbstractContextManager[Callable[[], bool]],
         yes: bool,
         lineage_folder: str,
         allowed_labels: Sequence[str] = (),
@@ -71,6 +94,7 @@ class IssueFiler:
         self._recorder = recorder
         self._signals = signals
         self._dialog = dialog
+        self._lock = alone  # yields what tries to take it
         self._yes = yes
         self._lineage_folder = lineage_folder
         self._allowed_labels = allowed_labels
@@ -115,22 +139,15 @@ class IssueFiler:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let only one run of a home file at a time; the lock ends with its process."""
-        descriptor = self._records.home.open(self._records.home.path / "filing.lock")
-        try:
+        """Let only one run of these records file at a time; the lock ends with its process."""
+        with self._lock as taken:
             announced = False
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if not announced:
-                        self._recorder.say("another run is filing; waiting for it")
-                    announced = True
-                    time.sleep(LOCK_SECONDS)
+            while not taken():
+                if not announced:
+                    self._recorder.say("another run is filing; waiting for it")
+                announced = True
+                time.sleep(LOCK_SECONDS)
             yield
-        finally:
-            os.close(descriptor)
 
     def _earlier(self, entries: Sequence[PlannedItem]) -> list[Filing]:
         """Filings with an unknown result that no item of this run looks up itself."""

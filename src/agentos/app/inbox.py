@@ -9,7 +9,8 @@ from agentos.errors import UsageError
 from agentos.model import Item, Status
 from agentos.naming import command_of, ids_named
 from agentos.store.home import Home
-from agentos.store.records import Decided, Progress, Records, timestamp
+from agentos.store.records import Decided, Progress, timestamp
+from agentos.store.records.protocols import AllRecords
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
 
@@ -55,7 +56,7 @@ class _KnownByHash(Item):
         return self.hash
 
 
-def discussions(records: Records) -> tuple[Discussion, ...]:
+def discussions(records: AllRecords) -> tuple[Discussion, ...]:
     """Every item waiting for a decision, the longest wait first."""
     asked = [
         Discussion(
@@ -73,7 +74,7 @@ def discussions(records: Records) -> tuple[Discussion, ...]:
     )
 
 
-def find_waiting(records: Records, wanted: str) -> Discussion:
+def find_waiting(records: AllRecords, wanted: str) -> Discussion:
     """Find the one waiting item with this id, label or file; a real one before a mock one."""
     waits = discussions(records)
     meant = [one for one in waits if wanted == one.label]
@@ -113,7 +114,7 @@ def answer_discussion(
     """Record a person's decision; refuse it if what they saw is out of date."""
     if not home.used:
         raise UsageError("No runs here yet, so nothing is waiting for a decision.")
-    with Records(home.create().records) as records:
+    with home.create().open_records() as records:
         discussion = find_waiting(records, wanted)
         found, label = discussion.progress, discussion.label
         if seen is not None and seen.reviews not in {None, found.reviews}:

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from agentos.app.known_keys import KeyUser, is_shared, key_value, known_health
+from agentos.app.known_keys import KeyUser, key_value, known_health, shared_rows
 from agentos.app.project import Project
-from agentos.config import Config, KeyReference
+from agentos.config import Config
 from agentos.coordinator.keys import key_references, login_keys, read_key, spec_of
-from agentos.coordinator.shared_pools import enable_shared
+from agentos.coordinator.shared_pools import enable_in
 from agentos.credentials.headers import MAX_LIMIT, number
 from agentos.errors import ConfigError, UsageError
+from agentos.key_tables import KeyReference
 from agentos.model import available
 from agentos.model_access import COMMAND_PROVIDERS
 from agentos.secret import BadCharacterError
 from agentos.store.key_health import HealthFile
-from agentos.store.known_homes import state_folder
 
 MAX_WALL = 1e11  # seconds since 1970; later than any key can wait
 _LIMITS = ("rpm", "tpm", "rpd", "burst", "max_in_flight")
@@ -60,18 +60,16 @@ def enable_key(project: Project, key_id: str, say: Callable[[str], None]) -> boo
     references = {one.id: one for one in _references(project.config)}
     if key_id not in references:
         raise UsageError(f"No key {key_id!r}. {available(sorted(references), none='There are no keys.')}")
-    home, config = project.home, project.config
-    cleared = home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
-    if not is_shared(config):
-        return cleared
-    reference = references[key_id]
-    try:
-        secret = key_value(reference, config.environment)
-    except ConfigError:
-        return cleared
-    folder = state_folder(config.environment)
-    assert folder is not None
-    return enable_shared(folder, spec_of(reference), secret, config.base_urls, say) or cleared
+    home, config, reference = project.home, project.config, references[key_id]
+    with shared_rows(config, say) as rows:
+        cleared = home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
+        if rows is None:
+            return cleared
+        try:
+            secret = key_value(reference, config.environment)
+        except ConfigError:
+            return cleared
+        return enable_in(rows, spec_of(reference), secret, config.base_urls, say) or cleared
 
 
 def _references(config: Config) -> tuple[KeyReference, ...]:

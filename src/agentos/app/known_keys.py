@@ -1,21 +1,33 @@
-"""What is known about the user's keys: from the state that all runs share, or else from the home."""
+"""What is known about the user's keys: from the state that all runs share, or else from the home.
+
+With the engine `postgres`, that is the state in the database that several machines share.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from agentos.config import Config, KeyReference
+from agentos.app.db import open_pool
+from agentos.config import Config
 from agentos.coordinator.keys import read_key
-from agentos.coordinator.shared_pools import row_name
+from agentos.coordinator.shared_pools import RunRows, row_name
 from agentos.credentials.saved_state import PoolStateError, SavedKey, SavedPool, read_state
 from agentos.errors import ConfigError
+from agentos.key_tables import KeyReference
 from agentos.secret import Secret
 from agentos.store.home import Home
 from agentos.store.key_health import HealthFile
-from agentos.store.key_pool import DATABASE, ActiveRun, PoolDatabase, read_pool_database
-from agentos.store.known_homes import state_folder
+from agentos.store.key_pool import (
+    DATABASE,
+    ActiveRun,
+    PoolDatabase,
+    PoolUser,
+    open_pool_database,
+    read_pool_database,
+)
+from agentos.store.known_homes import make_state_folder, state_folder
 from agentos.store.rooted_tree import Tree
 
 
@@ -27,18 +39,36 @@ class KeyUser:
     place: str  # the folder it runs in
     pid: int
     in_flight: int  # its calls with this key
+    host: str = ""  # the machine it runs on, if several share the keys
 
 
 def known_health(
     config: Config, home: Home | None, references: Iterable[KeyReference]
 ) -> dict[str, Mapping[str, Any]]:
-    """What is known about each key, by its id, in the form of the home's health file."""
+    """What is known about each key, by its id, in the form of the home's health file.
+
+    Raises ConfigError if it is in a database that cannot be reached.
+    """
+    if config.settings.engine == "postgres":
+        with closing(open_pool(config.environment)) as pool:
+            return _Overview(pool, config).entries(references)
     database = _open(config)
     if database is None:
         found = {} if home is None else HealthFile(home.key_health).read().get("keys", {})
         return {name: entry for name, entry in found.items() if isinstance(entry, dict)}
     with closing(database):
         return _Overview(database, config).entries(references)
+
+
+class KnownRows(Protocol):
+    """A database with the state of keys, for reading: `PoolDatabase` or `PostgresPool`."""
+
+    @property
+    def salt(self) -> bytes: ...
+    def states(self) -> dict[str, str]: ...
+    def runs(self) -> tuple[ActiveRun, ...]: ...
+    def users(self, provider: str) -> tuple[PoolUser, ...]: ...
+    def is_alive(self, token: str) -> bool: ...
 
 
 def key_value(reference: KeyReference, environment: Mapping[str, str]) -> Secret:
@@ -48,10 +78,18 @@ def key_value(reference: KeyReference, environment: Mapping[str, str]) -> Secret
     return read_key(reference, environment)
 
 
-def is_shared(config: Config) -> bool:
-    """Say whether there is a state that all runs share."""
+@contextmanager
+def shared_rows(config: Config, say: Callable[[str], None]) -> Iterator[RunRows | None]:
+    """Open the state that all runs share, for writing; None if there is none."""
     folder = state_folder(config.environment)
-    return folder is not None and Tree(folder.resolve()).is_file(DATABASE)
+    if config.settings.engine == "postgres":
+        with closing(open_pool(config.environment)) as pool:
+            yield pool
+    elif folder is not None and Tree(folder.resolve()).is_file(DATABASE):
+        with closing(open_pool_database(make_state_folder(folder), say)) as database:
+            yield database
+    else:
+        yield None
 
 
 def _open(config: Config) -> PoolDatabase | None:
@@ -62,7 +100,7 @@ def _open(config: Config) -> PoolDatabase | None:
 class _Overview:
     """The shared state at one moment."""
 
-    def __init__(self, database: PoolDatabase, config: Config) -> None:
+    def __init__(self, database: KnownRows, config: Config) -> None:
         self._database = database
         self._config = config
         self._states = database.states()
@@ -102,7 +140,7 @@ class _Overview:
 
 def _user(run: ActiveRun, pool: SavedPool, mark: str) -> KeyUser:
     calls = sum(lease.run_id == run.token and lease.key == mark for lease in pool.leases)
-    return KeyUser(run=run.run_id, place=run.place, pid=run.pid, in_flight=calls)
+    return KeyUser(run=run.run_id, place=run.place, pid=run.pid, in_flight=calls, host=run.host)
 
 
 def _health(pool: SavedPool, key: SavedKey) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from agentos.naming import command_of, is_id
 from agentos.store.documents import Author, Found, find_document
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
-from agentos.store.records import FilingState, Progress, Records
+from agentos.store.records import FilingState, Progress
+from agentos.store.records.protocols import AllRecords
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
 
@@ -43,7 +44,7 @@ def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted:
     found: list[Subject] = []
     filed: list[str] = []
     prefixes = {find_workflow(name).prefix for name in registered()}
-    with Records(home.records, write=False) as records:
+    with home.open_records(write=False) as records:
         for name in registered():
             flow = find_workflow(name)
             if any(wanted.startswith(f"{other}-") for other in prefixes - {flow.prefix}):
@@ -71,7 +72,7 @@ def find_subject(home: Home, worktree: Path, folders: Mapping[str, str], wanted:
 
 
 def _subject(
-    records: Records, worktree: Path, folders: Mapping[str, str], workflow: str, item_id: str
+    records: AllRecords, worktree: Path, folders: Mapping[str, str], workflow: str, item_id: str
 ) -> Subject | None:
     flow = find_workflow(workflow)
     label = f"{flow.prefix}-{item_id}"
@@ -104,7 +105,7 @@ def _subject(
 
 def pending_notes(home: Home, subject: Subject) -> frozenset[str]:
     """The notes about the item that no run has used yet."""
-    with Records(home.records, write=False, mock=subject.mock) as records:
+    with home.open_records(write=False, mock=subject.mock) as records:
         notes = records.notes(subject.workflow).get((subject.workflow, subject.item), ())
     return frozenset(note.text for note in notes)
 
@@ -117,7 +118,7 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
             " Edit its document first, or say what to change:"
             f" run 'agentos revise {subject.item} --note \"...\"'."
         )
-    with Records(home.create().records) as records:
+    with home.create().open_records() as records:
         records.of(mock=subject.mock).add_note(subject.workflow, subject.item, text=note.strip(), by=person())
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agentos.app.dialog import Dialog
 from agentos.app.maps import Maps, open_maps
@@ -12,8 +13,11 @@ from agentos.app.request import RunRequest
 from agentos.app.session import Session
 from agentos.store.home import Home
 from agentos.store.notices import first_time
-from agentos.store.records import Records
+from agentos.store.records.protocols import AllRecords
 from agentos.store.run_folder import RunFolder, create_run
+
+if TYPE_CHECKING:
+    from agentos.app.remote_run import RemoteRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +29,10 @@ class OpenRun:
     session: Session
     dialog: Dialog
     home: Home
-    records: Records
+    records: AllRecords
     folder: RunFolder
     maps: Maps
+    remote: "RemoteRun | None" = None  # where its items run, if not here
 
 
 @contextmanager
@@ -35,10 +40,15 @@ def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: 
     """Create the run's folder and open its records; release its claims at the end."""
     home = _create_home(request.project, dialog)
     with ExitStack() as stack:
-        records = stack.enter_context(Records(home.records, mock=request.mock))
+        records = stack.enter_context(home.open_records(mock=request.mock))
         folder = create_run(home)
         stack.callback(folder.close)
         stack.callback(records.release, folder.run_id)
+        remote = None
+        if request.settings.engine == "postgres":
+            from agentos.app.remote_run import open_remote_run  # noqa: PLC0415 - an extra
+
+            remote = stack.enter_context(open_remote_run(request, folder.run_id))
         maps = stack.enter_context(open_maps(request.project, request.settings, request.context, save=True))
         yield OpenRun(
             request=request,
@@ -49,6 +59,7 @@ def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: 
             records=records,
             folder=folder,
             maps=maps,
+            remote=remote,
         )
 
 

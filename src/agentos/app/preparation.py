@@ -125,6 +125,7 @@ def _run_config(
         drafter=models["drafter"],
         reviewer=models["reviewer"],
         parallel=settings.parallel,
+        engine=settings.engine,
         timeout=settings.timeout,
         run_timeout=settings.run_timeout,
         max_retries=settings.max_retries,
@@ -140,6 +141,7 @@ def _run_config(
         templates=templates,
         rules=request.rules,
         language=settings.language or "",
+        keep_prompts=settings.keep_prompts,
         # One per run, so that equal texts are quoted alike in every prompt.
         fence_secret=secrets.token_hex(16),
         folders=settings.folders,

@@ -13,7 +13,7 @@ from agentos.errors import ItemFailed
 from agentos.model import Usage
 from agentos.money import PriceTable
 from agentos.repo_map.parts import tokens_in
-from agentos.store.records import Records, Taken
+from agentos.store.records import Taken
 from agentos.store.run_folder import live_runs
 
 CALLS_AT_LEAST = 2  # a draft and a review
@@ -53,7 +53,7 @@ class Preview:
 def preview(request: RunRequest) -> Preview:
     """Plan the request on the records as they are."""
     name, settings, home = request.flow.name, request.settings, request.project.home
-    with Records(home.records, write=False, mock=request.mock) as records:
+    with home.open_records(write=False, mock=request.mock) as records:
         entries = plan_items(request, records)
         history = records.tokens_of_items(name, **request.models)
         moved = None if request.mock else source_change(request, records.source(name))
@@ -95,7 +95,7 @@ def _map_sizes(request: RunRequest, running: Sequence[PlannedItem]) -> MapSizes:
         prices={},
     )
     cost = _cost(request)
-    return replace(sizes, prices={role: cost(role, sizes.usual, 0) for role in request.models})
+    return replace(sizes, prices={role: cost(role, Usage(tokens_in=sizes.usual)) for role in request.models})
 
 
 def _made(maps: Maps, running: Sequence[PlannedItem]) -> tuple[dict[str, int], dict[str, str]]:
@@ -112,9 +112,9 @@ def _made(maps: Maps, running: Sequence[PlannedItem]) -> tuple[dict[str, int], d
 def _cost(request: RunRequest) -> Cost:
     prices = PriceTable(own=request.project.config.prices)
 
-    def cost(role: str, tokens_in: int, tokens_out: int) -> float | None:
+    def cost(role: str, usage: Usage) -> float | None:
         provider, _, model = (request.models.get(role) or "").partition(":")
-        return prices.cost(provider, model, Usage(tokens_in=tokens_in, tokens_out=tokens_out))
+        return prices.cost(provider, model, usage)
 
     return cost
 

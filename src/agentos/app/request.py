@@ -171,8 +171,6 @@ def _checked(project: Project, command: WorkflowCommand, dialog: Dialog) -> Sett
         check_name(one)
     check_distinct(ids)
     _check_choice(project, settings, command)
-    if settings.engine != "local":
-        raise UsageError(f"--engine {settings.engine} is not available in this version. Use --engine local.")
     if settings.parallel > settings.max_parallel:
         dialog.warn(
             f"--parallel {settings.parallel} is capped at {settings.max_parallel}; "

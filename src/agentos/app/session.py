@@ -4,10 +4,12 @@ The server takes most of a second to import what workers need. It starts as soon
 and imports while the coordinator reads the project, its settings and its items.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Self
 
 from agentos.app.command import WorkflowCommand
+from agentos.errors import AgentosError
+from agentos.secret import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
     from agentos.engine.worker_server import WorkerServer
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 class Session:
     """Opens before the request is read, closes after the result is shown; leaves no process behind."""
 
-    server: "WorkerServer"
+    server: "WorkerServer"  # only if items run on this machine
     signals: "StopSignals"
 
     def __init__(self, command: WorkflowCommand) -> None:
@@ -30,8 +32,9 @@ class Session:
                 from agentos.os_process import hide_memory  # noqa: PLC0415
 
                 hide_memory()
-                self.server = stack.enter_context(_server(self._command))
-                self.server.warm_up()
+                if not _runs_elsewhere(self._command):
+                    self.server = stack.enter_context(_server(self._command))
+                    self.server.warm_up()
             self._stack = stack.pop_all()
         return self
 
@@ -43,6 +46,24 @@ class Session:
         from agentos.signals import StopSignals  # noqa: PLC0415
 
         self.signals = self._held.enter_context(StopSignals())
+
+
+def _runs_elsewhere(command: WorkflowCommand) -> bool:
+    """Whether other machines run the items. Settings are read for this only if a database is named."""
+    called = command.invocation
+    if not called.environment.get(DATABASE_VARIABLE):
+        return False
+    from agentos.config import load_config  # noqa: PLC0415 - takes time that a local run does not have here
+
+    with suppress(AgentosError):  # it is reported where the request is read
+        config = load_config(
+            flags={"engine": command.flags.get("engine")},
+            worktree=None,  # a repo may not choose the engine
+            user_file=called.config_file,
+            environment=called.environment,
+        )
+        return config.settings.engine == "postgres"
+    return False
 
 
 def _server(command: WorkflowCommand) -> "WorkerServer":

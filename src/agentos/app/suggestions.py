@@ -13,7 +13,6 @@ from agentos.naming import command_of
 from agentos.report.summary import ItemRow, Summary
 from agentos.settings import NAMES, about, flag_of
 
-_SHOWN_DISCUSSIONS = 3
 _MOST_NAMED = 20  # items in one suggested command
 # Flags that choose items or the output: each suggested command has its own.
 _NOT_REPEATED = frozenset(
@@ -143,12 +142,14 @@ def _about_keys(summary: Summary, start: str) -> list[Suggestion]:
 
 
 def _about_discussions(labels: Sequence[str], start: str) -> list[Suggestion]:
-    commands = [
-        Suggestion(f"{start} decide {shlex.quote(label)} --approve", 'or --revise, or --note "..."')
-        for label in labels[:_SHOWN_DISCUSSIONS]
-    ]
-    if (more := len(labels) - _SHOWN_DISCUSSIONS) > 0:
-        commands.append(Suggestion(f"{start} view", f"answer {more} more on one page"))
+    """One command for any number of questions: the page shows each with its draft."""
+    if len(labels) > 1:
+        return [Suggestion(f"{start} view", f"answer all {len(labels)} questions on one page")]
+    commands: list[Suggestion] = []
+    for label in labels:
+        commands.append(Suggestion(f"{start} view", "read the draft and answer the question"))
+        decide = f"{start} decide {shlex.quote(label)} --approve"
+        commands.append(Suggestion(decide, 'or --revise, or --note "..."'))
     return commands
 
 

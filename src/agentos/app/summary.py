@@ -68,6 +68,7 @@ def find_overlaps(
 def _write_report(run: OpenRun, ran: Ran) -> None:
     """Write the page of the run; an error here never fails a run that went well."""
     from agentos.report.data import history_of, run_data  # noqa: PLC0415 - not before the first call
+    from agentos.report.documents import with_texts  # noqa: PLC0415
     from agentos.report.page import write_report  # noqa: PLC0415
 
     path, project = run.folder.path, run.request.project
@@ -76,6 +77,6 @@ def _write_report(run: OpenRun, ran: Ran) -> None:
         data = run_data(
             path, worktree=project.worktree, lineage_folder=lineage_folder, history=history_of(path)
         )
-        write_report(path, data)
+        write_report(path, with_texts(data, run=path, worktree=project.worktree))
     except Exception as exc:  # noqa: BLE001
         ran.console.complain(f"could not write the report: {exc}; run 'agentos report' to try again")

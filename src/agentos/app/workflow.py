@@ -6,6 +6,7 @@
 Each name is a module of `app`. Filing happens only for issues.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from agentos.app.preview import Preview
     from agentos.app.suggestions import Suggestion
     from agentos.report.summary import Summary
+    from agentos.report.time_shares import TimeShares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,8 @@ class FinishedRun:
     request: RunRequest
     summary: "Summary"
     suggestions: "tuple[Suggestion, ...]"
+    time: "TimeShares"
+    files: Mapping[str, str]  # of the items that are files: path by label
 
 
 def carry_out(command: WorkflowCommand, session: Session, dialog: Dialog) -> "Preview | FinishedRun":
@@ -42,6 +46,7 @@ def carry_out(command: WorkflowCommand, session: Session, dialog: Dialog) -> "Pr
     from agentos.app.preparation import prepare  # noqa: PLC0415
     from agentos.app.suggestions import next_commands  # noqa: PLC0415
     from agentos.app.summary import FilingResult, summarise  # noqa: PLC0415
+    from agentos.report.time_shares import time_shares  # noqa: PLC0415
 
     prepared = prepare(request, dialog)
     session.hold_signals()
@@ -54,9 +59,12 @@ def carry_out(command: WorkflowCommand, session: Session, dialog: Dialog) -> "Pr
 
             filed = file_approved(run, plan, ran)
         summary = summarise(run, plan, ran, filed)
+    state = ran.recorder.state
     return FinishedRun(
         request=request,
         summary=summary,
+        time=time_shares(state, now=state.last),
+        files={entry.item.label: entry.item.source for entry in plan if not entry.item.remote},
         suggestions=next_commands(
             summary, request.project.config, ids=command.ids, start=command.invocation.program
         ),

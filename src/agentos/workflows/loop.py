@@ -376,7 +376,6 @@ class _Nodes:
                     f"{output} was edited in the meantime; that version is kept as {name} in the lineage"
                 )
         self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
-        self.tools.say(f"saved {output}")
         return Command(update=done, goto=END)
 
     def _verdict_document(self, reply: str, reading: ParsedReview) -> str:
