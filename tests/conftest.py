@@ -8,12 +8,16 @@ import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from agentos import redact
 from harness.project import Project, new_project
 from harness.warm import WarmServer
+
+if TYPE_CHECKING:
+    from harness.postgres import Cluster
 
 # All that the tests see of the environment they are started in, and what steers them: whatever else a user
 # has set (colours, proxies, keys, a locale, CI) must make no difference.
@@ -45,6 +49,32 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"skipped, where nothing may be: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator["Cluster"]:
+    from harness import postgres
+
+    if postgres.programs() is None:
+        pytest.skip(postgres.MISSING)
+    with postgres.cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: "Cluster") -> Iterator[str]:
+    """An empty database of its own."""
+    url = postgres_cluster.create()
+    yield url
+    postgres_cluster.drop(url)
+
+
+@pytest.fixture
+def prepared_postgres(postgres_cluster: "Cluster") -> Iterator[str]:
+    """A database of its own with all tables, as `agentos db upgrade` makes them."""
+    url = postgres_cluster.prepared()
+    yield url
+    postgres_cluster.drop(url)
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.project import SCRIPT, Project, new_project
 from harness.provider import Bench, Provider, running_provider
 from harness.warm import WarmServer
+
+if TYPE_CHECKING:
+    from harness.fleet import Fleet
+    from harness.network import Namespace
 
 StartedBy = Callable[[str], AbstractContextManager[Project]]
 
@@ -51,3 +56,34 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture
 def bench(project: Project, provider: Provider) -> Bench:
     return Bench(project=project, provider=provider)
+
+
+@pytest.fixture
+def fleet(postgres_url: str, make_project: Callable[[str], Project]) -> "Iterator[Fleet]":
+    """A prepared database; machines and submitters are started in it."""
+    from harness.fleet import running_fleet
+
+    with running_fleet(postgres_url, make_project) as made:
+        yield made
+
+
+@pytest.fixture
+def links(request: pytest.FixtureRequest) -> "Iterator[list[Namespace]]":
+    """Networks of machines, two unless a test wants more; none where they cannot be made."""
+    from harness import network
+
+    with network.namespaces(getattr(request, "param", 2) if network.possible() else 0) as made:
+        yield made
+
+
+@pytest.fixture
+def linked_fleet(links: "list[Namespace]", make_project: Callable[[str], Project]) -> "Iterator[Fleet]":
+    """A fleet whose database also listens at the outer end of every link."""
+    from harness import postgres
+    from harness.fleet import running_fleet
+
+    if postgres.programs() is None:
+        pytest.skip(postgres.MISSING)
+    addresses = ",".join(("127.0.0.1", *(link.outside for link in links)))
+    with postgres.cluster(listen=addresses) as cluster, running_fleet(cluster.create(), make_project) as made:
+        yield made

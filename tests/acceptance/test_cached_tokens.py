@@ -59,3 +59,12 @@ def test_a_budget_counts_the_real_cost(bench: OddBench) -> None:
     assert 8 * CACHED < (budget := 8 * CACHED + 3 * FULL) < 8 * FULL
     assert bench.run("lld", "--all", "--budget", f"{budget:.6f}").code == 0
     assert bench.provider.calls == 8
+
+
+def test_the_next_estimate_counts_what_came_from_a_cache(bench: OddBench) -> None:
+    for number in range(1, 5):
+        bench.project.issue(number)
+    assert bench.run("lld", "1", "2", "3").code == 0
+    preview = bench.run("lld", "--all", "--dry-run", "--json").json
+    low, high = preview["cost_usd"]["low"], preview["cost_usd"]["high"]
+    assert (low, high) == (pytest.approx(2 * CACHED, rel=0.01), pytest.approx(2 * CACHED, rel=0.01))

@@ -28,7 +28,7 @@ def test_after_every_ending_the_next_commands_get_the_run_further(project: Proje
     project.issue(4, mock='fail="no schema"')
     ended = project.lld("--all", "-j4")
     by_verb = {command[1]: command for command in commands(ended)}
-    assert list(by_verb) == ["decide", "lld", "logs", "report"]
+    assert list(by_verb) == ["view", "decide", "lld", "logs", "report"]
     assert carry_out(project, by_verb["decide"]).code == Exit.OK
     assert "no schema" in carry_out(project, by_verb["logs"]).out
     shown = carry_out(project, by_verb["report"])
@@ -71,7 +71,7 @@ def test_the_next_commands_find_the_same_home(project: Project) -> None:
     home = project.root / "another home"
     ended = project.run("--home", home, "lld", "--all", "--mock")
     assert ended.code == Exit.ATTENTION
-    decide = commands(ended)[0]
+    decide = commands(ended)[1]
     assert decide[:5] == ["agentos", "--home", str(home), "decide", "LLD-1"]
     decided = carry_out(project, decide)
     assert decided.code == Exit.OK

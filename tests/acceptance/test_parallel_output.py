@@ -1,12 +1,9 @@
 """What is seen of a run: whole prefixed lines, groups, JSON, a live footer; also with streams gone."""
 
-import contextlib
 import itertools
 import json
 import os
 import re
-import shutil
-import subprocess
 from collections import Counter
 
 import pytest
@@ -204,119 +201,3 @@ def test_a_pipe_that_does_not_block(box: Project) -> None:
     done.assert_no_traceback()
     assert done.code == 0, done
     assert sum(line.count(b"x") for line in got.splitlines() if line.startswith(b"[LLD-1] x")) == 2_000_000
-
-
-class Terminal:
-    """A pane of a tmux server of its own."""
-
-    def __init__(self, box: Project, width: int, height: int) -> None:
-        self._environment = box.environment | {"TERM": "xterm-256color", "TMUX_TMPDIR": str(box.tmp)}
-        self._environment.pop("TMUX", None)
-        self._do("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "bash --norc")
-        self._do("set-option", "-g", "history-limit", "10000")
-        self._project = box.root
-
-    def _do(self, *words: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-L", "agentos", *words],
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        return done.stdout
-
-    def type(self, line: str) -> None:
-        self._do("send-keys", f"cd {self._project}; clear; {line}; echo rc=$?", "Enter")
-
-    def press(self, key: str) -> None:
-        self._do("send-keys", key)
-
-    def resize(self, width: int, height: int) -> None:
-        self._do("resize-window", "-x", str(width), "-y", str(height))
-
-    def screen(self, *, history: bool = False) -> list[str]:
-        text = self._do("capture-pane", "-p", *(["-S", "-"] if history else []))
-        return [line.rstrip() for line in text.rstrip("\n").split("\n")]
-
-    def close(self) -> None:
-        with contextlib.suppress(subprocess.CalledProcessError):
-            self._do("kill-server")
-
-
-FOOTER = re.compile(r"^\d+/\d+ done ")
-ROW = re.compile(r"^LLD-\d+\s+(starting|load|draft|gate|review|judge|finalize)\b.*\d:\d\d")
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.parametrize(("width", "height"), [(80, 24), pytest.param(160, 50, marks=pytest.mark.slow)])
-def test_a_terminal(box: Project, width: int, height: int) -> None:
-    box.issues(8, 'latency=0.8 verdicts=REVISE,APPROVED sh="seq 1 30"')
-    box.issue(9, mock='fail="no"')
-    terminal = Terminal(box, width, height)
-    try:
-        terminal.type("lld-workflow --all --mock -j4")
-
-        def footer() -> list[str]:
-            screen = terminal.screen()
-            at = [number for number, line in enumerate(screen) if FOOTER.match(line)]
-            # One footer, at the bottom, a row for each item at work.
-            return screen[at[0] :] if len(at) == 1 and sum(bool(ROW.match(x)) for x in screen) == 4 else []
-
-        shown = wait_until(footer, f"the footer in {terminal.screen()}", 30)
-        assert sum(bool(ROW.match(line)) for line in shown) == 4
-        assert all(FOOTER.match(line) or ROW.match(line) or not line for line in shown), shown
-        for size in ((width - 20, height - 4), (width + 15, height + 3), (width, height)):
-            terminal.resize(*size)
-            wait_until(footer, f"the footer after a resize to {size}", 30)
-        wait_until(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
-        everything = terminal.screen(history=True)
-        assert "rc=1" in everything
-        assert [line for line in everything if ROW.match(line)] == []
-        assert [line for line in everything if FOOTER.match(line)] == []
-        begin = next(i for i, line in enumerate(everything) if line.startswith("[LLD-"))
-        end = next(i for i, line in enumerate(everything) if re.match(r"Run \d{4}-", line))
-        assert unprefixed([line for line in everything[begin:end] if line]) == []
-        for number in range(1, 9):
-            assert sum(line == f"[LLD-{number}] 30" for line in everything) == 1
-    finally:
-        terminal.close()
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-@pytest.mark.slow
-def test_a_terminal_made_narrower_than_the_footer(box: Project) -> None:
-    box.issues(3)
-    for number in range(4, 8):
-        box.issue(number, mock="latency=3")
-    terminal = Terminal(box, 160, 40)
-    try:
-        terminal.type("lld-workflow --all --mock -j4")
-        wait_until(
-            lambda: any(FOOTER.match(x) and "3 approved" in x for x in terminal.screen()), "a wide footer", 60
-        )
-        terminal.resize(45, 40)
-        wait_until(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 90)
-        left = [line for line in terminal.screen(history=True) if FOOTER.match(line) or ROW.match(line)]
-        assert left == []
-    finally:
-        terminal.close()
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_ctrl_c_at_a_terminal(box: Project) -> None:
-    box.issues(5, "latency=30")
-    terminal = Terminal(box, 80, 24)
-    try:
-        terminal.type("lld-workflow --all --mock -j5")
-        wait_until(lambda: len(box.events("leased")) == 5, "five calls")
-        terminal.press("C-c")
-        wait_until(lambda: any(line.startswith("rc=") for line in terminal.screen()), "the end", 20)
-        everything = terminal.screen(history=True)
-        assert "rc=130" in everything
-        assert not any("Traceback" in line for line in everything)
-        assert [line for line in everything if ROW.match(line) or FOOTER.match(line)] == []
-        assert box.summary()["exit_code"] == 130
-    finally:
-        terminal.close()

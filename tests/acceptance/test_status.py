@@ -1,6 +1,8 @@
 """The end of a run: commands that are exactly the ones to type, rows that fit; and what `status` says."""
 
 import json
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from agentos.model import Item
 from agentos.report.summary import KeyRow
 from agentos.store.records import FilingState, Progress, Records
 from agentos.store.run_folder import read_events, was_mock
+from harness.processes import wait_until
 from harness.project import Project
 from harness.records import approve
 
@@ -138,6 +141,7 @@ def test_status_ends_with_what_a_person_can_type_next(project: Project) -> None:
     assert "LLD-43 discuss at hold, 1 review; " in asked.said
     assert asked.out.endswith(
         "Next:\n"
+        "  agentos view    # read the draft and answer the question\n"
         '  agentos decide LLD-43 --approve    # or --revise, or --note "..."\n'
         "  agentos lld --retry-failed --mock    # retry what was not approved\n"
     )
@@ -165,3 +169,17 @@ def test_a_run_says_at_its_start_what_it_was_told_and_status_shows_it(project: P
     assert f"{begun['command']}, drafter {begun['drafter']}, reviewer {begun['reviewer']}" in result.out
     assert "budget 2 USD" in result.out
     assert project.run("status", "--json").json["begun"]["workflow"] == "lld"
+
+
+def test_status_of_a_running_run_says_how_far_it_is(project: Project) -> None:
+    project.issue(1)
+    project.issue(2, mock="latency=30")
+    command = project.start("lld", "--all", "--mock", "-j2")
+    try:
+        wait_until(lambda: project.events("completed"), "an approval", 30)
+        shown = project.run("status").out
+    finally:
+        command.signal(signal.SIGINT)
+        command.wait()
+    assert re.search(r"^  1/2 done, 0\.\d{4} mock USD\b", shown, re.MULTILINE), shown
+    assert " done, " not in project.run("status").out

@@ -165,5 +165,5 @@ def test_a_run_is_followed_and_an_answer_makes_the_next_run_go_on(project: Proje
 def test_the_help_says_what_it_is_about(project: Project) -> None:
     helped = project.run("view", "--help")
     assert helped.code == 0
-    for word in ("--port", "--open", "127.0.0.1", "token"):
+    for word in ("--port", "--open", "--allow-run", "127.0.0.1", "token"):
         assert word in helped.out

@@ -53,6 +53,12 @@ def _look_at(pid: int, mark: bytes) -> Process | None:
     return Process(pid=pid, parent=int(stat[1]), session=int(stat[3]), command=command)
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process, or a thread of it, has started."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for children in threads for child in children.read_text("utf-8").split()]
+
+
 def kill(pid: int) -> bool:
     """Kill with SIGKILL; return whether the process existed."""
     try:

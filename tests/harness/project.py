@@ -61,13 +61,17 @@ class Result:
     @property
     def lines(self) -> list[str]:
         """Lines of standard output before the final summary."""
-        head = re.split(r"\n\nRun \d{4}-", "\n" + self.out, maxsplit=1)[0]
+        # No line of a run is empty, so the first empty one is where the ending begins.
+        head = re.split(_ENDING, "\n" + self.out, maxsplit=1)[0]
         return [line for line in head.split("\n") if line]
 
     def assert_no_traceback(self) -> None:
         for text in (self.out, self.err):
             assert "Traceback (most recent call last)" not in text, self
             assert "This is a bug" not in text, self
+
+
+_ENDING = r"\n\n(?:Needs you: |Approved:|This run:|Next:|nothing pending|\d+ )"
 
 
 class Command:

@@ -1,8 +1,22 @@
 """Adds items to records as runs do: claimed, begun, ended."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from agentos.model import Item, Status
+from agentos.store.postgres.connection import PostgresDatabase
 from agentos.store.records import Decided, Fence, FilingState, Paid
+from agentos.store.records.postgres import PostgresRecords
 from agentos.store.records.protocols import AllRecords
+
+
+@contextmanager
+def open_postgres_records(
+    url: str, *, project: str = "project", alive: Callable[[str], bool] | None = None, host: str | None = ""
+) -> Iterator[PostgresRecords]:
+    """The records of a project over a connection of their own; without a host, as if it were the only one."""
+    with PostgresDatabase(url, application_name="test") as database:
+        yield PostgresRecords(database, project=project, alive=alive, host=host)
 
 
 def hold(records: AllRecords, item: Item, run_id: str | None = None) -> Fence:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentos.llm.classify import ProviderName
+from agentos.model_access import Kind
 from agentos.simulator import KeyConfig, LimitConfig, SimulatorConfig
 
 CHAT = "/v1/chat/completions"
@@ -69,7 +69,7 @@ def generate(
 
 
 CALLS = {"openai": chat, "anthropic": messages, "gemini": generate}
-PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini"]
+PROVIDERS: list[Kind] = ["openai", "anthropic", "gemini"]
 
 
 def stats(base: str) -> Any:

@@ -26,6 +26,7 @@ OUTSIDE = {
     "app/set_price.py": "the user's own file",
     "cli/summary_view.py": "the file that GitHub Actions names",
     "cli/user_programs.py": "the folders in which programs for the desktop are listed",
+    "engine/job_queue.py": "the connections of the queue, no files",
     "llm/command.py": "the work folder of a command model",
     "view/browser_login.py": "a page in a temporary folder of its own",
     "doctor/": "says what is there, and gives none of it away",

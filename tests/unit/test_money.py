@@ -80,8 +80,8 @@ def test_amounts_for_people(usd: float | None, text: str) -> None:
     assert shown(usd) == text
 
 
-def a_dollar_a_token(_role: str, tokens_in: int, tokens_out: int) -> float | None:
-    return float(tokens_in + tokens_out)
+def a_dollar_a_token(_role: str, usage: Usage) -> float | None:
+    return float(usage.tokens_in + usage.tokens_out - usage.tokens_cached)
 
 
 def taken(tokens_in: int, tokens_out: int, calls: int = 1) -> Taken:
@@ -133,6 +133,14 @@ def test_a_measured_estimate_leaves_open_whether_the_items_before_had_the_files(
     )
     assert (found.low, found.high) == (165, 165 + 4 * 7_000)
     assert "--context adds up to 7,000 tokens per call" in found.why
+
+
+def test_a_measured_estimate_counts_what_came_from_a_cache() -> None:
+    cached = Taken(calls=2, tokens_in=1_000, tokens_out=10, tokens_cached=800)
+    found = estimate(
+        fresh=1, resumed=0, history=[{"drafter": cached}] * ENOUGH, rounds=3, cost=a_dollar_a_token
+    )
+    assert (found.low, found.high) == (210, 210)
 
 
 @pytest.mark.parametrize("history", [[], [{"drafter": taken(1, 1)}] * ENOUGH])

@@ -12,20 +12,11 @@ from hypothesis import strategies as st
 
 from agentos import redact
 from agentos.errors import ConfigError
+from agentos.frames import encode, read_for_coordinator, read_for_worker
 from agentos.model_access import RoleOptions
 from agentos.redact import SHORTEST, WINDOW, Redactor
 from agentos.secret import Secret, know, read_secret
-from agentos.wire import (
-    Ended,
-    HeaderAccess,
-    Job,
-    LeaseGranted,
-    ProviderAccess,
-    ProxyAccess,
-    encode,
-    read_for_coordinator,
-    read_for_worker,
-)
+from agentos.wire import Ended, HeaderAccess, Job, LeaseGranted, ProviderAccess, ProxyAccess
 from harness.echo import FORMS, pieces
 
 KEY = "sk-proj-Zq3vXw81LmNbTrQ-7hJkYpDs_Fg5cVaE"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from agentos.app.filing import IssueFiler, read_document
+from agentos.app.filing import IssueFiler, home_lock, read_document
 from agentos.app.summary import FilingResult
 from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.coordinator.scheduler import Stop
@@ -130,6 +130,7 @@ class Office:
                 cast("RunRecorder", recorder),
                 signals,
                 dialog or FakeDialog(),
+                alone=home_lock(self.records.home),
                 yes=yes,
                 lineage_folder=LINEAGE,
             )
@@ -227,6 +228,7 @@ def test_a_run_that_was_stopped_looks_at_nothing(office: Office) -> None:
             cast("RunRecorder", recorder),
             signals,
             FakeDialog(),
+            alone=home_lock(office.records.home),
             yes=True,
             lineage_folder=LINEAGE,
         )

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentos.console.console import Console, RunProgress
+from agentos.console.console import Console, FooterView
+from agentos.events.progress import progress_of
+from agentos.events.state import RunState
 
 
 def streaming() -> Console:
@@ -70,10 +72,32 @@ def test_grouped_output_comes_in_one_piece_when_the_item_is_done(
     assert said == (["::group::LLD-42", *body, "::endgroup::"] if actions else body)
 
 
+@pytest.mark.parametrize("actions", [False, True])
+def test_a_remark_beside_a_document_is_one_harmless_command(
+    capfd: pytest.CaptureFixture[str], actions: bool
+) -> None:
+    console = Console(how="quiet", json=False, environment={"GITHUB_ACTIONS": "true"} if actions else {})
+    evil = "100 %\n::warning::two\x1b[2J ##[error]x"
+    console.annotate("error", evil, title="LLD-1: a,b", file="docs/a:b,c\n::x.md")
+    console.annotate("warning", "no file", title="T", file=None)
+    said = capfd.readouterr().out.splitlines()
+    assert said == (
+        [
+            (
+                "::error file=docs/a%3Ab%2Cc\\n%3A%3Ax.md,title=LLD-1%3A a%2Cb"
+                "::100 %25%0A::warning::two\\x1b[2J ##\\[error]x"
+            ),
+            "::warning title=T::no file",
+        ]
+        if actions
+        else []
+    )
+
+
 def test_without_a_terminal_there_is_no_footer(capfd: pytest.CaptureFixture[str]) -> None:
     console = streaming()
     assert not console.live
-    console.show(RunProgress(done=0, total=1, counts={}, seconds=0.0, running=()))
+    console.show(FooterView(progress=progress_of(RunState(), now=0.0), seconds=0.0, running=()))
     console.close()
     assert capfd.readouterr().out == ""
 

@@ -147,7 +147,7 @@ def test_what_is_filed_is_not_asked_about_again(desk: Desk) -> None:
 
 def test_the_intent_is_synced_before_anything_is_sent(desk: Desk) -> None:
     seen: list[tuple[str, Any]] = []
-    desk.records._database._db.set_trace_callback(lambda statement: seen.append(("sql", statement)))
+    desk.records._file._db.set_trace_callback(lambda statement: seen.append(("sql", statement)))
 
     def at(step: str) -> None:
         seen.append((step, desk.fake.count("POST")))

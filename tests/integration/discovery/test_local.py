@@ -9,11 +9,12 @@ import pytest
 
 from agentos.discovery.local import MAX_ITEM_BYTES, Folder, list_files, pick_files
 from agentos.errors import ListingError, ProjectError, UsageError
+from agentos.frames import encode
 from agentos.model import Item, check_id
 from agentos.naming import brief_id, issue_id
 from agentos.project import find_worktree
 from agentos.settings import Settings
-from agentos.wire import ItemData, encode
+from agentos.wire import ItemData
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
 from harness.places import without_privileges

@@ -175,7 +175,7 @@ class World:
             notes=notes,
             **more,
         )
-        with open_checkpoint(self.root / "checkpoint.db") as saved:
+        with open_checkpoint(self.root / "checkpoint.db", "LLD-1") as saved:
             graph = flow.build(context, tools).compile(
                 checkpointer=saved.saver, interrupt_before=[stop_before] if stop_before else None
             )
@@ -680,7 +680,7 @@ def test_a_raised_limit_does_not_go_on_with_one_that_made_no_progress(world: Wor
 
 
 REVIEWS = [revise("cost"), GARBAGE, APPROVED]
-USES = 16  # of the tools in such a run: two drafts, three reviews, and what is said and noted of each
+USES = 15  # of the tools in such a run: two drafts, three reviews, and what is said and noted of each
 
 
 @dataclass(frozen=True)
@@ -726,6 +726,22 @@ def test_a_run_cut_off_anywhere_goes_on_and_pays_nothing_twice(
     assert world.run(second, run_id="run-2") == uncut.ended
     assert first.calls + second.calls == uncut.calls
     assert world.files() == uncut.files
+
+
+def test_a_run_cut_off_after_everything_was_in_place_only_ends(world: World, uncut: Uncut) -> None:
+    tools = Tools(REVIEWS)
+    world.run(tools, stop_before="finalize")
+    before = (world.root / "checkpoint.db").read_bytes()
+    assert world.run(tools) == uncut.ended
+    document = world.root / "repo" / OUTPUT
+    document.write_text("edited since then")
+    # Its last step is not in the checkpoint.
+    for path in world.root.glob("checkpoint.db*"):
+        path.unlink()
+    (world.root / "checkpoint.db").write_bytes(before)
+    again = Tools(REVIEWS)
+    assert world.run(again, run_id="run-2") == uncut.ended
+    assert (again.calls, document.read_text()) == ([], "edited since then")
 
 
 def test_a_run_cut_off_time_and_again_ends_all_the_same(world: World, uncut: Uncut) -> None:

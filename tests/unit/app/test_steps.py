@@ -182,6 +182,12 @@ def test_what_another_run_holds_is_skipped_and_what_came_after_the_claim_is_left
     assert kept[1].reason == "held by run other (process 7, since today)"
 
 
+def test_a_run_on_another_machine_is_named_with_its_machine() -> None:
+    far = Claim(workflow="lld", item="2", run_id="other", pid=7, since="today", host="far")
+    (kept,) = keep_claimed([entry(2)], claimed=(), held={"2": far})
+    assert kept.reason == "held by run other on far (process 7, since today)"
+
+
 # The run.
 
 

@@ -125,7 +125,7 @@ def test_every_command_finds_the_same_home_and_settings() -> None:
     start = "agentos --home '/tmp/my home' --config c.toml"
     rows.append(row(50, Status.APPROVED, filing="wanted"))
     commands = typed(summary(*rows, code=Exit.NO_KEY, keys=(key("k", "disabled"),)), config(), start=start)
-    assert len(commands) == 8
+    assert len(commands) == 9
     assert all(command.startswith(f"{start} ") for command in commands)
 
 
@@ -168,12 +168,15 @@ def test_after_a_refusal_for_all_items_the_models_are_tested_first() -> None:
     assert typed(made, config(all=True)) == ["agentos doctor --live", "agentos lld --all"]
 
 
-def test_many_discussions_are_answered_in_one_place() -> None:
-    rows = [row(n, Status.DISCUSS) for n in range(1, 6)]
+def test_the_page_is_suggested_before_an_approval() -> None:
+    told = next_commands(summary(row(1, Status.DISCUSS), code=Exit.ATTENTION), config(all=True))
+    assert [one.command for one in told] == ["agentos view", "agentos decide LLD-1 --approve"]
+
+
+def test_many_questions_need_one_command() -> None:
+    rows = [row(n, Status.DISCUSS) for n in range(1, 21)]
     told = next_commands(summary(*rows, code=Exit.ATTENTION), config(all=True))
-    assert [one.command for one in told[:3]] == [f"agentos decide LLD-{n} --approve" for n in (1, 2, 3)]
-    assert told[3] == Suggestion("agentos view", "answer 2 more on one page")
-    assert "agentos view" not in typed(summary(*rows[:3], code=Exit.ATTENTION), config(all=True))
+    assert told == (Suggestion("agentos view", "answer all 20 questions on one page"),)
 
 
 @pytest.mark.parametrize(
