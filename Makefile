@@ -8,7 +8,7 @@ DEV_TOOLS := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
-.PHONY: setup demo test test-all check chaos interop bench clean
+.PHONY: setup demo test test-all test-rest check chaos interop bench clean
 
 setup: $(USER_TOOLS)
 
@@ -39,6 +39,12 @@ test: $(TEST_TOOLS)
 # Everything except make chaos, with each command in a new process; then the fast tests in unusual environments.
 test-all: $(DEV_TOOLS) .venv-interop/.installed
 	AGENTOS_TESTS_COLD=1 $(PYTEST)
+	sh scripts/test-environments.sh
+
+# What make test leaves out of test-all, for CI, which runs both.
+test-rest: $(DEV_TOOLS) .venv-interop/.installed
+	AGENTOS_TESTS_COLD=1 $(PYTEST) tests/acceptance tests/browser tests/interop
+	$(PYTEST) -m slow tests/unit tests/integration
 	sh scripts/test-environments.sh
 
 check: $(DEV_TOOLS)

@@ -24,13 +24,10 @@ try() {
         tests/acceptance/test_bad_input.py tests/acceptance/test_report.py
 }
 
-try NO_COLOR=1
-try FORCE_COLOR=1
-try CI=true
+try NO_COLOR=1 LC_ALL=C LANG=C
+try FORCE_COLOR=1 HTTPS_PROXY=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
+try CI=true COLUMNS=40 LINES=10
 try GITHUB_ACTIONS=true GITHUB_STEP_SUMMARY="$where/summary.md"
-try COLUMNS=40 LINES=10
-try LC_ALL=C LANG=C
-try HTTPS_PROXY=http://127.0.0.1:9 HTTP_PROXY=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9
 try HOME="$where/configured"
 try XDG_CONFIG_HOME="$where/configured/.config" AGENTOS_DRAFTER=gemini:x AGENTOS_PARALLEL=7 AGENTOS_HOME="$where/home" \
     AGENTOS_CONFIG="$where/nowhere.toml" OPENAI_API_KEY=sk-not-for-tests GH_TOKEN=not-for-tests
