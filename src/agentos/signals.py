@@ -26,28 +26,40 @@ class StopSignals:
         self._ours, self._theirs = socket.socketpair()
         for end in (self._ours, self._theirs):
             end.setblocking(False)
-        self._before = {number: signal.signal(number, lambda *_: None) for number in STOP_SIGNALS}
+        # In this order: a signal that is caught but not written to the socket would be lost.
         self._wakeup = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, lambda *_: None) for number in STOP_SIGNALS}
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if self._stopped else handler)
+        signal.set_wakeup_fd(self._wakeup)
         self._ours.close()
         self._theirs.close()
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt on a signal, for code that waits but cannot watch a descriptor."""
+        """Raise KeyboardInterrupt on a signal, for code that waits but cannot watch a descriptor.
+
+        A signal that arrived earlier counts, too, unless it has been read. `read` still returns it.
+        """
+        armed = True
 
         def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
+            nonlocal armed
+            if armed:
+                armed = False
+                raise KeyboardInterrupt
 
         before = {number: signal.signal(number, interrupt) for number in STOP_SIGNALS}
         try:
+            with contextlib.suppress(BlockingIOError):
+                if any(number in STOP_SIGNALS for number in self._ours.recv(64, socket.MSG_PEEK)):
+                    interrupt()
             yield
         finally:
+            armed = False
             for number, handler in before.items():
                 signal.signal(number, handler)
 

@@ -139,6 +139,23 @@ def test_sigterm_to_the_command_alone_during_start_up(box: Project) -> None:
         assert box.summary(run)["exit_code"] == 143
 
 
+@pytest.mark.cold
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_hangs_does_not_hold_up_the_end(box: Project, number: int) -> None:
+    box.issues(3, "latency=30")
+    command = box.start("lld", "--all", "--mock", "-j3")
+    wait_until(lambda: box.server(command), "the warm server")
+    server = box.server(command)
+    assert server is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    wait_until(lambda: "issues from" in command.text(), "the run")
+    done = _stop(box, command, number)
+    assert done.code == 128 + number, done
+    done.assert_no_traceback()
+    assert box.summary()["exit_code"] == 128 + number
+    assert set(box.statuses().values()) <= {"interrupted", "pending"}
+
+
 def test_workers_that_ignore_everything(either: Project) -> None:
     either.issues(2, "hang=600")
     either.issue(3, mock="sh=\"trap '' TERM INT HUP; sleep 1000\"")

@@ -218,6 +218,8 @@ class ParallelCoordinator:
         for action in actions:
             item = self._items[action.item]
             match action:
+                case decisions.Start() if self._scheduler.stopping is not None:
+                    self._act([self._scheduler.not_started(item.label)])
                 case decisions.Start():
                     self._start(item)
                 case decisions.StartAgain(attempt=attempt, error=error, released=True):
@@ -267,7 +269,8 @@ class ParallelCoordinator:
             pid = self._engine.start(item.label, job)
         except StartFailed as exc:
             item.alive = False
-            self._attempt_ended(item, None, str(exc))
+            self._read_signals()  # a signal may be the reason; then it is no crash
+            self._attempt_ended(item, None, None if self._scheduler.stopping else str(exc))
             return
         except ItemFailed as exc:
             item.alive = False

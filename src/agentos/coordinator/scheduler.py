@@ -220,11 +220,7 @@ class Scheduler:
         elif not (self._sparing and reason is Stop.RUN_TIMEOUT):
             return []
         self._sparing = bool(sparing)
-        actions: list[Action] = [
-            # An item waiting for its next attempt had been started; the others never started.
-            Finish(item=item, status=Status.INTERRUPTED if item in self.attempts else Status.PENDING)
-            for item in self._pending
-        ]
+        actions: list[Action] = [self._left(item) for item in self._pending]
         self._pending.clear()
         for item, running in self._running.items():
             if self._quitting and running.stage is not Stage.KILLED:
@@ -232,6 +228,17 @@ class Scheduler:
             elif running.stage is Stage.RUNNING and item not in sparing:
                 actions.append(self._advance(item, running, Stage.DRAINING, now))
         return actions
+
+    def not_started(self, item: str) -> Action:
+        """The run stopped before this item could be started, although its turn had come."""
+        del self._running[item]
+        self.attempts[item] -= 1
+        return self._left(item)
+
+    def _left(self, item: str) -> Action:
+        """An item waiting for its next attempt had been started; the others never started."""
+        begun = self.attempts.get(item, 0) > 0
+        return Finish(item=item, status=Status.INTERRUPTED if begun else Status.PENDING)
 
     def tick(self, now: float) -> list[Action]:
         """Do what is due at this time."""

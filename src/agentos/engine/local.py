@@ -8,7 +8,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol, Self
 
 from agentos import wire
@@ -26,10 +26,18 @@ _STREAM_READS = 16  # chunks of one stream read in a row, before other streams g
 _Handler = Callable[[Child, int, int], Iterator[EngineEvent]]
 
 
-class Wakes(Protocol):
-    """Something whose descriptor ends a wait, such as stop signals."""
+class HasFileno(Protocol):
+    """What the kernel can watch, such as a socket."""
 
     def fileno(self) -> int: ...
+
+
+class Wakes(HasFileno, Protocol):
+    """What ends a wait: stop signals."""
+
+    def raising(self) -> AbstractContextManager[None]:
+        """Raise KeyboardInterrupt instead, where nothing can watch the descriptor."""
+        ...
 
 
 class LocalEngine:
@@ -42,6 +50,8 @@ class LocalEngine:
         self._silent: set[str] = set()  # started, but no message yet
         self._spares: deque[Child] = deque()
         self._to_start = expected  # items that spares are made for
+        self._interruptible: Callable[[], AbstractContextManager[None]]
+        self._interruptible = nullcontext if wake is None else wake.raising
         if wake is not None:
             self._selector.register(wake, selectors.EVENT_READ, None)
 
@@ -117,7 +127,11 @@ class LocalEngine:
     # Workers.
 
     def _new_child(self) -> Child:
-        child = self._server.start()
+        try:
+            with self._interruptible():
+                child = self._server.start()
+        except KeyboardInterrupt:
+            raise StartFailed("the run stopped before its process started") from None
         self._watch(child.control, child, self._on_control)
         self._watch(child.process.sentinel, child, self._on_death)
         return child
@@ -200,7 +214,7 @@ class LocalEngine:
         return self._server.close_child(child)
 
     def _watch(
-        self, watched: "int | Wakes", child: Child, handle: _Handler, mask: int = selectors.EVENT_READ
+        self, watched: int | HasFileno, child: Child, handle: _Handler, mask: int = selectors.EVENT_READ
     ) -> None:
         try:
             self._selector.modify(watched, mask, (child, handle))

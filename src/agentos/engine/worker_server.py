@@ -55,18 +55,27 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _for_children(environment: Mapping[str, str]) -> Iterator[None]:
-    """Set what a started process inherits: the built environment, and blocked stop signals.
+    """Set the environment that a started process inherits.
 
-    multiprocessing passes on the variables of that moment, and offers no other way. A Ctrl+C reaches every
-    process of the terminal; the server must never get it, and a worker not before it has its own session.
+    multiprocessing passes on the variables of that moment, and offers no other way.
     """
     with replaced_by(environment):
         resource_tracker.ensure_running()  # here, because when it starts it unblocks signals
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield
+
+
+@contextlib.contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Start a process with blocked stop signals, which it inherits.
+
+    A Ctrl+C reaches every process of the terminal; the server must never get it, and a worker not before it
+    has its own session.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WorkerServer:
@@ -90,7 +99,7 @@ class WorkerServer:
         os_process.adopt_orphans()
         if self.forks:
             self._context.set_forkserver_preload(self._preload)
-            with _for_children(self._environment):
+            with _for_children(self._environment), _signals_blocked():
                 forkserver.ensure_running()
 
     def start(self) -> "Child":
@@ -129,7 +138,7 @@ class WorkerServer:
             made: BaseProcess = self._context.Process(target=enter, args=arguments)  # type: ignore[attr-defined]
             try:
                 with _for_children(self._environment):
-                    made.start()
+                    self._start(made)
             except (EOFError, OSError):
                 # The server died meanwhile; multiprocessing starts another when it is really gone.
                 if pause is None:
@@ -138,6 +147,16 @@ class WorkerServer:
             else:
                 return made
         raise AssertionError
+
+    def _start(self, made: BaseProcess) -> None:
+        if not self.forks:
+            with _signals_blocked():
+                made.start()
+            return
+        with _signals_blocked():
+            forkserver.ensure_running()
+        # The server answers when its imports are done, or never if it hangs: a signal may end this wait.
+        made.start()
 
     def close_child(self, child: "Child") -> str:
         """Close what is left of a killed worker, and return how it died."""

@@ -18,14 +18,12 @@ from agentos.engine.local import MOST_SPARES, QUIET_SECONDS, LocalEngine
 from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StartFailed
 from agentos.frames import MAX_WORKER_BYTES, FrameReader, encode, read_for_worker
+from agentos.signals import StopSignals
 from agentos.wire import Beat, Drain, Ended, Hello, ItemData, Job, Message
 
 SOON = 10.0
 HELLO = Hello(pid=1, resumed=False)
-STAYS = (
-    "import os, signal; signal.signal(signal.SIGTERM, signal.SIG_DFL); "
-    "signal.pthread_sigmask(signal.SIG_SETMASK, ()); os.write(1, b'.'); signal.pause()"
-)
+STAYS = "import os, signal; signal.pthread_sigmask(signal.SIG_SETMASK, ()); os.write(1, b'.'); signal.pause()"
 
 
 def job(label: str = "LLD-1", text: str = "text") -> Job:
@@ -55,7 +53,7 @@ class Process:
         )
         os.close(theirs)
         os.close(says_ready)
-        assert os.read(ready, 1)  # until then it may ignore signals, if this process does
+        assert os.read(ready, 1)  # until then it may have signals blocked, if this process does
         os.close(ready)
 
     def is_alive(self) -> bool:
@@ -276,13 +274,32 @@ def test_a_job_that_no_message_can_hold_is_a_start_that_failed(bench: Bench) -> 
 
 
 def test_a_signal_ends_the_wait() -> None:
-    ours, theirs = socket.socketpair()
     server: Any = Puppets()
-    with ours, theirs, LocalEngine(server, wake=ours) as engine:
-        theirs.send(b"x")
+    with StopSignals() as signals, LocalEngine(server, wake=signals) as engine:
+        signal.raise_signal(signal.SIGTERM)
         began = time.monotonic()
         assert list(engine.events(began + 3600)) == []
         assert time.monotonic() < began + 3000
+        assert signals.read() == [signal.SIGTERM]
+
+
+class HungServer:
+    """A server that never answers: it still imports, or somebody stopped it."""
+
+    def start(self) -> Child:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the signal did not end the wait")
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_signal_ends_the_start_of_a_worker(earlier: bool) -> None:
+    server: Any = HungServer()
+    with StopSignals() as signals, LocalEngine(server, wake=signals) as engine:
+        if earlier:
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(StartFailed, match="stopped before its process started"):
+            engine.start("LLD-1", job())
+        assert signals.read() == [signal.SIGINT]
 
 
 # Workers forked ahead.

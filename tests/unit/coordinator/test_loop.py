@@ -13,7 +13,7 @@ from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import Die, FakeEngine, Freeze, Lie, Print, Receive, Say, Script, WaitFor
 from agentos.engine.protocol import AttemptTaken, Ending, EngineEvent, Gone, Printed, Said
-from agentos.errors import StorageError
+from agentos.errors import StartFailed, StorageError
 from agentos.events.fold import fold
 from agentos.model import CallError
 from agentos.report.summary import ItemFiles, NotInEvents, summary_of
@@ -274,6 +274,19 @@ def test_a_signal_drains_every_worker_and_starts_nothing_more(number: int, reaso
     assert [item for _, item, message in run.engine.sent if isinstance(message, Drain)] == ["LLD-1", "LLD-2"]
     assert run.engine.clock() == 3.0
     assert [one["error"] for one in run.folder.audits] == ["given_up", "given_up"]
+
+
+def test_a_signal_during_a_start_is_no_crash_and_starts_no_other() -> None:
+    def stopped(_job: wire.Job) -> Script:
+        run.engine.signals.at(run.engine.clock(), signal.SIGTERM)
+        raise StartFailed("the run stopped before its process started")
+
+    run = LoopRun({"1": [stopped], "2": [worker(CALL)], "3": [worker(CALL)]}, parallel=2)
+    run.go()
+    assert run.stopped is Stop.TERMINATED
+    assert run.statuses() == {"1": "interrupted", "2": "pending", "3": "pending"}
+    assert [item for _, item, _ in run.engine.jobs] == ["LLD-1"]
+    assert run.recorded("crashed") == []
 
 
 def deaf(_job: wire.Job) -> Script:
