@@ -33,7 +33,7 @@ def _isolate() -> None:
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ |= {"HOME": home, "LANG": "C.UTF-8"}
     # What is started in the background, or by nohup, ignores these, and everything it starts does, too.
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
@@ -105,6 +105,15 @@ def make_project(tmp_path: Path, warm: WarmServer | None) -> Iterator[Callable[[
 def project(make_project: Callable[[str], Project]) -> Project:
     """An empty project: the folders and a configuration file, no item."""
     return make_project("project").init()
+
+
+@pytest.fixture(autouse=True)
+def _signals_restored() -> Iterator[None]:
+    """What one test does with signals ends with it: every command inherits signals that are ignored."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)
