@@ -36,6 +36,7 @@ class ItemData(Message):
     title: str
     text: str
     source: str
+    whole_hash: str = ""  # of the text as the coordinator has it; secrets are taken out on the way
 
 
 class Decision(Message):
@@ -250,6 +251,7 @@ class LeaseWanted(Message):
     tries: Count = 0  # how often this call failed before
     after: Count = 0  # the lease of its last try
     only: tuple[Name, ...] | None = None  # the keys that its machine has; None: those of the submitter
+    fingerprints: tuple[str, ...] = ()  # of these keys, salted with the name of the run
 
 
 class Vet(Message):

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from agentos import redact
 from agentos.app.invocation import Invocation
 from agentos.config import Config, Origin, check_folders, load_config
 from agentos.os_process import leave_no_core
 from agentos.project import check_owner, find_worktree
-from agentos.secret import DATABASE_VARIABLE, know
+from agentos.secret import DATABASE_VARIABLE, know, know_password
 from agentos.settings import variable_of
 from agentos.store.home import Home, check_home, locate_home
 from agentos.store.known_homes import register_of
@@ -24,11 +26,9 @@ from agentos.store.run_folder import engine_of_latest
 if TYPE_CHECKING:
     from agentos.store.records.protocols import AllRecords
 
-# https://host/path, ssh://user@host:22/path or user@host:path; never the user, who may be a token.
-_ORIGIN = re.compile(
-    r"(?!file:|[.~])(?:[a-z][a-z0-9+.-]*://)?(?:[^/]*@)?(?P<host>[^/:@]+)(?::\d+)?[:/]+(?P<path>.+?)(?:\.git)?/*",
-    re.IGNORECASE,
-)
+_SERVER_SCHEMES = {"http", "https", "ssh", "git", "git+ssh", "ssh+git", "git+https"}
+_TOKEN_AS_USER = re.compile(r"[\w+.:-]*//([^/@:]{16,})@")
+_SHORT_FORM = re.compile(r"(?:[^@:/]+@)?([\w.-]+):(?!//)(.+)")  # user@host:path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +79,12 @@ def load_project(invocation: Invocation, flags: Mapping[str, Any], *, warn: Call
 
 def _follows(config: Config, flags: Mapping[str, Any], home: Home) -> bool:
     """Whether a command that runs no items uses the shared records, because the latest run did."""
-    if "engine" in flags or config.sources["engine"].origin is not Origin.DEFAULT:
-        return False
-    if not config.environment.get(DATABASE_VARIABLE):
+    return "engine" not in flags and latest_was_elsewhere(config, home)
+
+
+def latest_was_elsewhere(config: Config, home: Home) -> bool:
+    """Whether the user chose no engine, and the latest run of this clone was on other machines."""
+    if config.sources["engine"].origin is not Origin.DEFAULT or not config.environment.get(DATABASE_VARIABLE):
         return False
     return engine_of_latest(home) == "postgres"
 
@@ -100,20 +103,46 @@ def _shared_records(worktree: Path, environment: Mapping[str, str], *, mock: boo
 def shared_name(worktree: Path, environment: Mapping[str, str]) -> str:
     """The name that all clones of a repository share, and no other repository has.
 
-    That of its origin; without one, its first commit says who it is; without any, the folder on this machine.
+    Made from its origin; without one, from its first commit; without any, from the folder on this machine. Of
+    an address, it has the last word and a hash: the user, the path and the rest may have tokens in them.
     """
     from agentos.programs import git  # noqa: PLC0415 - only if records are shared
 
     def asked(*words: str) -> str:
         return (git(words, environment, worktree) or b"").decode("utf-8", "replace").strip()
 
-    if found := _ORIGIN.fullmatch(asked("config", "--get", "remote.origin.url")):
-        return f"{found['host']}/{found['path']}".lower()
+    origin = asked("config", "--get", "remote.origin.url")
+    know_password("origin", origin)
+    if token := _TOKEN_AS_USER.match(origin):
+        redact.learn("origin", token[1])
+    if place := _place_of(origin):
+        return _named(place.rpartition("/")[2], place)
     first = min(asked("rev-list", "--max-parents=0", "HEAD").splitlines(), default="")
-    which = (
-        first or hashlib.sha256(f"{socket.gethostname()}:{os.path.realpath(worktree)}".encode()).hexdigest()
-    )
-    return which[:12] if first else f"{worktree.name.lower()}-{which[:12]}"
+    if first:
+        return first[:12]
+    return _named(worktree.name.lower(), f"{socket.gethostname()}:{os.path.realpath(worktree)}")
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and path of a repository on a server, the same for all ways to reach it; None if it is on none."""
+    if found := _SHORT_FORM.fullmatch(origin):
+        host, path = found[1], found[2]
+    else:
+        try:
+            parts = urlsplit(origin)
+            host, path = parts.hostname or "", parts.path
+        except ValueError:
+            return None
+        if parts.scheme.lower() not in _SERVER_SCHEMES:
+            return None
+    path = path.strip("/").removesuffix(".git").strip("/")
+    # With an @, a / in a password has torn the address apart.
+    return f"{host}/{path}".lower() if host and path and "@" not in path else None
+
+
+def _named(word: str, place: str) -> str:
+    shown = word if re.fullmatch(r"[a-z0-9._-]{1,60}", word) else "project"
+    return f"{shown}-{hashlib.sha256(place.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
 
 
 def _from_root(flags: Mapping[str, Any], folder: Path, worktree: Path) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentos.app.command import WorkflowCommand
 from agentos.app.dialog import Dialog
-from agentos.app.project import Project, open_project
+from agentos.app.project import Project, latest_was_elsewhere, open_project
 from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, check_distinct
@@ -78,6 +78,11 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
     ids = command.ids
     project = open_project(command.invocation, command.flags, warn=dialog.warn)
     settings = _checked(project, command, dialog)
+    if latest_was_elsewhere(project.config, project.home):
+        dialog.warn(
+            "the latest run here was with --engine postgres; what it left unfinished is in the database. "
+            "To resume that, add --engine postgres."
+        )
     flow = workflow(command.workflow)
     context = named_context(project, settings, dialog)
     rules = _rules(project, settings, dialog)

@@ -107,6 +107,12 @@ class Calls:
         if self.stop_reason:
             self._actions.send(item, wire.LeaseRefused(number=wanted.number, reason=self.stop_reason))
             return
+        if others := self._keys.others(wanted):
+            self._recorder.say_once(
+                f"{', '.join(sorted(others))}: a machine has another key under this id; it is not used there"
+            )
+            kept = tuple(key for key in wanted.only or () if key not in others)
+            wanted = wanted.model_copy(update={"only": kept})
         call = Call.asked(item.label, item.attempt, wanted)
         item.wants_call(now)
         retry = self._retries.pop((item.label, wanted.after), None)

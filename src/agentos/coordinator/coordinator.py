@@ -276,11 +276,16 @@ class ParallelCoordinator:
             item.alive = False
             self._attempt_ended(item, Status.FAILED, str(exc))
             return
-        if not pid:
+        if pid:
+            self._record_started(item, pid, now)
+        else:
             self._scheduler.waiting(item.label, now)  # until a machine has taken it
-        took = round(self._clock() - now, 3)
+            item.waits("waiting for a machine")
+
+    def _record_started(self, item: RunningItem, pid: int, since: float) -> None:
+        took = round(self._clock() - since, 3)
         self._recorder.record(
-            events.Started(item=item.id, label=item.label, attempt=attempt, pid=pid, took=took)
+            events.Started(item=item.id, label=item.label, attempt=item.attempt, pid=pid, took=took)
         )
 
     def _finish(self, item: RunningItem, status: Status, error: str | None) -> None:
@@ -323,6 +328,8 @@ class ParallelCoordinator:
             match event:
                 case AttemptTaken():
                     self._scheduler.served(item.label, self._clock())
+                    item.waits("")
+                    self._record_started(item, 0, self._clock())
                 case Said(message=message):
                     if item.broken is None:
                         self._messages.take(item, message, self._clock())
@@ -367,6 +374,9 @@ class ParallelCoordinator:
             status, error = Status.FAILED, item.broken
         elif item.over_budget is not None and status is Status.INTERRUPTED:
             status, error = Status.PAUSED, item.over_budget
+        if self._scheduler.stopping is not None and not gone.begun:
+            self._act([self._scheduler.not_started(item.label)])
+            return
         self._attempt_ended(item, status, error, released=gone.released)
 
     def _attempt_ended(

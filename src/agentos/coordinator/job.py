@@ -113,6 +113,7 @@ def make_job(
         title=item.title,
         text=item.text,
         source=item.source,
+        whole_hash=item.input_hash,
     )
     return wire.Job(
         run_id=run_id,

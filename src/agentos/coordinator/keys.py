@@ -203,6 +203,7 @@ class KeyService:
         shared: SharedPools | None = None,
     ) -> None:
         self._ring = ring
+        self._run_id = run_id
         self._health = health
         self._unsaved_since: float | None = None
         self._refuse_every = refuse_every
@@ -266,6 +267,13 @@ class KeyService:
             only=None if call.only is None else frozenset(map(self._known, call.only)),
         )
         return self._noted(pool, pool.advance(now)) if pool is self._own else []
+
+    def others(self, wanted: wire.LeaseWanted) -> frozenset[str]:
+        """The ids by which its machine means other keys than this process."""
+        salt = self._run_id.encode()
+        ours = {key: secret.fingerprint(salt) for key, secret in self._ring.secrets.items()}
+        theirs = zip(wanted.only or (), wanted.fingerprints, strict=False)
+        return frozenset(key for key, mark in theirs if ours.get(key, mark) != mark)
 
     def settle(self, item: str, attempt: int, settled: wire.CallSettled, now: float) -> list[PoolEvent]:
         settlement = Settlement(

@@ -35,6 +35,7 @@ SWEEP_EVERY = f"* * * * * */{SWEEP_SECONDS}"  # procrastinate's cron: the last f
 POLL_SECONDS = 1.0
 AGAIN_SECONDS = 1.0  # before a queue whose connection broke is opened again
 PASSED_ON_SECONDS = 2.5  # a slot is idle after passing a job on: longer than others wait between two looks
+PROVIDERS_MOST = 10  # of one job; items have two roles
 T = TypeVar("T")
 
 
@@ -140,6 +141,8 @@ class QueueThread:
 
         @app.task(name=TASK, queue=QUEUE, retry=RetryStrategy(retry_exceptions=[NotTakenError]))
         async def run_attempt(attempt: int, providers: Sequence[str] = ()) -> None:
+            if not _is_job(attempt, providers):
+                return
             if not self._serves(providers):
                 if await _waits(self._url, attempt):
                     await _pass_on(app, attempt, providers)
@@ -190,9 +193,19 @@ async def _sweep(app: App, url: str) -> None:
                 await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
 
 
+def _is_job(attempt: object, providers: object) -> bool:
+    """Whether this is what a submitter puts into the queue; others can write there, too."""
+    if type(attempt) is not int or not 0 < attempt < 2**63:
+        return False
+    if not isinstance(providers, list | tuple) or len(providers) > PROVIDERS_MOST:
+        return False
+    return all(isinstance(one, str) for one in providers)
+
+
 async def _waits(url: str, attempt: object) -> bool:
-    if not isinstance(attempt, int):
-        return False  # a sweep
+    if not _is_job(attempt, ()):
+        return False  # a sweep, or nonsense
+    assert isinstance(attempt, int)
     try:
         return await asyncio.to_thread(_with_attempts, url, lambda attempts: attempts.waits(attempt))
     except StorageError:

@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from agentos import frames, redact, wire
 from agentos.engine.letters import GoneLetter, PrintedLetter
 from agentos.engine.own_access import OwnAccess
+from agentos.engine.own_job import own_job
 from agentos.engine.protocol import Ending, Engine, EngineEvent, Gone, Printed, Said
 from agentos.errors import AgentosError, StorageBusy, StorageError
 from agentos.model import counted
@@ -57,6 +58,8 @@ class _Running:
     done: "Future[None]"
     stage_ends: float | None = None  # while it is being ended
     given_back: str = ""  # why this machine does not finish it, which is not the item's fault
+    broken: str | None = None  # what its submitter sent that is invalid
+    asked: dict[int, str] = field(default_factory=dict)  # the provider of each request for a lease
 
     @property
     def name(self) -> str:
@@ -160,7 +163,7 @@ class Machine:
         self._running[running.name] = running
         self._post(running, "taken", self.name.encode())
         try:
-            job = self._job(taken, running.desk)
+            job = own_job(taken, self._desks, running.desk, own=self._own, url=self._database.address.url)
             running.attempt = job.attempt
             self._engine.start(running.name, job)
             self._say(f"{job.item.label}: started")
@@ -171,35 +174,6 @@ class Machine:
             self._gone(running, how="")
         except wire.ProtocolError as exc:
             self._gone(running, how="", broken=f"its job is invalid: {exc}")
-
-    def _job(self, taken: TakenAttempt, desk: Path) -> wire.Job:
-        """Read the job, fill the desk, and add what is this machine's own."""
-        job = frames.read_for_worker(taken.job)
-        if not isinstance(job, wire.Job):
-            raise wire.ProtocolError("not a job")
-        if any(Path(path).is_absolute() or ".." in Path(path).parts for path in job.files):
-            raise wire.ProtocolError("a file outside its folder")
-        self._desks.make_folder(desk, 0o700)
-        for path, text in job.files.items():
-            self._desks.write(desk / path, text)
-        models = {job.drafter.partition(":")[0], job.reviewer.partition(":")[0]}
-        return job.model_copy(
-            update={
-                "worktree": str(self._desks.root / desk),
-                "files": {},
-                "environment": {},
-                "providers": self._own.providers(sorted(models)),
-                "mock_shell": job.mock_shell and self._own.mock_shell,
-                "database_url": self._database.address.url,
-                "remote": wire.RemoteItem(
-                    id=taken.id,
-                    project=taken.project,
-                    workflow=job.item.workflow,
-                    item=job.item.id,
-                    thread=job.database,
-                ),
-            }
-        )
 
     def _on_event(self, event: EngineEvent) -> None:
         running = self._running.get(event.item)
@@ -222,8 +196,11 @@ class Machine:
                 )
                 self._engine.send(running.name, wire.Vetted(number=message.number, secret=secret))
             case wire.LeaseWanted():
-                keys = tuple(sorted(self._own.secrets))
-                self._report(running, "said", message.model_copy(update={"only": keys}))
+                running.asked[message.number] = message.provider
+                keys = self._own.keys_for(message.provider)
+                marks = self._own.fingerprints(keys, run_id=running.taken.run_id)
+                own = {"only": keys, "fingerprints": marks}
+                self._report(running, "said", message.model_copy(update=own))
             case wire.Ended(status="interrupted") if running.given_back:
                 pass  # it is not the item that ended
             case wire.Ended(given_back=True, error=why):
@@ -235,7 +212,7 @@ class Machine:
 
     def _gone(self, running: _Running, *, how: str, broken: str | None = None) -> None:
         released = bool(running.given_back)
-        said = GoneLetter(how=running.given_back or how, broken=broken, released=released)
+        said = GoneLetter(how=running.given_back or how, broken=running.broken or broken, released=released)
         self._report(running, "gone", said)
         self._forget(running)
 
@@ -342,22 +319,31 @@ class Machine:
                 self._engine.end(running.name, Ending[letter.body.decode(errors="replace")])
             return
         try:
-            message = frames.read_for_worker(letter.body)
-        except wire.ProtocolError:
-            return
-        if isinstance(message, wire.LeaseRefused) and message.elsewhere:
-            self._own.block(message.elsewhere, message.reason)
-            self._give_back(running, f"{self.name} has no usable key for {message.elsewhere}")
-            return
-        if isinstance(message, wire.LeaseGranted):
-            secret = self._own.secrets.get(message.key)
-            if secret is None:
-                refused = wire.LeaseRefused(
-                    number=message.number, reason=f"{self.name} has no key {message.key}"
-                )
-                self._engine.send(running.name, refused)
+            self._pass_on(running, frames.read_for_worker(letter.body))
+        except wire.ProtocolError as exc:
+            running.broken = f"its submitter broke the protocol: {exc}"
+            self._engine.end(running.name, Ending.KILL)
+
+    def _pass_on(self, running: _Running, message: wire.ToWorker) -> None:
+        """Give a worker what its submitter answers, with the key that only this machine has."""
+        if isinstance(message, wire.Job | wire.Vetted):
+            raise wire.ProtocolError(f"{message.type} is not for a running worker")
+        if isinstance(message, wire.LeaseRefused):
+            provider = running.asked.pop(message.number, None)
+            if message.elsewhere and message.elsewhere == provider:
+                self._own.block(provider, message.reason)
+                self._give_back(running, f"{self.name} has no usable key for {provider}")
                 return
-            message = message.model_copy(update={"secret": secret})
+        if isinstance(message, wire.LeaseGranted):
+            # A key goes only where it belongs, whatever the database says.
+            provider = running.asked.pop(message.number, None)
+            if provider is None:
+                raise wire.ProtocolError("a lease that nobody asked for")
+            if message.key not in self._own.keys_for(provider):
+                reason = f"{self.name} has no key {message.key} for {provider}"
+                message = wire.LeaseRefused(number=message.number, reason=reason)
+            else:
+                message = message.model_copy(update={"secret": self._own.secrets[message.key]})
         self._engine.send(running.name, message)
 
     def _report(self, running: _Running, kind: str, message: wire.Message) -> None:

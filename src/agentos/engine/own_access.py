@@ -18,13 +18,25 @@ class OwnAccess:
     """Keys and connections of this machine."""
 
     secrets: Mapping[str, Secret]  # by the key's id
-    keyed: frozenset[str]  # the providers that they are for
+    key_providers: Mapping[str, str]  # by the key's id
     add_key: Callable[[str], str]  # how to get one for a provider
     providers: Callable[[Iterable[str]], dict[str, wire.ProviderAccess]]
     say: Callable[[str], None]
     mock_shell: bool = False  # whether the mock may run shell commands that items script
     _blocked: dict[str, float] = field(default_factory=dict)  # until when, by provider
     _said: set[str] = field(default_factory=set)  # that there is no key for a provider
+
+    @property
+    def keyed(self) -> frozenset[str]:
+        """The providers that there are keys for."""
+        return frozenset(self.key_providers.values())
+
+    def keys_for(self, provider: str) -> tuple[str, ...]:
+        return tuple(sorted(key for key, owner in self.key_providers.items() if owner == provider))
+
+    def fingerprints(self, keys: Iterable[str], *, run_id: str) -> tuple[str, ...]:
+        """By which the submitter can tell whether it means the same keys by these ids."""
+        return tuple(self.secrets[key].fingerprint(run_id.encode()) for key in keys)
 
     def serves(self, providers: Iterable[str]) -> bool:
         """Whether there is a usable key for each of them; says so once if not. From any thread."""

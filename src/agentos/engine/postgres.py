@@ -45,6 +45,15 @@ class _Remote:
     job: wire.Job
     machine: str = ""  # empty: still in the queue
     killed_at: float | None = None
+    bytes_left: int = frames.WORKER_BYTES_MOST
+    messages_left: int = frames.MESSAGES_MOST
+
+    def count(self, letter: Letter) -> None:
+        """Hold the worker to what a local one may send."""
+        self.bytes_left -= len(letter.body)
+        self.messages_left -= 1
+        if len(letter.body) > frames.MAX_WORKER_BYTES or min(self.bytes_left, self.messages_left) < 0:
+            raise wire.ProtocolError("it sends too much")
 
     @property
     def item(self) -> str:
@@ -134,7 +143,8 @@ class PostgresEngine:
             self._next_beat = now + BEAT_SECONDS
             yield from self._check_machines(now)
         for remote in [one for one in self._open.values() if self._is_unreachable(one, now)]:
-            yield self._gone(remote, how="killed")
+            begun = bool(remote.machine)
+            yield self._gone(remote, how="killed" if begun else "no machine had taken it", begun=begun)
 
     def __enter__(self) -> Self:
         return self
@@ -157,6 +167,7 @@ class PostgresEngine:
             printed = frames.read_letter(PrintedLetter, letter.body)
             yield Printed(lines=printed.safe_lines(), error=letter.kind == "err", **about)
         elif letter.kind == "said":
+            remote.count(letter)
             message = frames.read_for_coordinator(letter.body)
             ended = isinstance(message, wire.NodeEnded | wire.Ended)
             yield (self._fetch(remote) if ended else None) or Said(message=message, **about)
@@ -177,11 +188,24 @@ class PostgresEngine:
         return None
 
     def _gone(
-        self, remote: _Remote, *, how: str = "", broken: str | None = None, released: bool = False
+        self,
+        remote: _Remote,
+        *,
+        how: str = "",
+        broken: str | None = None,
+        released: bool = False,
+        begun: bool = True,
     ) -> EngineEvent:
         del self._open[remote.id]
         self._safely(lambda: self._attempts.over(remote.id))
-        return Gone(item=remote.item, attempt=remote.job.attempt, how=how, broken=broken, released=released)
+        return Gone(
+            item=remote.item,
+            attempt=remote.job.attempt,
+            how=how,
+            broken=broken,
+            released=released,
+            begun=begun,
+        )
 
     def _check_machines(self, now: float) -> Iterator[EngineEvent]:
         """Find the attempts whose machine is gone, and what the others can run."""

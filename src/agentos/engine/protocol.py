@@ -56,6 +56,7 @@ class Gone(WorkerEvent):
     how: str  # such as "exit code 0" or "killed by SIGKILL"
     broken: str | None = None  # what it sent that is invalid; everything after that was ignored
     released: bool = False  # its machine gave it back: nothing is wrong with the item
+    begun: bool = True  # otherwise it ended before any machine had taken it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,21 +24,53 @@ def repository(folder: Path, origin: str = "") -> Path:
     return folder
 
 
+def names_of(tmp_path: Path, origins: list[str]) -> list[str]:
+    return [
+        shared_name(repository(tmp_path / str(number) / "app", origin), ENVIRONMENT)
+        for number, origin in enumerate(origins)
+    ]
+
+
+def test_all_ways_to_reach_a_repository_give_the_same_name(tmp_path: Path) -> None:
+    origins = [
+        "https://github.com/acme/app.git",
+        "https://github.com/Acme/App/",
+        "git@github.com:acme/app.git",
+        "ssh://git@github.com:22/acme/app",
+        "https://user:p@ss:word@github.com/acme/app.git",
+        "https://github.com/acme/app?private_token=glpat-SECRET",
+    ]
+    assert len(set(names := names_of(tmp_path, origins))) == 1, names
+    assert names[0].startswith("app-")
+
+
+def test_other_repositories_have_other_names(tmp_path: Path) -> None:
+    origins = [
+        "https://github.com/acme/app.git",
+        "https://gitlab.example/acme/app.git",
+        "https://gitlab.example/group/acme/app.git",
+        "host:app",
+        "other:app",
+    ]
+    assert len(set(names_of(tmp_path, origins))) == len(origins)
+
+
 @pytest.mark.parametrize(
-    ("origin", "name"),
+    "origin",
     [
-        ("https://github.com/acme/app.git", "github.com/acme/app"),
-        ("https://github.com/Acme/App/", "github.com/acme/app"),
-        ("git@github.com:acme/app.git", "github.com/acme/app"),
-        ("ssh://git@github.com:22/acme/app", "github.com/acme/app"),
-        ("https://user:p@ss:word@github.com/acme/app.git", "github.com/acme/app"),
-        ("https://gitlab.example/acme/app.git", "gitlab.example/acme/app"),
-        ("https://gitlab.example/group/acme/app.git", "gitlab.example/group/acme/app"),
-        ("host:app", "host/app"),
+        "https://oauth2:glpat-SECRET@git.example.org/",
+        "ssh://user:glpat-SECRET@git.example.org/",
+        "hg::https://user:glpat-SECRET@git.example.org/repo",
+        "https://git.example.org/?private_token=glpat-SECRET",
+        "https://user:glpat/SECRET@git.example.org/acme/app.git",
+        "https://user:glpat-SECRET@git.example.org/acme/app.git",
+        "glpat-SECRET@git.example.org:acme/app.git",
+        "https://git.example.org:glpat-SECRET/acme/app.git",
     ],
 )
-def test_an_origin_is_named_by_host_and_path_without_its_user(tmp_path: Path, origin: str, name: str) -> None:
-    assert shared_name(repository(tmp_path / "app", origin), ENVIRONMENT) == name
+def test_no_part_of_a_login_is_in_a_name(tmp_path: Path, origin: str) -> None:
+    name = shared_name(repository(tmp_path / "app", origin), ENVIRONMENT).lower()
+    assert not [word for word in ("secret", "glpat", "oauth2", "user") if word in name], name
 
 
 def test_without_an_origin_the_first_commit_tells_repositories_apart(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from agentos.engine.protocol import Ending, EngineEvent, Gone, Printed, Said
 from agentos.errors import StartFailed
 from agentos.frames import MAX_WORKER_BYTES, FrameReader, encode, read_for_worker
 from agentos.signals import StopSignals
-from agentos.wire import Beat, Drain, Ended, Hello, ItemData, Job, Message
+from agentos.wire import Beat, Drain, Ended, Hello, Job, Message
+from harness.jobs import make_job
 
 SOON = 10.0
 HELLO = Hello(pid=1, resumed=False)
@@ -27,19 +28,7 @@ STAYS = "import os, signal; signal.pthread_sigmask(signal.SIG_SETMASK, ()); os.w
 
 
 def job(label: str = "LLD-1", text: str = "text") -> Job:
-    item = ItemData(workflow="lld", id=label[4:], label=label, title="T", text=text, source="1.md")
-    return Job(
-        run_id="run-1",
-        attempt=1,
-        item=item,
-        worktree="/repo",
-        database="/repo/x.db",
-        drafter="mock:d",
-        reviewer="mock:r",
-        max_iterations=5,
-        max_retries=5,
-        call_timeout=600.0,
-    )
+    return make_job(label[4:], text=text, drafter="mock:d", reviewer="mock:r")
 
 
 class Process:

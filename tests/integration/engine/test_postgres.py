@@ -10,20 +10,10 @@ from agentos.engine.protocol import AttemptTaken, EngineEvent, Gone, Printed, Un
 from agentos.errors import ItemFailed, StartFailed, StorageBusy, StorageError
 from agentos.store.postgres.attempts import BEAT_SECONDS, Attempts, Letter
 from agentos.store.postgres.connection import Cursor, PostgresDatabase
-from agentos.wire import Drain, Ended, ItemData, Job
+from agentos.wire import Drain, Ended, Job
+from harness.jobs import make_job
 
-JOB = Job(
-    run_id="run-1",
-    attempt=1,
-    item=ItemData(workflow="lld", id="1", label="LLD-1", title="T", text="text", source="1.md"),
-    worktree="/repo",
-    database="thread",
-    drafter="one:model",
-    reviewer="two:model",
-    max_iterations=5,
-    max_retries=5,
-    call_timeout=600.0,
-)
+JOB = make_job()
 
 
 class NoFiles:

@@ -25,6 +25,7 @@ from agentos.store.postgres.connection import Connection, PostgresDatabase
 from agentos.store.records.statements import read_queries
 
 LOOK_SECONDS = 0.5  # between two looks while a request waits, in case that a notification is lost
+OLDEST_SECONDS = 10 * 365 * 86_400.0  # of a state; how old it is beyond that makes no difference
 TICKS = 2.0**20  # per second; the pool's own times are whole ticks, and moving them changes nothing
 
 _QUERIES = {name: sql.encode() for name, sql in read_queries("postgres-pool").items()}
@@ -146,7 +147,8 @@ class PostgresPool:
             return None if known > 0 else StateRow(version=0, state="", written=None)
         if row["version"] == known:
             return None
-        past = row["written"] <= row["now"]  # otherwise the clock was set back
+        # Otherwise the clock was set back, or somebody wrote nonsense.
+        past = row["now"] - OLDEST_SECONDS <= row["written"] <= row["now"]
         written = row["written"] - self._ahead if past else None
         return StateRow(version=row["version"], state=row["state"], written=written)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentos import __version__
+from agentos.errors import StorageError
 from agentos.store.postgres.connection import Cursor, PostgresDatabase
 
 BEAT_SECONDS = 2.0
@@ -19,7 +20,9 @@ LEFT_SECONDS = 30.0  # the same for a submitter; its items wait for it this long
 FORGOTTEN_SECONDS = 7 * 86_400.0  # after which attempts and machines are removed
 
 LARGEST_FILE = 2_000_000  # bytes of a file that a worker writes
+FILES_MOST, FILE_BYTES_MOST = 1_000, 32_000_000  # of one item
 LETTERS_MOST = 1_000  # read at once
+LETTER_BYTES_MOST = 16_000_000  # read at once, and the letter that goes beyond
 LONGEST_LETTER = 16_000_000  # bytes; a longer one is read as an empty one, which is invalid
 
 # In the transaction of a write: nobody ends the attempt before it is committed.
@@ -124,6 +127,7 @@ class Attempts:
                 (attempt,),
             )
             machine = None if (row := cursor.fetchone()) is None else row["machine"]
+            cursor.execute("DELETE FROM agentos_mail WHERE attempt = %s", (attempt,))
             if machine is not None:
                 _notify(cursor, machine)
         return machine
@@ -159,7 +163,10 @@ class Attempts:
                 (DEAD_SECONDS,),
             )
             return [
-                LiveMachine(version=row["version"], providers=frozenset(row["providers"]))
+                LiveMachine(
+                    version=row["version"],
+                    providers=frozenset(one for one in row["providers"] if isinstance(one, str)),
+                )
                 for row in cursor.fetchall()
             ]
 
@@ -168,6 +175,14 @@ class Attempts:
         with self._database.transaction() as cursor:
             if not _holds(cursor, of):
                 return None
+            cursor.execute(
+                "SELECT count(*) AS files, coalesce(sum(octet_length(body)), 0) AS bytes FROM agentos_files"
+                " WHERE project = %(project)s AND workflow = %(workflow)s AND item = %(item)s",
+                vars(of),
+            )
+            found = _one(cursor)
+            if found["files"] > FILES_MOST or found["bytes"] > FILE_BYTES_MOST:
+                raise StorageError(f"its worker wrote {found['files']:,} files, {found['bytes']:,} bytes")
             cursor.execute(
                 "SELECT path, body, placed FROM agentos_files"
                 " WHERE project = %(project)s AND workflow = %(workflow)s AND item = %(item)s"
@@ -206,9 +221,17 @@ class Attempts:
                 cursor.execute("DELETE FROM agentos_mail WHERE id = ANY(%s)", (list(read),))
             cursor.execute(
                 "SELECT id, attempt, number, kind,"
-                " CASE WHEN octet_length(body) <= %(longest)s THEN body ELSE '' END AS body"
-                " FROM agentos_mail WHERE receiver = %(receiver)s ORDER BY number LIMIT %(most)s",
-                {"receiver": receiver, "longest": LONGEST_LETTER, "most": LETTERS_MOST},
+                " CASE WHEN octet_length(body) <= %(longest)s THEN body ELSE '' END AS body FROM ("
+                "  SELECT *, sum(octet_length(body)) OVER (ORDER BY number, id) AS total FROM ("
+                "   SELECT * FROM agentos_mail WHERE receiver = %(receiver)s"
+                "   ORDER BY number, id LIMIT %(most)s) AS first) AS counted"
+                " WHERE total - octet_length(body) < %(bytes)s ORDER BY number, id",
+                {
+                    "receiver": receiver,
+                    "longest": LONGEST_LETTER,
+                    "most": LETTERS_MOST,
+                    "bytes": LETTER_BYTES_MOST,
+                },
             )
             rows = cursor.fetchall()
         return {
