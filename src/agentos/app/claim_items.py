@@ -14,6 +14,7 @@ from agentos.store.records import Claim
 from agentos.store.records.protocols import AllRecords
 
 CLAIM_PAUSE = 0.5
+BEATS_SECONDS = 4.0  # after which a run that was killed before has not beaten lately
 
 if TYPE_CHECKING:
     from agentos.app.open_run import OpenRun
@@ -54,8 +55,7 @@ def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
     held = _claim(run, wanted)
     if held and (request.ids or len(held) == len(wanted)):
         folder.discard()
-        who = "; ".join(f"{item} is {_holder(claim)}" for item, claim in held.items())
-        raise UsageError(f"Another run is running: {who}. Wait for it, or stop it there with Ctrl+C.")
+        raise UsageError(f"Another run is running: {_held(held)}. Wait for it, or stop it there with Ctrl+C.")
     claimed = {item.id for item in wanted} - held.keys()
     return keep_claimed(plan_items(request, records), claimed=claimed, held=held)
 
@@ -63,13 +63,20 @@ def claim_items(run: "OpenRun") -> tuple[PlannedItem, ...]:
 def _claim(run: "OpenRun", wanted: list[Item]) -> dict[str, Claim]:
     """Claim the items. A submitter that was killed elsewhere looks alive for some seconds: wait for it."""
     held = run.records.claim(wanted, run.folder.run_id)
-    if run.remote is None:
+    if run.remote is None or not held:
         return held
-    ends = time.monotonic() + run.remote.looks_alive
-    while held and time.monotonic() < ends:
+    began = time.monotonic()
+    run.dialog.tell(f"{_held(held)}. Waiting a few seconds, in case that its run was killed.")
+    while held and (waited := time.monotonic() - began) < run.remote.looks_alive:
+        if waited > BEATS_SECONDS and all(run.remote.beats(claim.run_id) for claim in held.values()):
+            break
         time.sleep(CLAIM_PAUSE)
         held = run.records.claim(wanted, run.folder.run_id)
     return held
+
+
+def _held(held: Mapping[str, Claim]) -> str:
+    return "; ".join(f"{item} is {_holder(claim)}" for item, claim in held.items())
 
 
 def keep_claimed(

@@ -61,7 +61,7 @@ def enable_key(project: Project, key_id: str, say: Callable[[str], None]) -> boo
     if key_id not in references:
         raise UsageError(f"No key {key_id!r}. {available(sorted(references), none='There are no keys.')}")
     home, config, reference = project.home, project.config, references[key_id]
-    with shared_rows(config, say) as rows:
+    with shared_rows(config, home, say) as rows:
         cleared = home.tree.exists(home.key_health) and HealthFile(home.create().key_health).clear(key_id)
         if rows is None:
             return cleared

@@ -1,6 +1,7 @@
 """What is known about the user's keys: from the state that all runs share, or else from the home.
 
-With the engine `postgres`, that is the state in the database that several machines share.
+With the engine `postgres`, or if the records of this clone are in the database, it is the state that machines
+share there.
 """
 
 import json
@@ -49,7 +50,7 @@ def known_health(
 
     Raises ConfigError if it is in a database that cannot be reached.
     """
-    if config.settings.engine == "postgres":
+    if _in_database(config, home):
         with closing(open_pool(config.environment)) as pool:
             return _Overview(pool, config).entries(references)
     database = _open(config)
@@ -79,10 +80,10 @@ def key_value(reference: KeyReference, environment: Mapping[str, str]) -> Secret
 
 
 @contextmanager
-def shared_rows(config: Config, say: Callable[[str], None]) -> Iterator[RunRows | None]:
+def shared_rows(config: Config, home: Home, say: Callable[[str], None]) -> Iterator[RunRows | None]:
     """Open the state that all runs share, for writing; None if there is none."""
     folder = state_folder(config.environment)
-    if config.settings.engine == "postgres":
+    if _in_database(config, home):
         with closing(open_pool(config.environment)) as pool:
             yield pool
     elif folder is not None and Tree(folder.resolve()).is_file(DATABASE):
@@ -90,6 +91,10 @@ def shared_rows(config: Config, say: Callable[[str], None]) -> Iterator[RunRows 
             yield database
     else:
         yield None
+
+
+def _in_database(config: Config, home: Home | None) -> bool:
+    return config.settings.engine == "postgres" or (home is not None and home.elsewhere is not None)
 
 
 def _open(config: Config) -> PoolDatabase | None:

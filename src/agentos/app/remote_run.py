@@ -34,6 +34,11 @@ class RemoteRun:
     project: str
     looks_alive: float = ALIVE_SECONDS + 1.0  # how long a killed submitter's claims hold
 
+    def beats(self, run_id: str) -> bool:
+        """Whether the submitter of a run has just said that it is alive."""
+        records = PostgresRecords(self.database, project=self.project)
+        return records.is_alive(run_id, BEAT_SECONDS + 1.0)
+
     def checkpoints(self, *, mock: bool) -> PostgresCheckpoints:
         return PostgresCheckpoints(database=self.database, project=self.project, mock=mock)
 

@@ -17,7 +17,8 @@ from agentos.model import counted
 def keys(ctx: click.Context, *, as_json: bool, engine: str | None) -> None:
     """Show every key by its id, with quota group, limits, health and the runs that use it.
 
-    The key itself is never shown. With the engine postgres, the state is that of the shared database.
+    The key itself is never shown. With the engine postgres, or after a run with it, the state is that of the
+    shared database.
     """
     if ctx.invoked_subcommand is None:
         _show(as_json=as_json, engine=engine)
@@ -29,7 +30,7 @@ keys.params.append(option("engine"))
 @keys.command("enable")
 @click.argument("key_id", metavar="ID")
 @click.pass_context
-def enable(ctx: click.Context, key_id: str) -> None:
+def enable(ctx: click.Context, key_id: str, *, engine: str | None) -> None:
     """Enable key ID again.
 
     Clears its rate limit, exhausted quota or rejection, for all runs in all repositories.
@@ -38,17 +39,25 @@ def enable(ctx: click.Context, key_id: str) -> None:
     from agentos.cli.project import open_project  # noqa: PLC0415
 
     assert ctx.parent is not None
-    project = open_project({"engine": ctx.parent.params["engine"]})
+    project = open_project(_flags(engine or ctx.parent.params["engine"]))
     was_blocked = enable_key(project, key_id, lambda line: click.echo(line, err=True))
     result = "enabled; the next run uses it again" if was_blocked else "already enabled; nothing to clear"
     click.echo(f"{key_id}: {result}")
+
+
+enable.params.append(option("engine"))
+
+
+def _flags(engine: str | None) -> dict[str, str]:
+    """Without the flag, the command follows the latest run."""
+    return {} if engine is None else {"engine": engine}
 
 
 def _show(*, as_json: bool, engine: str | None) -> None:
     from agentos.app.keys import list_keys  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
-    project = open_project({"engine": engine})
+    project = open_project(_flags(engine))
     known = list_keys(project)
     if as_json:
         click.echo(json_text([asdict(key) for key in known]))

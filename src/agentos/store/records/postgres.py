@@ -51,8 +51,8 @@ class PostgresRecords(SqlRecords):
         if not self._rows_of_project.change_alone("beat", {"run_id": run_id, "owner": self._owner}):
             raise StorageError(f"Another machine has a run {run_id} of this project. Run the command again.")
 
-    def is_alive(self, run_id: str) -> bool:
-        return bool(self._rows("alive", run_id=run_id, seconds=ALIVE_SECONDS))
+    def is_alive(self, run_id: str, seconds: float = ALIVE_SECONDS) -> bool:
+        return bool(self._rows("alive", run_id=run_id, seconds=seconds))
 
     def claim(self, items: Iterable[Item | Filing], run_id: str) -> dict[str, Claim]:
         self.beat(run_id)
