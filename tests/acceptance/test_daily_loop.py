@@ -37,6 +37,17 @@ def designed(bench: Bench) -> Bench:
     return bench
 
 
+def test_a_secret_in_an_issue_does_not_make_it_a_new_one_each_time(project: Project) -> None:
+    """Workers get the text without the secret; the item is still the same."""
+    env = {"OPENAI_API_KEY": "sk-SECRETINTEXT123456789"}
+    project.issue(1, "# Title\n\nUse sk-SECRETINTEXT123456789 here.\n")
+    assert project.lld("--all", env=env).code == 0
+    again = project.lld("--all", env=env)
+    assert again.code == 0, again
+    assert "1 skipped" in again.text, again
+    assert len(project.trails("1-lld")) == 1
+
+
 def is_stamped_by(path: Path, by: str) -> bool:
     taken = split(path.read_text())
     return taken.unchanged is True and taken.stamp is not None and taken.stamp.by == by

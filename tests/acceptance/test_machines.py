@@ -47,6 +47,74 @@ def test_nothing_of_a_run_is_done_twice(fleet: Fleet) -> None:
     again = submitter.lld()
     assert again.code == 0
     assert "2 skipped" in again.text, again
+    assert fleet.rows("SELECT 1 FROM agentos_mail") == [], "what was read, or is over"
+
+
+def test_an_item_with_a_secret_in_its_text_is_done_once(fleet: Fleet) -> None:
+    """The secret does not reach the database; the item is still the same."""
+    env = {"OPENAI_API_KEY": "sk-SECRETINTEXT123456789"}
+    fleet.machine()
+    submitter = fleet.submitter("one", 0)
+    submitter.project.issue(1, text="# Title\n\nUse sk-SECRETINTEXT123456789 here.\n")
+    for skipped in (False, True):
+        result = submitter.project.run(*LLD, env=env | {"AGENTOS_DATABASE_URL": fleet.url})
+        assert result.code == 0, result
+        assert ("1 skipped" in result.text) is skipped, result
+    assert len(submitter.project.trails("1-lld")) == 1
+
+
+def test_without_a_machine_items_wait_and_were_never_started(fleet: Fleet) -> None:
+    submitter = fleet.submitter("one", 2)
+    run = submitter.start("--parallel", "2")
+    wait_until(lambda: "No machine takes items." in run.text(), "the word about machines")
+    status = submitter.project.run("status", env={"AGENTOS_DATABASE_URL": fleet.url})
+    assert "LLD-1            starting" in status.out, status
+    run.signal_group(signal.SIGINT)
+    result = run.wait(10)
+    assert result.code == 130, result
+    assert submitter.project.summary()["totals"] == {"pending": 2}, result
+    assert "killed" not in result.text, result
+
+
+def test_a_second_submitter_is_told_who_has_the_items(fleet: Fleet) -> None:
+    fleet.machine()
+    first = fleet.submitter("one", 1, script="latency=60")
+    run = first.start()
+    wait_until(lambda: first.project.events("leased"), "a call")
+    second = first.start()
+    wait_until(lambda: second.poll() is not None, "the second to give up")
+    refused = second.wait()
+    assert refused.code == 2, refused
+    assert "1 is held by run" in refused.text, refused
+    assert run.poll() is None
+    run.signal_group(signal.SIGINT)
+    assert run.wait(20).code == 130
+
+
+def test_the_other_engine_says_what_it_leaves_in_the_database(fleet: Fleet) -> None:
+    fleet.machine()
+    submitter = fleet.submitter("one", 1, script="verdicts=DISCUSS")
+    assert submitter.lld().code == 3
+    local = submitter.project.run("lld", "1", "--mock", "--dry-run", env={"AGENTOS_DATABASE_URL": fleet.url})
+    assert "the latest run here was with --engine postgres" in local.text, local
+    assert "add --engine postgres" in local.text, local
+
+
+def test_a_machine_with_another_key_under_an_id_cannot_disable_it(fleet: Fleet, tmp_path: Path) -> None:
+    good, bad = {"KEY_ONE": "sk-good-key-123456789"}, {"KEY_ONE": "sk-bad-key-1234567890"}
+    with running_simulator(SimulatorConfig(keys=(KeyConfig(secret=good["KEY_ONE"]),))) as url:
+        config = _config(tmp_path, url, "KEY_ONE")
+        fleet.machine(config=config, env=bad)
+        project = fleet.make_project("one").init()
+        project.issue(1)
+        env = good | {"AGENTOS_DATABASE_URL": fleet.url}
+        run = project.start("--config", config, *REAL, env=env)
+        wait_until(lambda: "another key under this id" in run.text(), "the word about the key")
+        fleet.machine(config=config, env=good)
+        result = project.finish(run, 120)
+        assert result.code == 0, result
+        keys = project.run("--config", config, "keys", "--json", env=env)
+        assert [key["state"] for key in keys.json] == ["available"], keys
 
 
 @pytest.mark.slow

@@ -151,7 +151,11 @@ def _show_unfinished(
     found: list[OpenItem] = []
     for row, mock in progress:
         label, answer = label_of(row), decided.get((mock, row.workflow, row.item))
-        shown = "cut off" if row.status == "running" and row.run_id not in live else row.status
+        shown = row.status
+        if shown == "running" and row.run_id not in live:
+            shown = "cut off"
+        elif shown == "running" and not row.node:
+            shown = "starting"  # or waiting for a machine that takes it
         detail = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
         if answer is not None:
             detail += f"; decided: {answer}; resumes in the next run"
@@ -159,7 +163,7 @@ def _show_unfinished(
             detail += f"; {one_line(row.error)}"
         detail += " (mock)" if mock else ""
         click.echo(one_line(f"  {label:<{_LABEL}} {shown.replace('_', ' '):<14} {detail}"))
-        if shown != "running":
+        if shown not in {"running", "starting"}:
             left = _LEFT.get(shown, "resume") if answer is None else "resume"
             found.append(OpenItem(workflow=row.workflow, id=row.item, label=label, left=left, mock=mock))
     return found
