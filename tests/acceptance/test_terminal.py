@@ -166,7 +166,8 @@ def test_a_terminal_with_free_rows_made_narrower_again_and_again(
         assert sum(bool(FOOTER.match(line)) for line in shown) == 1, shown
     terminal.press("C-c")
     lines = everything(terminal)
-    begin, end = lines.index("[COORDINATOR] issues from issues/active"), lines.index("This run:")
+    begin = lines.index("[COORDINATOR] issues from issues/active")
+    end = next(number for number, line in enumerate(lines) if line.startswith("Needs you:"))
     assert unprefixed([line for line in lines[begin:end] if line]) == []
 
 
