@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentos.console.screen import json_text
+from agentos.naming import step_in_words
 
 if TYPE_CHECKING:
     from agentos.app.suggestions import Left, OpenItem
@@ -152,7 +153,7 @@ def _show_unfinished(
     for row, mock in progress:
         label, answer = label_of(row), decided.get((mock, row.workflow, row.item))
         shown = "cut off" if row.status == "running" and row.run_id not in live else row.status
-        detail = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
+        detail = f"at {step_in_words(row.node) or 'the start'}, {counted(row.reviews, 'review')}"
         if answer is not None:
             detail += f"; decided: {answer}; resumes in the next run"
         elif row.error:
@@ -233,7 +234,7 @@ def _doing(item: "ItemState", *, cut_off: bool) -> str:
     """Where an unfinished item is, and the key it uses or what it is waiting for."""
     at = f"attempt {item.attempts}"
     if item.node is not None:
-        at = f"{item.node.node}, round {item.node.round}"
+        at = f"{step_in_words(item.node.node or '')}, round {item.node.round}"
     if cut_off:
         return "at the start" if item.node is None else f"at {at}"
     if item.wait is not None:

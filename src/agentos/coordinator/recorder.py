@@ -22,6 +22,7 @@ from agentos.events.record import as_record
 from agentos.events.state import RunState
 from agentos.model import Status
 from agentos.model_facts import ModelFacts
+from agentos.naming import step_in_words
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import (
     ItemFiles,
@@ -154,7 +155,7 @@ class RunRecorder:
         how = {
             PlanAction.START_OVER: "starting over",
             PlanAction.REVISE: f"revising {entry.document}",
-            PlanAction.RESUME: f"resuming from {entry.node or 'the start'}",
+            PlanAction.RESUME: f"resuming from {step_in_words(entry.node) or 'the start'}",
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
