@@ -36,6 +36,11 @@ def command_of(workflow: str) -> str:
     return workflow if workflow in {"lld", "issue"} else f"run {workflow}"
 
 
+def step_in_words(node: str) -> str:
+    """A node of a workflow, for people: an item on `hold` waits until a person decides or tries again."""
+    return "decision" if node == "hold" else node
+
+
 def is_path(name: str) -> bool:
     """Whether an item is named by its file."""
     return name.endswith(".md")

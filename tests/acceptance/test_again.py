@@ -5,6 +5,22 @@ import pytest
 from harness.project import Project
 
 
+def test_skipped_items_are_one_line_unless_they_are_named(project: Project) -> None:
+    project.issues(3)
+    assert project.lld("--all").code == 0
+
+    again = project.lld("--all")
+    assert "[COORDINATOR] 3 items skipped: already approved\n" in again.out
+    assert "LLD-1: skipped" not in again.out
+    assert "Exit 0: nothing pending" in again.out
+    assert project.row("1")["reason"] == "stamped: docs/lld/active/LLD-1.md"
+    named, verbose = project.lld("1", "2").out, project.lld("--all", "-v").out
+    for number in (1, 2):
+        line = f"LLD-{number}: skipped: already approved: docs/lld/active/LLD-{number}.md"
+        assert line in named
+        assert line in verbose
+
+
 def test_done_is_skipped_changed_is_done_anew_and_so_is_fresh(project: Project) -> None:
     project.issue(7, "# Seven\n\nThe first text.\n")
     assert project.lld("7").code == 0

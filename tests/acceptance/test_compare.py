@@ -18,6 +18,7 @@ def test_two_runs_are_compared(project: Project) -> None:
         ("LLD-1", "settled"),
     ]
     assert found["difference"]["totals"]["discuss"] == -1
+    assert (found["before"]["reviews"], found["after"]["reviews"]) == (2, 0)  # the answer approves it
     shown = project.run("report", first, second)
     assert shown.code == 0
     assert "LLD-2" in shown.text

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,12 +131,10 @@ def test_four_kinds_of_results_limits_and_a_wait_for_the_budget_never_wrap(
     assert left_behind(everything(terminal)) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("narrow", [45, 20])
-def test_a_terminal_made_narrower_than_the_footer(
+@pytest.mark.parametrize("narrow", [45, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_full_terminal_made_narrower_than_the_footer(
     box: Project, open_terminal: OpenTerminal, narrow: int
 ) -> None:
-    # A full screen: from one with free rows, tmux moves what it wraps out of reach, into its history.
     box.issues(3, 'sh="seq 1 40"')
     for number in range(4, 8):
         box.issue(number, mock="latency=3")
@@ -146,6 +145,30 @@ def test_a_terminal_made_narrower_than_the_footer(
     )
     terminal.resize(narrow, 40)
     assert left_behind(everything(terminal)) == []
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [(100, 50), (160, 40)])
+def test_a_terminal_with_free_rows_made_narrower_again_and_again(
+    box: Project, open_terminal: OpenTerminal, wide: int, narrow: int
+) -> None:
+    # tmux moves rows at the top of the screen into its history, where nothing can be erased.
+    box.issues(5, "latency=60")
+    terminal = open_terminal(wide, 30)
+    terminal.type("lld-workflow --all --mock -j5")
+
+    def five_rows(of: str) -> bool:
+        return sum(of in line for line in footer(terminal)) == 5
+
+    for width, of in ((wide, "  round 1  "), (narrow, "  r1  ")) * 3:
+        terminal.resize(width, 30)
+        wait_until(partial(five_rows, of), f"{width} columns", 30)
+        shown = terminal.screen(history=True)
+        assert sum(bool(FOOTER.match(line)) for line in shown) == 1, shown
+    terminal.press("C-c")
+    lines = everything(terminal)
+    begin = lines.index("[COORDINATOR] issues from issues/active")
+    end = next(number for number, line in enumerate(lines) if line.startswith("Needs you:"))
+    assert unprefixed([line for line in lines[begin:end] if line]) == []
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentos.errors import UsageError
-from agentos.naming import brief_id, check_name, ids_named, is_id, issue_id, proposal, safe_name
+from agentos.naming import (
+    brief_id,
+    check_name,
+    ids_named,
+    is_id,
+    issue_id,
+    proposal,
+    safe_name,
+    step_in_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -96,3 +105,7 @@ def test_shown_names_are_safe_distinct_and_never_an_id(names: list[str]) -> None
         assert found.isascii()
         assert found.isprintable()
         shown.add(found)
+
+
+def test_an_item_on_hold_waits_for_a_decision() -> None:
+    assert [step_in_words(node) for node in ("hold", "draft", "")] == ["decision", "draft", ""]

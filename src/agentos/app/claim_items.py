@@ -87,7 +87,7 @@ def keep_claimed(
     kept = []
     for entry in entries:
         if (claim := held.get(entry.item.id)) is not None:
-            kept.append(replace(entry, step=PlanAction.SKIP, reason=_holder(claim)))
+            kept.append(replace(entry, step=PlanAction.SKIP, reason=_holder(claim), shared_reason=""))
         elif not entry.acts or entry.item.id in mine:
             kept.append(entry)
     return tuple(kept)

@@ -1,4 +1,4 @@
-"""Prints how two runs differ: totals in columns, then one line per item."""
+"""Prints how two runs differ: totals in columns, then one line per item that changed."""
 
 from agentos.console.colours import STATUS_COLOURS
 from agentos.console.screen import Line, Paint
@@ -22,10 +22,12 @@ def comparison_lines(found: Comparison) -> list[Line]:
         *_totals(found),
         ("",),
     ]
-    shown = found.of(ChangeKind.CHANGED, ChangeKind.ADDED, ChangeKind.GONE, ChangeKind.SAME)
+    shown = found.of(ChangeKind.CHANGED, ChangeKind.ADDED, ChangeKind.GONE)
     lines += _rows(shown[:SHOWN_ROWS])
     if len(shown) > SHOWN_ROWS:
         lines.append((f"  and {len(shown) - SHOWN_ROWS} more; --json has all",))
+    if same := len(found.of(ChangeKind.SAME)):
+        lines.append((f"  {counted(same, 'item')} unchanged",))
     if settled := len(found.of(ChangeKind.SETTLED)):
         lines.append((f"  {counted(settled, 'item')} approved before and skipped after",))
     return lines
@@ -73,12 +75,9 @@ def _rows(changes: list[ItemChange]) -> list[Line]:
     rooms = [max((len(pair[at]) for pair in results), default=0) for at in range(2)]
     lines: list[Line] = []
     for one, (old, new) in zip(changes, results, strict=True):
-        arrow = "=" if one.kind is ChangeKind.SAME else "->"
-        colour = None if one.after is None or one.kind is ChangeKind.SAME else one.after.status
-        new_side = Paint(f"{new:<{rooms[1]}}", fg=STATUS_COLOURS.get(colour or ""))
-        lines.append(
-            (f"  {one_line(one.label):<{room}}  {old:<{rooms[0]}}  {arrow:<2}  ", new_side, _figures(one))
-        )
+        colour = None if one.after is None else STATUS_COLOURS.get(one.after.status)
+        new_side = Paint(f"{new:<{rooms[1]}}", fg=colour)
+        lines.append((f"  {one_line(one.label):<{room}}  {old:<{rooms[0]}}  ->  ", new_side, _figures(one)))
     return lines
 
 

@@ -11,6 +11,7 @@ from agentos.coordinator.plan import PlanAction, PlannedItem
 from agentos.errors import Exit
 from agentos.model import counted
 from agentos.money import amount, shown
+from agentos.naming import step_in_words
 
 if TYPE_CHECKING:
     from agentos.app.preview import Preview
@@ -59,7 +60,7 @@ def show_preview(preview: "Preview") -> int:
 def _where(entry: PlannedItem) -> str:
     if entry.step is PlanAction.RESUME:
         reviews = f", {counted(entry.reviews, 'review')} done" if entry.reviews else ""
-        return f" from {entry.node or 'the start'}{reviews} ({entry.reason})"
+        return f" from {step_in_words(entry.node) or 'the start'}{reviews} ({entry.reason})"
     return f" ({entry.reason})" if entry.reason else ""
 
 

@@ -21,10 +21,23 @@ from agentos.report.summary import ItemRow, Summary
 from agentos.report.time_shares import TimeShares
 
 _MOST_ROWS = 60  # items in all
-_LEAST_ROWS = 8  # even on a small screen
+_LEAST_NEEDS = 3  # rows of questions, and of items that are not approved, even on a small screen
 _MOST_OVERLAPS = 5
 _RESULT = 14  # columns wanted for the result of an item
 _NARROW = 60  # columns; below, a row has no columns
+_UNFINISHED = frozenset({Status.INTERRUPTED, Status.PAUSED, Status.PENDING})
+_STOPS: Mapping[str | None, str] = {
+    "budget": "the budget is reached",
+    "interrupted": "interrupted",
+    "terminated": "terminated",
+    "run_timeout": "--run-timeout is reached",
+    "quota": "no key became free in time",
+    "outage": "the provider is down",
+    "no_key": "no usable key is left",
+    "storage": "records could not be written",
+    "fail_fast": "an item failed, and --fail-fast is set",
+    "misconfigured": "the configuration does not work",
+}
 _EXIT_COLOURS: Mapping[Exit, str] = {
     Exit.OK: "green",
     Exit.FAILED: "red",
@@ -45,58 +58,115 @@ class RunEnding:
 
 
 def ending_lines(ending: RunEnding, *, width: int | None, height: int | None) -> list[Line]:
-    """The whole ending, for a terminal of this size; None: there is no terminal."""
-    needs = ending.summary.needs_you
+    """The whole ending, for a terminal of this size; None: there is no terminal.
+
+    If the screen is small, what went well is only counted, then of what needs a person only the first rows
+    are shown, and then a comment has no line of its own.
+    """
+    summary = ending.summary
+    needs, unfinished = summary.needs_you, _unfinished(summary)
     needy = {row.label for row in needs}
-    ran = [row for row in ending.summary.ran if row.label not in needy]
-    commands = _commands(ending.suggestions, width)
-    rest = [*_overlaps(ending.summary, width), *([] if needs else commands), *_facts(ending, width)]
-    above = _needs_heading(needs, width)
-    around = [*([*above, *commands] if needs else []), *([()] if ran else []), *rest]
+    ran = [row for row in summary.ran if row.label not in needy]
+    questions = [row for row in needs if row.status is Status.DISCUSS]
+    groups = [part for part in (questions, needs[len(questions) :]) if part]  # questions come first
+    heading: list[Line] = []
+    if needs or unfinished:
+        heading = _folded((Paint("Needs you:", bold=True), f" {needs_in_words(needs) or unfinished}"), width)
+    narrower = None if width is None else width - 2
+    also = [("  ", *line) for line in _folded((unfinished,), narrower)] if needs and unfinished else []
+    commands = _commands(ending.suggestions, width, comments=0)
+    overlaps, facts = _overlaps(summary, width), _facts(ending, width)
     room = _MOST_ROWS
     if height is not None:
-        taken = sum(_screen_rows(line, width) for line in around) + 1  # and the prompt
-        room = min(_MOST_ROWS, max(_LEAST_ROWS, height - taken))
-    most_ran = max(room - len(needs), room // 3)
-    lines: list[Line] = [()]
-    if needs:
-        shown_needs = _rows(needs, room - min(len(ran), most_ran), width, reasons=True)
-        lines += [*above, *shown_needs, *commands]
-    if ran:
-        heading = "Approved:" if all(row.status is Status.APPROVED for row in ran) else "This run:"
-        lines += [(Paint(heading, bold=True),), *_rows(ran, most_ran, width)]
-    return [*lines, *rest]
+        around = [*heading, *also, *commands, *([()] if ran else []), *overlaps, *facts]
+        room = height - 1 - sum(_screen_rows(line, width) for line in around)  # 1 for the prompt
+    least = sum(min(len(part), _LEAST_NEEDS) for part in groups)
+    commented = _commands(ending.suggestions, width, comments=max(0, room - least))
+    room = min(_MOST_ROWS, max(least, room - len(commented) + len(commands)))
+    rows = _needs(groups, room, width)
+    happened = _happened(ran, room - len(rows), width)
+    if heading:
+        return [(), *heading, *rows, *also, *commented, *happened, *overlaps, *facts]
+    return [(), *happened, *overlaps, *commented, *facts]
 
 
-def _needs_heading(needs: Sequence[ItemRow], width: int | None) -> list[Line]:
-    return _folded((Paint("Needs you:", bold=True), f" {needs_in_words(needs)}"), width)
+def _unfinished(summary: Summary) -> str:
+    """How many items have not finished, and why."""
+    open_items = [row.status for row in summary.items if row.status in _UNFINISHED]
+    if not open_items:
+        return ""
+    why = _STOPS.get(summary.stopped, "")
+    if summary.stopped is None and Status.PAUSED in open_items:
+        why = "the item's budget is reached" if len(open_items) == 1 else "their budgets are reached"
+    verb = "has" if len(open_items) == 1 else "have"
+    return f"{counted(len(open_items), 'item')} {verb} not finished" + (f": {why}" if why else "")
+
+
+def _needs(groups: Sequence[Sequence[ItemRow]], room: int, width: int | None) -> list[Line]:
+    """The rows of each group, in the same columns, and the number of those that are not shown."""
+    shares = _shared(room, [len(group) for group in groups])
+    shown = [_kept(group, most) for group, most in zip(groups, shares, strict=True)]
+    rows = iter(row_lines([row for kept in shown for row in kept], width=width, reasons=True))
+    lines: list[Line] = []
+    for group, kept in zip(groups, shown, strict=True):
+        lines += [next(rows) for _ in kept]
+        if more := len(group) - len(kept):
+            statuses = {row.status for row in group}
+            what = " questions" if Status.DISCUSS in statuses else " not approved"
+            lines.append((f"  and {more} more{'' if Status.APPROVED in statuses else what} in summary.md",))
+    return lines
+
+
+def _shared(room: int, sizes: Sequence[int]) -> list[int]:
+    """The rows for each group: half of the room, or what the other does not need."""
+    if len(sizes) != 2:
+        return [room] * len(sizes)
+    first, second = sizes
+    half = room // 2
+    if first <= half:
+        return [first, room - first]
+    return [room - second, second] if second <= half else [room - half, half]
 
 
 # What to type.
 
 
-def _commands(suggestions: Sequence[Suggestion], width: int | None) -> list[Line]:
+def _commands(suggestions: Sequence[Suggestion], width: int | None, *, comments: int) -> list[Line]:
+    """Each command, uncut, since it is what people copy; at most so many comments on lines of their own."""
     if not suggestions:
         return []
     lines: list[Line] = [(Paint("Next:", bold=True),)]
     for one in suggestions:
         why = f"    # {one.why}"
-        # On a narrow terminal only the command, uncut: it is what people copy.
-        fits = width is None or 2 + columns(one.command) + columns(why) <= width
-        lines.append((f"  {one.command}", Paint(why, dim=True)) if fits else (f"  {one.command}",))
+        if width is None or 2 + columns(one.command) + columns(why) <= width:
+            lines.append((f"  {one.command}", Paint(why, dim=True)))
+            continue
+        lines.append((f"  {one.command}",))
+        if comments and columns(why) <= width:
+            lines.append((Paint(why, dim=True),))
+            comments -= 1
     return lines
 
 
 # What happened.
 
 
-def _rows(rows: Sequence[ItemRow], most: int, width: int | None, *, reasons: bool = False) -> list[Line]:
-    """As many rows as there is room for, and the number of the others."""
-    if len(rows) <= most:
-        return row_lines(rows, width=width, reasons=reasons)
-    kept = rows[: max(1, most - 1)]
-    more = f"  and {len(rows) - len(kept)} more in summary.md"
-    return [*row_lines(kept, width=width, reasons=reasons), (more,)]
+def _happened(ran: Sequence[ItemRow], room: int, width: int | None) -> list[Line]:
+    """A heading and the items that need nobody; only their number if there is no room for two rows."""
+    if not ran:
+        return []
+    heading = "Approved:" if all(row.status is Status.APPROVED for row in ran) else "This run:"
+    if room < min(len(ran), 2):
+        return [(Paint(heading, bold=True), f" {counted(len(ran), 'item')}, see summary.md")]
+    kept = _kept(ran, room)
+    lines: list[Line] = [(Paint(heading, bold=True),), *row_lines(kept, width=width)]
+    more = len(ran) - len(kept)
+    return [*lines, (f"  and {more} more in summary.md",)] if more else lines
+
+
+def _kept(rows: Sequence[ItemRow], most: int) -> Sequence[ItemRow]:
+    """As many rows as there is room for, with a line for the number of the others."""
+    return rows if len(rows) <= most else rows[: max(1, most - 1)]
 
 
 def row_lines(rows: Sequence[ItemRow], *, width: int | None, reasons: bool = False) -> list[Line]:
@@ -166,29 +236,32 @@ def overlap_line(overlap: Overlap, *, width: int | None) -> str:
 def _facts(ending: RunEnding, width: int | None) -> list[Line]:
     summary = ending.summary
     code = Exit(summary.exit_code)
-    lines: list[Line] = [
-        (summary.totals_in_words() or "nothing pending",),
-        (f"Run {summary.run_id}: {rounded(summary.wall_seconds)}{_cost(ending)}",),
-    ]
+    lines: list[Line] = [(summary.totals_in_words() or "nothing pending",), (_took(ending, width),)]
     if ending.time.largest():
         lines.append((_time(ending.time, width),))
     lines.append((f"Logs: {ending.folder}",))
-    lines.append((Paint(f"Exit {code.value}: {MEANINGS[code]}", fg=_EXIT_COLOURS.get(code, "yellow")),))
+    meaning = MEANINGS[code]
+    if code is Exit.OK:
+        meaning = "all approved" if summary.ran else "nothing pending"
+    lines.append((Paint(f"Exit {code.value}: {meaning}", fg=_EXIT_COLOURS.get(code, "yellow")),))
     return [part for line in lines for part in _folded(line, width)]
 
 
-def _cost(ending: RunEnding) -> str:
-    """The cost, unless no call was made."""
-    if not any(row.tokens_in for row in ending.summary.items):
-        return ""
-    return f", cost {ending.summary.cost_in_words(ending.budget)}"
+def _took(ending: RunEnding, width: int | None) -> str:
+    """How long the run took and what it cost, unless no call was made."""
+    summary = ending.summary
+    line = f"Run {summary.run_id}: {rounded(summary.wall_seconds)}"
+    if any(row.tokens_in for row in summary.items):
+        line += f", cost {summary.cost_in_words(ending.budget)}"
+    short = line.replace("USD (simulated by the mock)", "mock USD")
+    return line if width is None or columns(line) <= width else short
 
 
 def _time(time: TimeShares, width: int | None) -> str:
     """The three largest shares of the workers' time."""
     shares = time_in_words(time)
-    long, short = f"Where the time went: {shares}", f"Where time went: {shares}"
-    return long if width is None or columns(long) <= width else short
+    lines = [f"{start}: {shares}" for start in ("Where the time went", "Where time went", "Time went")]
+    return next((line for line in lines if width is None or columns(line) <= width), lines[-1])
 
 
 def _screen_rows(line: Line, width: int | None) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentos.console.screen import json_text
+from agentos.naming import step_in_words
 
 if TYPE_CHECKING:
     from agentos.app.suggestions import Left, OpenItem
@@ -156,7 +157,7 @@ def _show_unfinished(
             shown = "cut off"
         elif shown == "running" and not row.node:
             shown = "starting"  # or waiting for a machine that takes it
-        detail = f"at {row.node or 'the start'}, {counted(row.reviews, 'review')}"
+        detail = f"at {step_in_words(row.node) or 'the start'}, {counted(row.reviews, 'review')}"
         if answer is not None:
             detail += f"; decided: {answer}; resumes in the next run"
         elif row.error:
@@ -237,7 +238,7 @@ def _doing(item: "ItemState", *, cut_off: bool) -> str:
     """Where an unfinished item is, and the key it uses or what it is waiting for."""
     at = f"attempt {item.attempts}"
     if item.node is not None:
-        at = f"{item.node.node}, round {item.node.round}"
+        at = f"{step_in_words(item.node.node or '')}, round {item.node.round}"
     if cut_off:
         return "at the start" if item.node is None else f"at {at}"
     if item.wait is not None:

@@ -19,17 +19,23 @@ if TYPE_CHECKING:
     from agentos.console.safe_stream import FooterStream
 
 
+_NARROWEST = 40  # columns; a terminal made narrower than this may keep rows of the footer
+
+
 class Footer:
     """Draws below the lines, whenever the caller asks for it."""
 
     def __init__(self, safe_stream: "FooterStream", *, colour: bool) -> None:
         self._outlet = safe_stream
-        self._widths: list[int] = []  # of the lines drawn last
-        self._columns = 0  # of the terminal they were drawn on
+        self._drawn: list[Line] = []
+        self._empty = 0  # rows drawn above them
+        self._lines_above = 0  # rows of the screen above all that, at least
+        self._columns = self._rows = 0  # of the terminal at that time
         self._console = RichConsole(
             file=cast("IO[str]", safe_stream), highlight=False, markup=False, emoji=False, no_color=not colour
         )
         self._live = Live(
+            self,
             console=self._console,
             auto_refresh=False,
             transient=True,
@@ -38,41 +44,59 @@ class Footer:
         )
         self._live.start()
 
+    def __rich__(self) -> Group:
+        return Group(*[Text("")] * self._empty, *(_text(line, fixed=True) for line in self._drawn))
+
     def lines(self, lines: Iterable[str]) -> None:
-        self._climb_over_wrapped()
-        self._console.print(
-            Text("\n").join(_text(coloured(one_line(line))) for line in lines), soft_wrap=True
-        )
+        self._follow_resize()
+        texts = [_text(coloured(one_line(line))) for line in lines]
+        self._lines_above += len(texts)
+        self._keep_in_reach()
+        self._console.print(Text("\n").join(texts), soft_wrap=True)
         self._park()
 
     def show(self, view: "FooterView") -> None:
-        self._climb_over_wrapped()
-        width, height = self._console.size
-        drawn = footer_lines(view, width=width, height=height)
-        self._widths = [columns_of(line) for line in drawn]
-        self._columns = width
-        self._live.update(Group(*(_text(line, fixed=True) for line in drawn)), refresh=True)
+        self._follow_resize()
+        self._drawn = footer_lines(view, width=self._columns, height=self._rows)
+        self._keep_in_reach()
+        self._live.refresh()
         self._park()
 
     def _park(self) -> None:
         """Leave the cursor at the start of the last line: there, an echoed ^C cannot wrap."""
         self._outlet.write("\r")
 
-    def _climb_over_wrapped(self) -> None:
+    def _follow_resize(self) -> None:
         """Clear the rows that a terminal made narrower has wrapped, of which rich knows nothing."""
-        room = max(1, self._console.size.width)
-        if room >= self._columns or not self._widths:
-            return
-        # The cursor stays at the start of the last line, whose wrapped rest is below it.
-        rows = sum(max(1, -(-width // room)) for width in self._widths[:-1])
-        extra = rows - len(self._widths[:-1])
-        self._outlet.write("\r\x1b[J" + "\x1b[1A\x1b[2K" * extra)
-        self._widths = [min(width, room) for width in self._widths]
-        self._columns = room
+        width, height = self._console.size
+        self._lines_above -= max(0, self._rows - height)
+        if width < self._columns and self._drawn:
+            # The cursor stays at the start of the last line, whose wrapped rest is below it.
+            extra = [rows - 1 for rows in self._wrapped(width)]
+            self._outlet.write("\r\x1b[J" + "\x1b[1A\x1b[2K" * sum(extra[:-1]))
+            self._lines_above -= sum(extra)
+        self._columns, self._rows = width, height
+
+    def _keep_in_reach(self) -> None:
+        """Draw empty rows above the footer as long as it would leave the screen if it were wrapped.
+
+        A terminal that wraps rows moves as many at its top into its history, even if there are free rows at
+        the bottom. Nothing can be erased there. New lines take the place of the empty rows.
+        """
+        rows = len(self._drawn)
+        wrapped = sum(self._wrapped(_NARROWEST))
+        self._lines_above = max(0, self._lines_above)
+        self._empty = max(0, min(wrapped, self._rows - 1) - rows - self._lines_above)
+        self._lines_above = max(0, min(self._lines_above, self._rows - rows - self._empty))
+
+    def _wrapped(self, width: int) -> list[int]:
+        """The rows that each line takes once the terminal has this width."""
+        drawn = (min(columns_of(line), self._columns) for line in self._drawn)
+        return [max(1, -(-one // max(1, width))) for one in drawn]
 
     def close(self) -> None:
-        self._climb_over_wrapped()
-        self._live.update(Text(""), refresh=False)
+        self._follow_resize()
+        self._drawn, self._empty = [], 0
         self._live.stop()
 
 

@@ -9,6 +9,7 @@ from agentos.console.screen import Line, Paint
 from agentos.console.visible import one_line
 from agentos.duration import between, clock, rounded
 from agentos.money import amount
+from agentos.naming import step_in_words
 
 if TYPE_CHECKING:
     from agentos.console.console import Doing, FooterView
@@ -120,7 +121,7 @@ def _rows(running: "Sequence[Doing]", width: int) -> list[Line]:
     labels = [one_line(one.label) for one in running]
     titles = [one_line(one.title) for one in running]
     texts = [
-        (cut(one_line(one.node) or "starting", _NODE), _round(one, width), clock(one.seconds))
+        (cut(step_in_words(one_line(one.node)) or "starting", _NODE), _round(one, width), clock(one.seconds))
         for one in running
     ]
     node_room, round_room, time_room = (max(map(columns, column)) for column in zip(*texts, strict=True))

@@ -130,9 +130,7 @@ class ParallelCoordinator:
                 carried=round(self._spending.carried, 6),
             )
         )
-        for entry in self._plan:
-            if not entry.runs:
-                self._recorder.record_not_run(entry)
+        self._recorder.record_not_run([entry for entry in self._plan if not entry.runs])
         for item in self._items.values():
             title = item.entry.item.title or None
             self._recorder.record(events.Queued(item=item.id, label=item.label, title=title))

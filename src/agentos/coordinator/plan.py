@@ -1,6 +1,7 @@
 """Decides from documents and records whether an item starts, resumes, is revised or is skipped. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -9,6 +10,9 @@ from agentos.stamp import Stamp
 from agentos.store.documents import Author, Found
 from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
 
+STAMPED = "stamped: "  # begins the reason of an item whose document is approved
+ALREADY_APPROVED = "already approved"
+_FILED = "already filed"
 RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
 
 
@@ -32,6 +36,7 @@ class PlannedItem:
     item: Item
     step: PlanAction
     reason: str = ""
+    shared_reason: str = ""  # of a skipped item that nobody named, in words that fit several items
     node: str = ""  # where it stopped
     reviews: int = 0
     outcome: Outcome | None = None
@@ -85,6 +90,14 @@ class Choice:
     limit: int | None = None
 
 
+def shared_reasons(entries: Iterable[PlannedItem]) -> dict[str, int]:
+    """The reasons for which several items are skipped, and how many."""
+    counts = Counter(
+        one.shared_reason for one in entries if one.step is PlanAction.SKIP and one.shared_reason
+    )
+    return {reason: count for reason, count in counts.items() if count > 1}
+
+
 def make_plan(items: Sequence[Item], known: Mapping[str, Known], choice: Choice) -> tuple[PlannedItem, ...]:
     """Go through the items in order. The limit counts the items that run."""
     entries: list[PlannedItem] = []
@@ -110,6 +123,7 @@ def _entry(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
     document = known.document
     return replace(
         entry,
+        shared_reason="" if choice.named else entry.shared_reason,
         notes=known.notes if entry.runs else (),
         trail=known.trail,
         document=None if document is None else document.path,
@@ -126,12 +140,18 @@ def _refused(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
             item=item,
             step=PlanAction.SKIP,
             reason=f"the mock wrote {item.source}; edit it if you want to use it",
+            shared_reason="the mock wrote them",
         )
     if document is None:
         return None
     if choice.mock and not (document.by_mock and document.author is Author.OURS):
         why = "was edited by a person" if document.by_mock else "was not written by the mock"
-        return PlannedItem(item=item, step=PlanAction.SKIP, reason=f"{document.path} {why}")
+        return PlannedItem(
+            item=item,
+            step=PlanAction.SKIP,
+            reason=f"{document.path} {why}",
+            shared_reason=f"their document {why}",
+        )
     under_way = known.progress is not None and item.is_input(known.progress.input_hash)
     if document.author is Author.FOREIGN and not known.notes and not under_way:
         reason = (
@@ -139,7 +159,10 @@ def _refused(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
             f" run 'agentos revise {item.label}' to start from it"
         )
         return PlannedItem(
-            item=item, step=PlanAction.REFUSE if choice.named else PlanAction.SKIP, reason=reason
+            item=item,
+            step=PlanAction.REFUSE if choice.named else PlanAction.SKIP,
+            reason=reason,
+            shared_reason="their document was not written by agentos",
         )
     return None
 
@@ -193,7 +216,10 @@ def _by_document(item: Item, known: Known, choice: Choice) -> PlannedItem:
         return _approved(item, approved, filing, choice)
     if known.receipt is not None:
         return PlannedItem(
-            item=item, step=PlanAction.SKIP, reason=f"filed as {known.receipt.filed}, unchanged since"
+            item=item,
+            step=PlanAction.SKIP,
+            reason=f"filed as {known.receipt.filed}, unchanged since",
+            shared_reason=_FILED,
         )
     if known.document is not None:
         return _with_document(item, known.document, approved, known, choice)
@@ -227,16 +253,21 @@ def _with_document(  # noqa: PLR0911 - a table of cases
             f" run 'agentos revise {item.id}' to have it reviewed"
         )
         return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved, filing="wanted")
-    reason = f"stamped: {document.path}" + (", edited" if edited else "")
-    return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved)
+    reason = f"{STAMPED}{document.path}" + (", edited" if edited else "")
+    return PlannedItem(
+        item=item, step=PlanAction.SKIP, reason=reason, shared_reason=ALREADY_APPROVED, outcome=approved
+    )
 
 
 def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> PlannedItem:
     """Nothing is left to do, unless its document must still be filed."""
     unfinished: str | None = None
+    shared = ""
     if filing is None:
+        shared = ALREADY_APPROVED
         reason, left = f"approved in run {outcome.run_id}, unchanged since", False
     elif filing.state is FilingState.FILED:
+        shared = _FILED
         # If the outcome does not know it, the run was killed before it removed the local file.
         reason, left = f"filed as {filing.url}, unchanged since", outcome.output != filing.url
     elif filing.state is FilingState.INTENDED and not choice.filing:
@@ -248,4 +279,6 @@ def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choic
         if filing.state is FilingState.WANTED and not choice.filing and not choice.no_file:
             unfinished = "wanted"
     step = PlanAction.FILE if left and choice.filing else PlanAction.SKIP
-    return PlannedItem(item=item, step=step, reason=reason, outcome=outcome, filing=unfinished)
+    return PlannedItem(
+        item=item, step=step, reason=reason, shared_reason=shared, outcome=outcome, filing=unfinished
+    )

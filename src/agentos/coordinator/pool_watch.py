@@ -13,6 +13,7 @@ from agentos.events import catalogue as events
 from agentos.events import keys
 from agentos.events.progress import progress_of
 from agentos.events.record import CATALOGUE
+from agentos.events.state import RUNNING
 from agentos.model import counted
 
 if TYPE_CHECKING:
@@ -114,12 +115,17 @@ class PoolWatch:
 
     def allowed(self, snapshot: PoolSnapshot, parallel: int, now: float) -> int | None:
         """How many items may run: fewer than requested while the pool cannot serve them all."""
-        low = snapshot.usable_keys < min(2, len(snapshot.keys)) or snapshot.useful_parallel < parallel
-        allowed = max(1, min(parallel, snapshot.useful_parallel)) if low else None
+        useful = max(1, snapshot.useful_parallel)
+        allowed = useful if useful < parallel else None
         if allowed != self._allowed:
             self._recorder.record(events.ParallelChanged(allowed=parallel if allowed is None else allowed))
             if allowed is not None and allowed < (self._allowed or parallel):
-                line = f"{_shortage(snapshot)}; running {counted(allowed, 'item')} at a time for now"
+                started = (one for one in self._recorder.state.items.values() if one.began is not None)
+                full = sum(one.status == RUNNING for one in started) >= allowed
+                what = (
+                    "starting no further items" if full else f"running {counted(allowed, 'item')} at a time"
+                )
+                line = f"{_shortage(snapshot)}; {what} for now"
                 if self._repeats.count(line, now=now):
                     self._recorder.say(line)
             self._allowed = allowed

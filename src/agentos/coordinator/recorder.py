@@ -11,7 +11,7 @@ from agentos.console.lines import one_line
 from agentos.coordinator.audit_trail import AuditTrail
 from agentos.coordinator.disk_guard import DiskGuard
 from agentos.coordinator.kept_prompts import KeptPrompts
-from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.coordinator.plan import ALREADY_APPROVED, STAMPED, PlanAction, PlannedItem, shared_reasons
 from agentos.coordinator.verbose_lines import verbose_line
 from agentos.credentials.pool import PoolSnapshot
 from agentos.credentials.snapshot import KeyView
@@ -22,6 +22,7 @@ from agentos.events.record import as_record
 from agentos.events.state import RunState
 from agentos.model import Status
 from agentos.model_facts import ModelFacts
+from agentos.naming import step_in_words
 from agentos.report.overlaps import Overlap
 from agentos.report.summary import (
     ItemFiles,
@@ -154,7 +155,7 @@ class RunRecorder:
         how = {
             PlanAction.START_OVER: "starting over",
             PlanAction.REVISE: f"revising {entry.document}",
-            PlanAction.RESUME: f"resuming from {entry.node or 'the start'}",
+            PlanAction.RESUME: f"resuming from {step_in_words(entry.node) or 'the start'}",
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
@@ -173,8 +174,16 @@ class RunRecorder:
             been.clear()
         been.add(node)
 
-    def record_not_run(self, entry: PlannedItem) -> None:
-        """Record how an item ends that does not run."""
+    def record_not_run(self, entries: Sequence[PlannedItem]) -> None:
+        """Record how items end that do not run; one line for those that are skipped for the same reason."""
+        together = shared_reasons(entries)
+        for entry in entries:
+            counted = entry.step is PlanAction.SKIP and entry.shared_reason in together
+            self._record_not_run(entry, shown=self._verbose or not counted)
+        for reason, count in together.items():
+            self.say(f"{count} items skipped: {reason}")
+
+    def _record_not_run(self, entry: PlannedItem, *, shown: bool) -> None:
         item, outcome = entry.item, entry.outcome
         status = {
             PlanAction.SKIP: Status.SKIPPED,
@@ -198,7 +207,7 @@ class RunRecorder:
             holder = self.guard(self._records.holder, item)
             if holder is None or holder.run_id == self.run_id:
                 self.checkpoints.drop(entry.item)
-        self._item_ended(ended)
+        self._item_ended(ended, shown=shown)
 
     def finish(
         self,
@@ -259,13 +268,17 @@ class RunRecorder:
         """Record the end of an item after recording it failed."""
         self._item_ended(ENDINGS[Status.FAILED](item=entry.item.id, label=entry.item.label, error=error))
 
-    def _item_ended(self, ended: ItemEnded) -> None:
+    def _item_ended(self, ended: ItemEnded, *, shown: bool = True) -> None:
+        """Record the end of an item and say it; one that is not `shown` is only in the log."""
         self.record(ended)
         if ended.status is not Status.PENDING:
             ending = ended.status.value.replace("_", " ")
             if detail := ended.reason or ended.output or ended.error:
+                if detail.startswith(STAMPED):
+                    detail = f"{ALREADY_APPROVED}: {detail.removeprefix(STAMPED)}"
                 ending = detail if detail.startswith(ending) else f"{ending}: {detail}"
-            self.say(f"{ended.label}: {ending}")
+            line = f"{ended.label}: {ending}"
+            self.say(line) if shown else self.guard(self._folder.coordinator_line, one_line(line))
 
     def _fence(self, attempt: int) -> Fence:
         return Fence(run_id=self.run_id, attempt=attempt)

@@ -3,7 +3,7 @@
 from agentos.duration import rounded
 from agentos.events.catalogue import Event, NodeEntered, ParallelChanged
 from agentos.events.keys import Leased, LimitLearnt, Settled
-from agentos.events.state import RunState
+from agentos.events.state import CUT_SHORT, RunState
 from agentos.model import counted
 from agentos.money import shown
 
@@ -21,7 +21,8 @@ def verbose_line(event: Event, state: RunState) -> str | None:
     line: str | None = None
     match event:
         case NodeEntered():
-            line = f"{_label(state, event.item)}: at {event.node}, {counted(event.reviews, 'review')} so far"
+            at = "waiting for a decision" if event.node == "hold" else f"at {event.node}"
+            line = f"{_label(state, event.item)}: {at}, {counted(event.reviews, 'review')} so far"
         case Leased():
             waited = f" after waiting {rounded(event.waited)}" if event.waited >= 1 else ""
             model = f"{event.provider}:{event.model}"
@@ -29,10 +30,10 @@ def verbose_line(event: Event, state: RunState) -> str | None:
         case Settled():
             used = f"{event.tokens_in:,} tokens in, {event.tokens_out:,} out, {shown(event.usd)}"
             how = f"answer from {event.key}" if event.error is None else f"no answer from {event.key}"
-            what = used if event.error is None else event.error.replace("_", " ")
+            what = used if event.error is None else CUT_SHORT.get(event.error, event.error.replace("_", " "))
             line = f"{_label(state, event.item)}: {how} after {rounded(event.seconds)}: {what}"
         case ParallelChanged():
-            line = f"running up to {counted(event.allowed, 'item')} at a time"
+            line = f"up to {counted(event.allowed, 'item')} at a time from now on"
         case LimitLearnt():
             limit = f"{event.value:,.0f} {_LIMITS.get(event.limit, event.limit)}"
             line = f"{event.group}: the limit for {event.provider}:{event.model} is {limit}"

@@ -124,14 +124,26 @@ def _left(
         return None
     margin = _MARGIN * _spread(finished) * sqrt(1 / len(finished) + 1 / open_items)
     short = max(0.0, _mean(finished) - margin)
-    long = _mean([*finished, *(_expected(took, finished) for took in running)]) + margin
-    slowest = max(finished)
     least = _makespan([max(0.0, short - took) for took in running], [short] * queued, slots[1])
-    # At worst the slowest comes last, and what runs takes as long as the slowest so far.
+    most = _at_most(finished, running, queued=queued, slots=slots[0], margin=margin)
+    usual = [took for took in running if took <= max(finished)]
+    if len(usual) < len(running):
+        # An item is slower than any before it. If the end of the run depends on it, nobody knows it.
+        without = _at_most(finished, usual, queued=queued, slots=slots[0], margin=margin)
+        if not queued or most > _SLOWER * without:
+            return None
+    return TimeLeft(least=min(least, most), most=max(least, most))
+
+
+def _at_most(
+    finished: Sequence[float], running: Sequence[float], *, queued: int, slots: int, margin: float
+) -> float:
+    """At worst the slowest comes last, and what runs takes as long as the slowest so far."""
+    slowest = max(finished)
+    long = _mean([*finished, *(_expected(took, finished) for took in running)]) + margin
     rest = [slowest - took if took < slowest else took * (_SLOWER - 1) for took in running]
     queue = [long] * (queued - 1) + [max(long, slowest)] * bool(queued)
-    most = _makespan(rest, queue, slots[0])
-    return TimeLeft(least=min(least, most), most=max(least, most))
+    return _makespan(rest, queue, slots)
 
 
 def _expected(took: float, finished: Sequence[float]) -> float:

@@ -90,7 +90,7 @@ class CallSpan(TimelineSpan):
     @property
     def cut_short(self) -> str | None:
         """Why it ended without a result, if neither the key nor the provider is to blame."""
-        return _CUT_SHORT.get(self.error or "")
+        return CUT_SHORT.get(self.error or "")
 
     @property
     def failure(self) -> str | None:
@@ -140,7 +140,7 @@ class RunMark(TimelineSpan):
 S = TypeVar("S", bound=TimelineSpan)
 
 # Calls without a result that nobody is to blame for: the run was stopped, or the item's time was up.
-_CUT_SHORT = {
+CUT_SHORT = {
     "given_up": "stopped before an answer came",
     "worker_gone": "its worker ended before an answer came",
     "worker gone": "its worker ended before an answer came",

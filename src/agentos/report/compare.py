@@ -64,9 +64,14 @@ class RunResult:
     @classmethod
     def of(cls, data: Data) -> Self:
         run, items = data["run"], data["items"]
-        counted = {"items": len(items), "reviews": sum(item["reviews"] for item in items)}
+        counted: dict[str, Any] = {"items": len(items), "reviews": sum(map(_reviews, items))}
         known = {one.name: run[one.name] for one in fields(cls) if one.name not in counted}
         return cls(**known, **counted)
+
+
+def _reviews(item: Data) -> int:
+    """The reviews that this run made; a round of an earlier run has its name."""
+    return sum("verdict" in one and "run_id" not in one for one in item["rounds"])
 
 
 _FIGURES = ("reviews", "attempts", "seconds", "waited_seconds", "tokens_in", "tokens_out", "tokens_cached")

@@ -154,6 +154,6 @@ def test_the_checkpoint_of_a_skipped_item_is_removed_unless_another_run_has_it(
         finished_at="2026-01-01",
     )
 
-    shop.recorder.record_not_run(PlannedItem(item=ITEM, step=PlanAction.SKIP, outcome=done))
+    shop.recorder.record_not_run([PlannedItem(item=ITEM, step=PlanAction.SKIP, outcome=done)])
 
     assert shop.checkpoint.exists() == lost

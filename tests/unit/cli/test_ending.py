@@ -95,7 +95,7 @@ def test_at_40_columns_only_commands_and_paths_are_wider() -> None:
     assert shown[1:3] == ["Needs you: 2 questions, 1 item not", "  approved"]
     assert "Run 2026-11-16T01-43-57.258Z: 7 min," in shown
     assert "  cost 0.0100 USD" in shown
-    assert "Where time went: 62 % in calls, 20 %" in shown
+    assert "Time went: 62 % in calls, 20 % waiting" in shown
 
 
 def test_a_calm_run_starts_with_what_happened() -> None:
@@ -113,7 +113,7 @@ def test_a_calm_run_starts_with_what_happened() -> None:
         "Run 2026-11-16T01-43-57.258Z: 7 min, cost 0.0200 USD",
         "Where the time went: 62 % in calls, 20 % waiting for keys, 17 % start-up and rest",
         "Logs: .agentos/logs",
-        "Exit 0: all approved, or nothing pending",
+        "Exit 0: all approved",
     ]
 
 
@@ -130,8 +130,9 @@ def test_items_that_never_started_are_only_counted() -> None:
         row(1, Status.INTERRUPTED, seconds=3.0),
         *(row(n, Status.PENDING, attempts=0) for n in range(2, 9)),
     ]
-    shown = lines_of(stopped, code=Exit.INTERRUPTED)
-    assert shown[1:3] == ["This run:", "  LLD-1  interrupted  3 s"]
+    shown = lines_of(stopped, code=Exit.INTERRUPTED, stopped="interrupted")
+    assert shown[1] == "Needs you: 8 items have not finished: interrupted"
+    assert shown[4:6] == ["This run:", "  LLD-1  interrupted  3 s"]
     assert "1 interrupted, 7 pending" in shown
 
 
@@ -159,7 +160,7 @@ def test_a_run_without_workers_says_nothing_about_their_time() -> None:
         "nothing pending",
         "Run r: <1 s",
         "Logs: f",
-        "Exit 0: all approved, or nothing pending",
+        "Exit 0: nothing pending",
     ]
 
 
@@ -181,12 +182,11 @@ def test_200_items_fit_and_nobody_is_forgotten(
 ) -> None:
     overlaps = tuple(Overlap(items=("LLD-500", "LLD-501"), files=(f"src/{n}.py",)) for n in range(30))
     shown = lines_of(many(needy, calm, skipped), width=width, height=height, overlaps=overlaps)
-    assert len(shown) <= (80 if height is None else max(36, height))
-    if height is not None and height >= 40:
-        assert len(shown) <= height  # the empty first line may scroll away, for the prompt
+    assert len(shown) <= (80 if height is None else height)  # the empty first line may scroll away
     rows = sum(line.startswith("  LLD-") for line in shown)
     more = sum(int(line.split()[1]) for line in shown if line.startswith("  and ") and "overlaps" not in line)
-    assert rows + more == needy + calm
+    only_counted = [line for line in shown if line.endswith("items, see summary.md")]
+    assert rows + more + sum(int(line.split()[1]) for line in only_counted) == needy + calm
     assert any("25 more overlaps in summary.md" in line for line in shown)
     assert not needy or any("  LLD-0" in line for line in shown)
     assert (f"{skipped} skipped" in "\n".join(shown)) == bool(skipped)
@@ -196,6 +196,81 @@ def test_what_needs_a_person_is_shown_before_what_went_well() -> None:
     shown = lines_of(many(8, 190), width=160, height=50)
     assert sum(" failed " in line for line in shown if line.startswith("  LLD-")) == 8
     assert sum(" approved " in line for line in shown if line.startswith("  LLD-")) > 8
+
+
+def test_the_ending_of_a_budget_stop_fits_80_by_24_with_every_comment() -> None:
+    flags = "--mock --parallel 4 --timeout 5 --budget 0.13"
+    suggestions = (
+        Suggestion("agentos view", "read the draft and answer the question"),
+        Suggestion("agentos decide LLD-43 --approve", 'or --revise, or --note "..."'),
+        Suggestion(f"agentos lld --all {flags}", "resume where it stopped"),
+        Suggestion(f"agentos lld --retry-failed {flags}", "retry what was not approved"),
+        Suggestion("agentos logs LLD-45", "see what happened"),
+        Suggestion("agentos report 2026-11-16T01-43-57.258Z --open", "see the run as a timeline"),
+    )
+    rows = [approved(41), approved(42), row(43, Status.DISCUSS, error=QUESTION)]
+    rows += [row(number, Status.FAILED, error="no") for number in range(44, 49)]
+    rows += [row(number, Status.PAUSED, error="budget reached") for number in (49, 50)]
+    mock = KeyRow(**vars(KEY) | {"provider": "mock"})
+    shown = lines_of(
+        rows, code=Exit.BUDGET, suggestions=suggestions, stopped="budget", budget=0.06, keys=(mock,),
+        overlaps=(Overlap(items=("LLD-41", "LLD-42"), files=("src/http/client.py",)),),
+    )  # fmt: skip
+    assert len(shown) == 24  # with the prompt, only the empty first line scrolls away
+    assert max(map(len, shown)) <= 80
+    assert shown[1:20] == [
+        "Needs you: 1 question, 5 items not approved",
+        "  LLD-43  discuss  Is a wait of up to one hour acceptable to users, or should t…",
+        "  LLD-44  failed   no",
+        "  LLD-45  failed   no",
+        "  LLD-46  failed   no",
+        "  and 2 more not approved in summary.md",
+        "  2 items have not finished: the budget is reached",
+        "Next:",
+        "  agentos view    # read the draft and answer the question",
+        '  agentos decide LLD-43 --approve    # or --revise, or --note "..."',
+        f"  agentos lld --all {flags}",
+        "    # resume where it stopped",
+        f"  agentos lld --retry-failed {flags}",
+        "    # retry what was not approved",
+        "  agentos logs LLD-45    # see what happened",
+        "  agentos report 2026-11-16T01-43-57.258Z --open    # see the run as a timeline",
+        "This run: 4 items, see summary.md",
+        "  src/http/client.py: changed by LLD-41, LLD-42",
+        "2 approved, 1 discuss, 5 failed, 2 paused",
+    ]
+
+
+def test_questions_and_failures_share_the_room() -> None:
+    rows = [row(n, Status.DISCUSS, error="Which?") for n in range(20)]
+    rows += [row(n, Status.FAILED, error="no") for n in range(20, 40)] + [approved(n) for n in range(40, 200)]
+    shown = lines_of(rows, suggestions=(VIEW,) * 3)
+    assert len(shown) <= 24
+    for status, more in (("discuss", "questions"), ("failed ", "not approved")):
+        named = sum(f"  {status}  " in line for line in shown)
+        assert named >= 3
+        assert f"  and {20 - named} more {more} in summary.md" in shown
+    assert "Approved: 160 items, see summary.md" in shown
+
+
+def test_one_question_leaves_its_room_to_the_failures() -> None:
+    rows = [
+        row(0, Status.DISCUSS, error="Which?"),
+        *(row(n, Status.FAILED, error="no") for n in range(1, 21)),
+    ]
+    assert sum("  failed   no" in line for line in lines_of(rows)) > 6
+
+
+@pytest.mark.parametrize(
+    ("status", "stopped", "words"),
+    [
+        (Status.PAUSED, "budget", "1 item has not finished: the budget is reached"),
+        (Status.PAUSED, None, "1 item has not finished: the item's budget is reached"),
+        (Status.PENDING, "fail_fast", "1 item has not finished: an item failed, and --fail-fast is set"),
+    ],
+)
+def test_what_has_not_finished_needs_a_person(status: Status, stopped: str | None, words: str) -> None:
+    assert lines_of([row(1, status)], code=Exit.BUDGET, stopped=stopped)[1] == f"Needs you: {words}"
 
 
 # Rows and overlaps.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentos.coordinator.plan import Choice, Known, PlanAction, PlannedItem, make_plan
+from agentos.coordinator.plan import Choice, Known, PlanAction, PlannedItem, make_plan, shared_reasons
 from agentos.model import Item, Status
 from agentos.stamp import Stamp
 from agentos.store.documents import Author, Found
@@ -571,3 +571,19 @@ def test_an_old_hash_of_the_same_text_counts_as_its_own(known: Known, step: Plan
 def test_any_other_hash_is_of_another_text(known: Known, step: PlanAction) -> None:
     assert plan_one(known, one=OLD).step is step
     assert plan_one(known).step is step
+
+
+# What a run says about skipped items: one line per reason.
+
+
+def test_items_skipped_for_the_same_reason_are_counted() -> None:
+    known = {"1": having(OURS), "2": having(OURS), "3": APPROVED, "4": having(FOREIGN), "5": Known()}
+    found = {name: replace(one, progress=None) for name, one in known.items()}
+    items = [item(name) for name in found]
+    assert shared_reasons(make_plan(items, found, ALL)) == {"already approved": 3}
+    assert shared_reasons(make_plan(items, found, NAMED)) == {}  # each has its own line
+
+
+def test_an_item_that_is_only_filed_is_not_skipped() -> None:
+    filed = PlannedItem(item=item(), step=PlanAction.FILE, shared_reason="already filed")
+    assert shared_reasons([filed, filed]) == {}

@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING, cast
 
 from agentos.coordinator.pool_watch import PoolWatch
 from agentos.credentials.outcome import InFlightChanged
+from agentos.credentials.snapshot import PoolSnapshot
 from agentos.events.asker import Asker
-from agentos.events.catalogue import Event
+from agentos.events.catalogue import Event, ParallelChanged
+from agentos.events.fold import feed
 from agentos.events.keys import QuotaExhausted, RateLimited, Returned
+from agentos.events.state import RunState
 
 if TYPE_CHECKING:
     from agentos.coordinator.recorder import RunRecorder
@@ -20,6 +23,7 @@ class Book:
     def __init__(self) -> None:
         self.told: list[Event] = []
         self.said: list[str] = []
+        self.state = RunState()
 
     def record(self, event: Event) -> None:
         self.told.append(event)
@@ -84,3 +88,35 @@ def test_a_series_of_refusals_of_a_key_is_a_few_lines_with_a_count() -> None:
         "k1: rate limited; retrying in 12 s",
         "k1: rate limited 5 times; retrying in 12 s",
     ]
+
+
+def pool_for(useful: int) -> PoolSnapshot:
+    return PoolSnapshot(
+        at=0.0,
+        keys=(),
+        waiting=(),
+        providers=(),
+        in_flight=0,
+        usable_keys=0,
+        exhausted=None,
+        useful_parallel=useful,
+    )
+
+
+def test_a_pool_that_serves_all_items_changes_nothing() -> None:
+    pool, recorder = watch()
+    assert [pool.allowed(pool_for(useful), 4, 0.0) for useful in (9, 4, 5, 4)] == [None] * 4
+    assert recorder.told == []
+    assert pool.allowed(pool_for(1), 4, 0.0) == 1
+    assert pool.allowed(pool_for(4), 4, 0.0) is None
+    assert recorder.told == [ParallelChanged(allowed=1), ParallelChanged(allowed=4)]
+
+
+def test_a_short_pool_says_what_happens_to_the_items() -> None:
+    pool, recorder = watch()
+    pool.allowed(pool_for(2), 4, 0.0)
+    assert recorder.said == ["no key is free; running 2 items at a time for now"]
+    for item in "123":
+        feed(recorder.state, {"event": "started", "item": item, "label": f"LLD-{item}"})
+    pool.allowed(pool_for(1), 4, 100.0)  # three run already
+    assert recorder.said[1:] == ["no key is free; starting no further items for now"]

@@ -122,13 +122,27 @@ def test_the_range_holds_what_is_left_and_is_wider_if_items_differ() -> None:
     assert left.most > 2 * left.least
 
 
-def test_an_item_slower_than_any_before_widens_the_range_upwards_only() -> None:
-    usual = seen(25, begun(4, 1), THREE, started("4", 20)).left
-    slow = seen(120, begun(4, 1), THREE, started("4", 20)).left
-    assert usual is not None
-    assert slow is not None
-    assert slow.least == 0.0
-    assert slow.most == pytest.approx(50.0)  # half of the 100 s it has run
+@pytest.mark.parametrize("now", [32.5, 40, 120, 3600])
+def test_nobody_knows_when_the_last_item_ends_if_it_is_slower_than_any_before(now: float) -> None:
+    assert seen(25, begun(4, 1), THREE, started("4", 20)).left is not None
+    assert seen(now, begun(4, 1), THREE, started("4", 20)).left is None
+    assert seen(now, begun(5, 2), THREE, started("4", 20), started("5", now - 1)).left is None
+
+
+def test_a_slow_item_does_not_matter_while_the_queue_takes_longer() -> None:
+    left = seen(40, begun(30, 2), THREE, started("4", 20), started("5", 35)).left
+    assert left is not None
+    assert left.most > 13 * 10
+    # Once it may outlast the queue, it does.
+    assert seen(2000, begun(7, 2), THREE, started("4", 20), started("5", 1999)).left is None
+
+
+def test_the_estimate_never_grows_while_the_last_items_run() -> None:
+    fast = [one for number in range(1, 6) for one in ran(str(number), number - 1, number - 0.4)]
+    history = [begun(6, 2), *fast, started("6", 4.0)]
+    most = [left.most for tenth in range(50, 300) if (left := seen(tenth / 10, *history).left) is not None]
+    assert most == sorted(most, reverse=True)
+    assert seen(29.9, *history).left is None
 
 
 def test_fewer_slots_for_now_make_the_worst_case_longer() -> None:

@@ -13,7 +13,10 @@ def item(
 ) -> dict[str, Any]:
     facts = {"label": label, "title": f"Title of {label}", "status": status, "verdict": verdict, "reviews": 1}
     figures = {"attempts": 1, "seconds": 10.0, "waited_seconds": 0.0, "cost_usd": 0.01}
-    return facts | figures | {"tokens_in": 100, "tokens_out": 10, "tokens_cached": 0} | more
+    made = facts | figures | {"tokens_in": 100, "tokens_out": 10, "tokens_cached": 0} | more
+    earlier = {"run_id": "a"} if status == "skipped" else {}
+    rounds = [{"review": n, "verdict": "REVISE"} | earlier for n in range(1, made["reviews"] + 1)]
+    return {"rounds": rounds} | made
 
 
 def run(name: str, *items: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -99,5 +102,26 @@ def test_the_lines_for_people() -> None:
 
 def test_a_long_list_is_cut() -> None:
     many = [item(f"A{number}") for number in range(SHOWN_ROWS + 5)]
-    lines = comparison_lines(compare(run("a", *many), run("b", *many)))
+    lines = comparison_lines(
+        compare(run("a", *many), run("b", *(one | {"status": "failed"} for one in many)))
+    )
     assert lines[-1] == ("  and 5 more; --json has all",)
+
+
+def test_items_that_did_not_change_are_only_counted() -> None:
+    many = [item(f"A{number}") for number in range(200)]
+    changed = item("B", "failed", None), item("B")
+    found = compare(run("a", *many, changed[0]), run("b", *many, changed[1]))
+    lines = ["".join(map(str, line)) for line in comparison_lines(found)]
+    assert lines[-1] == "  200 items unchanged"
+    assert [line.split()[0] for line in lines[-2:-1]] == ["B"]
+    assert not any("A1" in line for line in lines)
+
+
+def test_reviews_of_earlier_runs_do_not_count() -> None:
+    resumed = item("B", reviews=2)
+    resumed["rounds"][0]["run_id"] = "a"
+    unread = {"review": 3, "draft": 3, "decision": None}  # a round whose verdict was deleted
+    resumed["rounds"].append(unread)
+    found = compare(run("a", item("A"), item("B")), run("b", item("A", "skipped"), resumed))
+    assert (found.before.reviews, found.after.reviews) == (2, 1)
