@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 MAX_LINES_BYTES = 500_000_000  # of a file of records
 MAX_SUMMARY_BYTES = 50_000_000
+_FIRST_LINE_BYTES = 1_000_000
 _MOST_AT_ONCE = 1000
 _LOG_NAME = re.compile(r"[A-Z]+-[A-Za-z0-9_-]{1,64}\.log")
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -123,9 +124,15 @@ def list_runs(home: Home) -> list[Path]:
 def engine_of_latest(home: Home) -> str | None:
     """What ran the items of the latest run, if not the engine of this machine."""
     runs = list_runs(home)
-    started = next(read_lines(runs[-1] / "events.jsonl"), None) if runs else None
-    engine = None if started is None else started.get("engine")
+    engine = read_first_event(runs[-1]).get("engine") if runs else None
     return engine if isinstance(engine, str) else None
+
+
+def read_first_event(run: Path) -> dict[str, Any]:
+    """Return how a run was started, as its events say; empty if they do not."""
+    with contextlib.suppress(OSError), os.fdopen(run_tree(run).open(run / "events.jsonl"), "rb") as file:
+        return next(records_in(file.readline(_FIRST_LINE_BYTES)), {})
+    return {}
 
 
 def live_runs(home: Home) -> list[Path]:

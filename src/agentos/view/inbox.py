@@ -6,8 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from agentos.app.inbox import Discussion, discussions, next_command
+from agentos.app.inbox import Discussion, asked_by, discussions, next_command
+from agentos.report.run_again import RunAgain
 from agentos.review import read_document
+from agentos.settings import Settings
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
@@ -21,8 +23,18 @@ _TITLE_LENGTH = 120
 class Inbox:
     """Reads the discussions of one home."""
 
-    def __init__(self, *, home: Home, worktree: Path, lineage_folder: str) -> None:
+    def __init__(
+        self,
+        *,
+        home: Home,
+        worktree: Path,
+        lineage_folder: str,
+        program: str = "agentos",
+        settings: Settings | None = None,
+    ) -> None:
         self._home = home
+        self._program = program
+        self._settings = settings
         self._worktree = worktree
         self._lineage_folder = lineage_folder
 
@@ -34,7 +46,14 @@ class Inbox:
         )
 
     def entries(self) -> list[dict[str, Any]]:
-        return [self._entry(one) for one in self._discussions()]
+        asked: dict[tuple[str, str, bool], RunAgain] = {}  # one run may ask many questions
+        entries = []
+        for one in self._discussions():
+            run = (one.progress.run_id, one.progress.workflow, one.mock)
+            if run not in asked:
+                asked[run] = asked_by(self._home, one, program=self._program, settings=self._settings)
+            entries.append(self._entry(one, asked[run]))
+        return entries
 
     def _discussions(self) -> tuple[Discussion, ...]:
         if not self._home.used:
@@ -42,7 +61,7 @@ class Inbox:
         with self._home.open_records(write=False) as records:
             return discussions(records)
 
-    def _entry(self, discussion: Discussion) -> dict[str, Any]:
+    def _entry(self, discussion: Discussion, again: RunAgain) -> dict[str, Any]:
         progress, decided = discussion.progress, discussion.decided
         trail = self._trail(progress.workflow, progress.item)
         verdict = trail.get("verdict")
@@ -69,8 +88,8 @@ class Inbox:
                 "by": decided.decided_by,
                 "at": decided.decided_at,
             },
-            "decide_command": f"agentos decide {shlex.quote(discussion.label)} --approve",
-            "command": next_command(discussion),
+            "decide_command": f"{self._program} decide {shlex.quote(discussion.label)} --approve",
+            "command": next_command(discussion, again),
             "mock": discussion.mock,
         }
 

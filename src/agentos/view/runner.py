@@ -63,7 +63,7 @@ class Runner:
     def start(self, command: RunCommand) -> StartedCommand:
         with self._lock:
             running = [one for one in self._started if one.process.poll() is None]
-            shown = command.shown(self.program)
+            shown = command.command
             if any(one.command == shown for one in running):
                 raise UsageError(f"'{shown}' is already running.")
             if len(running) >= MOST_RUNNING:
@@ -73,7 +73,7 @@ class Runner:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
             descriptor = self._home.tree.open(output, flags, PRIVATE_FILE)
             try:
-                arguments = [*AGENTOS, *self._flags, *command.arguments]
+                arguments = [*AGENTOS, *self._flags, *command.arguments(self.program)]
                 process = start_detached(
                     arguments, self._environment, folder=self._worktree, output=descriptor
                 )

@@ -30,7 +30,7 @@ from harness.records import begin, end, hold
 RUN = "2026-11-16T00-37-24.647Z"
 TOKEN = "t" * 43
 OURS = "http://127.0.0.1:8765"
-COMMAND = "agentos lld 42 --retry-failed"
+COMMAND = "agentos --home /h lld --retry-failed --max-retries 2"
 
 
 @pytest.fixture
@@ -45,6 +45,9 @@ def home(tmp_path: Path) -> Home:
     ]
     summary = {"workflow": "lld", "items": items, "totals": {"failed": 1}, "exit_code": 1}
     (run / "summary.json").write_text(json.dumps(summary), "utf-8")
+    flags = ["--all", "--max-retries 2"]
+    started = {"event": "run_started", "run_id": RUN, "items": 2, "parallel": 1, "flags": flags}
+    (run / "events.jsonl").write_text(json.dumps(started) + "\n", "utf-8")
     return made
 
 
@@ -64,6 +67,7 @@ def client_of(home: Home, runner: Runner | None) -> TestClient:
         folders=Settings().folders,
         failed=lambda *_: None,
         runner=runner,
+        program="agentos --home /h",
         settings=Settings(),
     )
     return TestClient(
@@ -103,7 +107,7 @@ def test_it_is_off_unless_allowed(home: Home) -> None:
 
 def test_a_command_is_started_as_it_was_confirmed(client: TestClient) -> None:
     [offered] = client.get(f"/api/runs/{RUN}/commands").json()["commands"]
-    assert offered["command"] == "agentos --home /h lld 42 --retry-failed"
+    assert offered["command"] == COMMAND
     assert offered["budget"] == "No budget is set: it can cost any amount."
     wanted = {"action": "retry", "run": RUN, "command": offered["command"]}
     answer = client.post("/api/start", json=wanted)
@@ -111,7 +115,7 @@ def test_a_command_is_started_as_it_was_confirmed(client: TestClient) -> None:
     assert answer.json() == {"number": 1, "command": offered["command"]}
     one = ended(client)
     assert one["exit_code"] == 3
-    assert one["printed"] == "started ['--home', '/h', 'lld', '42', '--retry-failed']\n"
+    assert one["printed"] == "started ['--home', '/h', 'lld', '--retry-failed', '--max-retries', '2']\n"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ def test_nothing_else_is_started(client: TestClient, body: Any, status: int) -> 
 def test_the_guard_holds_for_starting_and_stopping(
     client: TestClient, path: str, headers: dict[str, str]
 ) -> None:
-    body = json.dumps({"action": "retry", "run": RUN, "command": f"agentos --home /h {COMMAND[8:]}"})
+    body = json.dumps({"action": "retry", "run": RUN, "command": COMMAND})
     kind = {"Content-Type": "application/json"}
     assert client.post(path, content=body, headers=kind | headers).status_code == 403
     assert client.get("/api/started").json()["started"] == []
@@ -159,7 +163,7 @@ def test_an_answered_item_can_be_run(client: TestClient, home: Home) -> None:
     with Records(home.records) as records:
         begin(records, item, RUN)
         end(records, item, Status.DISCUSS, reviews=1, error="Wait or stop?")
-    command = "agentos --home /h lld 43"
+    command = "agentos --home /h lld 43 --max-retries 2"
     wanted = {"action": "answer", "label": "LLD-43", "command": command}
     assert "not answered" in client.post("/api/start", json=wanted).json()["error"]
     answer_discussion(home, "43", answer="approve", note="")
