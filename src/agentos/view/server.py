@@ -31,6 +31,7 @@ from agentos.report.compare import compare
 from agentos.report.data import run_data
 from agentos.report.items import ItemReader
 from agentos.report.on_request import open_document, open_prompt
+from agentos.report.spans import without_calls
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.view.access import Door, Guard
@@ -286,13 +287,9 @@ def make_view(
             start=program,
             settings=settings,
         )
-        # The page fills in the calls of the keys from the items.
-        calls_left_out = [
-            key | {"spans": [span for span in key["spans"] if span["kind"] != "call"]} for key in data["keys"]
-        ]
         if data["run"]["live"] and data["run"]["begun"] is None and not data["items"]:
             data["run"]["workflow"] = "starting …"  # its first event is not written yet
-        return data | {"keys": calls_left_out}
+        return data | {"keys": without_calls(data["keys"])}
 
     run_index = RunIndex(home.runs, make_data)
     return PageRoutes(
@@ -380,7 +377,7 @@ async def _serve(
 ) -> None:
     door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32))
     login = None if key is None else LastingLogin(key, port=door.port)
-    guard = Guard(view.app(login_routes(login, door.log_in)), door, login)
+    guard = Guard(view.app(login_routes(login, door.log_in_again)), door, login)
     config = uvicorn.Config(
         guard,
         loop="asyncio",
