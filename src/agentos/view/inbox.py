@@ -3,10 +3,12 @@
 import contextlib
 import re
 import shlex
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from agentos.app.inbox import Discussion, asked_by, discussions, next_command
+from agentos.report.documents import document_nodes
 from agentos.report.run_again import RunAgain
 from agentos.review import read_document
 from agentos.settings import Settings
@@ -18,6 +20,7 @@ from agentos.store.run_folder import read_lines
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _TITLE_LENGTH = 120
+_KEPT_DOCUMENTS = 200  # the page asks again at every change
 
 
 class Inbox:
@@ -78,8 +81,8 @@ class Inbox:
             "question": progress.error or "The reviewer asks a person to decide.",
             "questions": questions,
             "findings": findings,
-            "draft": trail.get("draft"),
-            "verdict": verdict,
+            "draft": _shown(trail.get("draft")),
+            "verdict": _shown(verdict),
             "decided": None
             if decided is None
             else {
@@ -118,6 +121,15 @@ class Inbox:
             return [], []
         reading = read_document(verdict["text"])
         return [finding.as_dict() for finding in reading.findings], list(reading.questions)
+
+
+def _shown(document: dict[str, str] | None) -> dict[str, Any] | None:
+    return None if document is None else {"path": document["path"], "nodes": _nodes(document["text"])}
+
+
+@lru_cache(maxsize=_KEPT_DOCUMENTS)
+def _nodes(text: str) -> list[Any]:
+    return document_nodes(text)
 
 
 def _title(text: str) -> str:
