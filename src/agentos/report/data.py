@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentos.duration import between
 from agentos.errors import MEANINGS, Exit
 from agentos.events.catalogue import RunStarted
 from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
@@ -103,7 +104,7 @@ class RunData:
         return {
             "run": self.run.as_dict(),
             "needs_you": self.needs_you.as_dict(),
-            "progress": asdict(self.progress) | {"queued": self.progress.queued},
+            "progress": _progress_dict(self.progress),
             "time": _time_dict(self.time) | {"at": self.now},
             "items": [shown(item, self.now) for item in self.items],
             "keys": [key.as_dict(self.now) for key in self.keys],
@@ -272,6 +273,12 @@ def _outcome(item: ReportItem) -> ItemCase:
         attempts=item.attempts,
         filing=item.filing,
     )
+
+
+def _progress_dict(progress: RunProgress) -> dict[str, Any]:
+    left = progress.left
+    words = None if left is None else between(left.least, left.most)  # as the terminal says it
+    return asdict(progress) | {"queued": progress.queued, "left_words": words}
 
 
 def _time_dict(shares: TimeShares) -> dict[str, Any]:
