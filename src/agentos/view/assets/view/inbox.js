@@ -27,7 +27,8 @@ function finding(one) {
 function documentPane(title, { nodes, path }, where) {
   return element("div", { class: "v-document" },
     element("p", { class: "v-note", text: path }),
-    element("div", { class: "ar ar-md v-rendered", tabindex: "0", role: "region", "aria-label": `${title} of ${where}` }, ...nodes.map((node) => markdown(node, 2))));
+    element("div", { class: "v-rendered", tabindex: "0", role: "region", "aria-label": `${title} of ${where}` },
+      element("div", { class: "ar" }, element("div", { class: "ar-md" }, ...nodes.map((node) => markdown(node, 2))))));
 }
 
 let drawnItem = null;
