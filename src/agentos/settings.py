@@ -32,6 +32,7 @@ from agentos.parse_value import (
 
 DEFAULT_PARALLEL = 3  # what a bare --parallel means
 PARALLEL_CAP = 10
+FILES_ONLY = "Files only"  # the group of settings that have no flag
 REPO_ITERATIONS = 10  # the most reviews that a repo may set
 
 
@@ -207,76 +208,76 @@ class Settings:
         True,
         yes_no,
         "Write the run's spans to trace.jsonl; they are sent only if OTEL_EXPORTER_OTLP_ENDPOINT is set.",
-        "Files only",
+        FILES_ONLY,
     )
     langsmith: bool = setting(
         False,
         yes_no,
         "Pass LangSmith's variables to the workers, which then send texts to LangSmith.",
-        "Files only",
+        FILES_ONLY,
     )
     safe_directories: tuple[Path, ...] = setting(
-        (), any_paths, "Folders of other users that you trust; * trusts all.", "Files only"
+        (), any_paths, "Folders of other users that you trust; * trusts all.", FILES_ONLY
     )
     filing_labels: tuple[str, ...] = setting(
         (),
         labels,
         "The labels that a model may give to a filed issue; others stay text in its body.",
-        "Files only",
+        FILES_ONLY,
     )
     context_tokens: int = setting(
         16_000,
         whole(0),
         "The size of the repository map that both models get with each item; 0 turns it off.",
-        "Files only",
+        FILES_ONLY,
     )
     context_exclude: tuple[str, ...] = setting(
-        (), globs, "Files that never go into the repository map, as patterns.", "Files only", repo=as_given
+        (), globs, "Files that never go into the repository map, as patterns.", FILES_ONLY, repo=as_given
     )
     context_allow: tuple[str, ...] = setting(
         (),
         globs,
         "Files that may be sent to a model although they look like secrets, as patterns.",
-        "Files only",
+        FILES_ONLY,
     )
     keep_prompts: bool = setting(
-        False, yes_no, "Keep the prompt and the answer of every call in the run's folder.", "Files only"
+        False, yes_no, "Keep the prompt and the answer of every call in the run's folder.", FILES_ONLY
     )
-    max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", "Files only")
+    max_parallel: int = setting(PARALLEL_CAP, whole(1), "The cap on --parallel.", FILES_ONLY)
     issue_template: str | None = setting(
-        None, repo_path, "The repo's own issue template.", "Files only", repo=as_given
+        None, repo_path, "The repo's own issue template.", FILES_ONLY, repo=as_given
     )
     lld_template: str | None = setting(
-        None, repo_path, "The repo's own LLD template.", "Files only", repo=as_given
+        None, repo_path, "The repo's own LLD template.", FILES_ONLY, repo=as_given
     )
     rules: str | None = setting(
         None,
         repo_path,
         "The team's own rules, a file of the repo: the drafter follows them, the reviewer checks them.",
-        "Files only",
+        FILES_ONLY,
         repo=as_given,
     )
     language: str | None = setting(
         None,
         language_name,
         "The language of documents and reviews, such as German.",
-        "Files only",
+        FILES_ONLY,
         repo=as_given,
     )
     briefs_folder: str = setting(
-        "ideas/active", repo_folder, "The folder with the briefs.", "Files only", repo=as_given
+        "ideas/active", repo_folder, "The folder with the briefs.", FILES_ONLY, repo=as_given
     )
     issues_folder: str = setting(
-        "issues/active", repo_folder, "The folder with the local issues.", "Files only", repo=as_given
+        "issues/active", repo_folder, "The folder with the local issues.", FILES_ONLY, repo=as_given
     )
     lld_folder: str = setting(
-        "docs/lld/active", repo_folder, "The folder for approved LLDs.", "Files only", repo=as_given
+        "docs/lld/active", repo_folder, "The folder for approved LLDs.", FILES_ONLY, repo=as_given
     )
     lineage_folder: str = setting(
         "docs/lineage",
         repo_folder,
         "The folder for the lineage: source, drafts, verdicts and final text of each item.",
-        "Files only",
+        FILES_ONLY,
         repo=as_given,
     )
 

@@ -129,7 +129,8 @@ def test_other_commands_follow_the_latest_run(fleet: Fleet) -> None:
     assert "LLD-1            discuss" in status.out, status
     decided = submitter.project.run("decide", "LLD-1", "--approve", env=env)
     assert decided.code == 0, decided
-    assert "AGENTOS_ENGINE=postgres agentos lld 1 --mock" in decided.out
+    assert "agentos lld 1 --mock" in decided.out
+    assert "--engine postgres" in decided.out
     finished = submitter.project.run("lld", "1", "--mock", env=env | {"AGENTOS_ENGINE": "postgres"})
     assert finished.code == 0, finished
     assert submitter.approved() == {"LLD-1"}

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from agentos import __version__
-from agentos.app.inbox import Discussion, next_command
+from agentos.app.inbox import Discussion, asked_by, next_command
 from agentos.cli.status import item_states
 from agentos.model import Item
 from agentos.report.summary import KeyRow
+from agentos.store.home import Home
 from agentos.store.records import FilingState, Progress, Records
 from agentos.store.run_folder import read_events, was_mock
 from harness.processes import wait_until
@@ -48,22 +49,38 @@ def test_after_a_killed_run_the_events_tell_whether_it_was_mocked(
     assert was_mock(run) is mock
 
 
+PROGRESS = Progress(
+    workflow="lld",
+    item="1",
+    input_hash="",
+    status="discuss",
+    node="review",
+    reviews=1,
+    error=None,
+    run_id="run-1",
+    updated_at="",
+)
+
+
 @pytest.mark.parametrize("mock", [False, True])
-def test_what_goes_on_with_an_item_of_the_mock_is_the_mock(mock: bool) -> None:
-    progress = Progress(
-        workflow="lld",
-        item="1",
-        input_hash="",
-        status="discuss",
-        node="review",
-        reviews=1,
-        error=None,
-        run_id="run-1",
-        updated_at="",
+def test_what_goes_on_with_an_item_of_the_mock_is_the_mock(mock: bool, tmp_path: Path) -> None:
+    waits = Discussion(label="LLD-1", progress=PROGRESS, decided=None, mock=mock)
+    for program in ("agentos", "agentos --home x"):
+        again = asked_by(Home(path=tmp_path), waits, program=program)  # the run was deleted
+        assert next_command(waits, again) == f"{program} lld 1" + " --mock" * mock
+
+
+def test_an_answered_item_continues_as_the_run_that_asked(tmp_path: Path) -> None:
+    home = Home(path=tmp_path)
+    flags = ["--mock", "--budget 2", "--no-file", "--context 'a b.md'", "--all"]
+    run = home.runs / "run-1"
+    run.mkdir(parents=True)
+    started = {"event": "run_started", "run_id": "run-1", "flags": flags, "ids": [], "budget": 2.0}
+    (run / "events.jsonl").write_text(json.dumps(started) + "\n")
+    waits = Discussion(label="LLD-1", progress=PROGRESS, decided=None, mock=True)
+    assert next_command(waits, asked_by(home, waits)) == (
+        "agentos lld 1 --mock --budget 2 --no-file --context 'a b.md'"
     )
-    waits = Discussion(label="LLD-1", progress=progress, decided=None, mock=mock)
-    assert next_command(waits) == "agentos lld 1" + " --mock" * mock
-    assert next_command(waits, program="agentos --home x") == "agentos --home x lld 1" + " --mock" * mock
 
 
 def states(tmp_path: Path, *events: dict[str, Any], cut_off: bool = False) -> list[tuple[str, str, str]]:

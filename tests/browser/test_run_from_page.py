@@ -16,12 +16,12 @@ PageAt = Callable[..., Any]
 
 
 @pytest.fixture
-def served(project: Any) -> Iterator[Callable[[], tuple[str, Any]]]:
+def served(project: Any) -> Iterator[Callable[..., tuple[str, Any]]]:
     """Start `agentos view --allow-run`; return its address and its process."""
     started: list[Any] = []
 
-    def start() -> tuple[str, Any]:
-        process = project.start("view", "--no-open", "--allow-run")
+    def start(*flags: str) -> tuple[str, Any]:
+        process = project.start(*flags, "view", "--no-open", "--allow-run")
         started.append(process)
         found = ADDRESS.search(process.line())
         assert found is not None
@@ -63,16 +63,50 @@ def test_an_answer_is_run_from_the_page(project: Any, served: Any, page_at: Page
     clean(shown, address)
 
 
+def test_an_answer_runs_as_the_run_that_asked(project: Any, served: Any, page_at: PageAt) -> None:
+    project.issue(43, mock="verdicts=DISCUSS,APPROVED")
+    typed = ("--max-wait", "60", "--max-retries", "2", "--no-file", "--source", "local", "--budget", "3")
+    assert project.lld("43", *typed).code == 3
+    home = project.root / ".agentos"
+    address, _ = served("--home", ".agentos")
+    page = arrive(page_at(), address, "#/inbox/LLD-43")
+    page.get_by_role("button", name="Approve").click()
+    flags = "--mock --source local --max-retries 2 --max-wait 60 --budget 3 --no-file"
+    command = f"agentos --home {home} lld 43 {flags}"
+    expect(page.locator("#inbox-view .v-command code")).to_have_text(command)
+    page.get_by_role("button", name="Run now").click()
+    confirm(page, "Start", command)
+    expect(page.locator("#started")).to_contain_text("ended with exit code 0", timeout=PATIENCE)
+    first, second = project.events("run_started")
+    assert first["flags"] == second["flags"]
+
+
+def test_a_run_stopped_for_its_budget_resumes_with_a_larger_one(
+    project: Any, served: Any, page_at: PageAt
+) -> None:
+    project.issue(1)
+    stopped = project.lld("1", "--budget", "0.001")
+    assert stopped.code == 5, stopped
+    address, _ = served()
+    page = arrive(page_at(), address)
+    command = page.locator(".ar-type code").first.inner_text()
+    assert "--budget" in command
+    assert command in stopped.text
+    page.get_by_role("button", name="Resume").click()
+    confirm(page, "Start", command)
+    expect(page.locator("#started")).to_contain_text("ended with exit code 0", timeout=PATIENCE)
+
+
 def test_failed_items_are_retried_and_an_error_is_shown(project: Any, served: Any, page_at: PageAt) -> None:
     project.issue(41)
     project.issue(45, mock='fail="no such table"')
-    assert project.lld("--all").code == 1
+    assert project.lld("41", "45").code == 1
     address, _ = served()
     shown = page_at()
     page = arrive(shown, address)
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
     page.get_by_role("button", name="Retry failed").click()
-    confirm(page, "Start", "agentos lld 45 --retry-failed --mock")
+    confirm(page, "Start", "agentos lld 41 45 --retry-failed --mock")
     expect(page.locator("#started")).to_contain_text("ended with exit code 1", timeout=PATIENCE)
     expect(page.locator("#started pre")).to_contain_text("no such table")
     # The run may be impossible: its message is shown.

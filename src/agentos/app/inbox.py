@@ -2,15 +2,20 @@
 
 import getpass
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agentos.errors import UsageError
-from agentos.model import Item, Status
-from agentos.naming import command_of, ids_named
+from agentos.events.catalogue import RunStarted
+from agentos.events.record import read
+from agentos.model import Item, Status, check_id
+from agentos.naming import ids_named
+from agentos.report.run_again import RunAgain, run_again
+from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Decided, Progress, timestamp
 from agentos.store.records.protocols import AllRecords
+from agentos.store.run_folder import read_first_event, read_summary
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
 
@@ -110,6 +115,7 @@ def answer_discussion(
     note: str,
     seen: ShownDiscussion | None = None,
     program: str = "agentos",
+    settings: Settings | None = None,
 ) -> Answered:
     """Record a person's decision; refuse it if what they saw is out of date."""
     if not home.used:
@@ -144,7 +150,7 @@ def answer_discussion(
             raise UsageError(
                 f"{label} is already answered{answered}, so yours was not recorded. Read that answer first."
             )
-    command = next_command(discussion, program=program)
+    command = next_command(discussion, asked_by(home, discussion, program=program, settings=settings))
     return Answered(label=label, answer=answer, note=note.strip(), command=command)
 
 
@@ -166,11 +172,30 @@ def ids_meant(wanted: str, workflow: str) -> tuple[str, ...]:
     return ids_named(wanted, _prefix(workflow), getattr(known, "id_of", str))
 
 
-def next_command(discussion: Discussion, *, program: str = "agentos") -> str:
-    """What to type to resume the item; `program` includes the global flags."""
-    progress = discussion.progress
-    mock = " --mock" if discussion.mock else ""
-    return f"{program} {command_of(progress.workflow)} {shlex.quote(progress.item)}{mock}"
+def asked_by(
+    home: Home, discussion: Discussion, *, program: str = "agentos", settings: Settings | None = None
+) -> RunAgain:
+    """How to continue the run that asked; `program` includes the global flags."""
+    run = home.runs / discussion.progress.run_id
+    event = read(read_first_event(run))
+    begun = event if isinstance(event, RunStarted) else None
+    again = run_again(
+        begun,
+        read_summary(run),
+        workflow=discussion.progress.workflow,
+        mock=discussion.mock,
+        start=program,
+        settings=settings,
+    )
+    here = settings is None or settings.engine == "local"
+    if home.elsewhere is not None and here and not again.has("--engine"):
+        again = replace(again, flags=(*again.flags, "--engine postgres"))
+    return again
+
+
+def next_command(discussion: Discussion, again: RunAgain) -> str:
+    """What to type to resume the item, as the run that asked would."""
+    return again.command(shlex.quote(check_id(discussion.progress.item)))
 
 
 def _item(progress: Progress) -> Item:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from agentos import redact
 from agentos.app.connections import connections
 from agentos.app.dialog import Dialog
+from agentos.app.given_flags import given_flags
 from agentos.app.request import RunRequest
+from agentos.config import Origin
 from agentos.coordinator.job import ParallelRunConfig
 from agentos.coordinator.keys import KeyRing, key_ring
 from agentos.errors import ConfigError, NoUsableKey
@@ -136,6 +138,8 @@ def _run_config(
         budget=settings.budget,
         item_budget=settings.item_budget,
         command=request.command_line,
+        ids=request.ids,
+        flags=given_flags(config, Origin.FLAG, Origin.ENVIRONMENT),
         fail_fast=settings.fail_fast,
         retry_failed=settings.retry_failed,
         templates=templates,

@@ -24,7 +24,7 @@ def decide(item: str, *, approve: bool, revise: bool, note: str) -> None:
     project = open_project()
     answer: Answer = "approve" if approve else "revise"
     answered = answer_discussion(
-        project.home, item, answer=answer, note=note, program=project.start(program())
+        project.home, item, answer=answer, note=note, program=program(), settings=project.config.settings
     )
     note = f" ({answered.note})" if answered.note else ""
     done = "draft approved" if approve else "sent back for revision"

@@ -81,5 +81,5 @@ class GroupedCommand(click.Command):
 
 def workflow_flags(command: click.Command) -> click.Command:
     """Add every flag of the workflows to a command."""
-    command.params += [option(name) for name in NAMES if settings.about(name).group != "Files only"]
+    command.params += [option(name) for name in NAMES if settings.about(name).group != settings.FILES_ONLY]
     return command

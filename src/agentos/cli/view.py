@@ -1,5 +1,6 @@
 """`agentos view`: a live page of all runs of this home, on this machine only."""
 
+import shlex
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -58,7 +59,8 @@ def view(*, port: int, opened: bool | None, allow_run: bool) -> None:
     project = open_project()
     hide_memory()
     folders = project.config.settings.folders
-    runner = _runner(project) if allow_run else None
+    flags = _global_flags()
+    runner = _runner(project, flags) if allow_run else None
     key = _login_key(project.config) if port else None  # any free port is another one each time
 
     said: set[tuple[str, type[Exception]]] = set()
@@ -92,6 +94,7 @@ def view(*, port: int, opened: bool | None, allow_run: bool) -> None:
                 folders=folders,
                 failed=failed,
                 runner=runner,
+                program=shlex.join(["agentos", *flags]),
                 settings=project.config.settings,
             ),
             taken,
@@ -104,13 +107,20 @@ def view(*, port: int, opened: bool | None, allow_run: bool) -> None:
         click.echo(f"Still running: {one.command} (process {pid}). To stop it, type 'kill -INT {pid}'.")
 
 
-def _runner(project: "Project") -> "Runner":
+def _global_flags() -> list[str]:
+    """The flags for home and settings, as they mean the same in any folder."""
+    from agentos.cli.invocation import invocation  # noqa: PLC0415
+
+    called = invocation()
+    given = (("--home", called.home), ("--config", called.config_file))
+    return [word for flag, path in given if path is not None for word in (flag, str(path.absolute()))]
+
+
+def _runner(project: "Project", flags: list[str]) -> "Runner":
     from agentos.cli.invocation import invocation  # noqa: PLC0415
     from agentos.view.runner import Runner  # noqa: PLC0415
 
     called = invocation()
-    given = (("--home", called.home), ("--config", called.config_file))
-    flags = [word for flag, path in given if path is not None for word in (flag, str(path.absolute()))]
     return Runner(home=project.home, worktree=project.worktree, environment=called.environment, flags=flags)
 
 

@@ -32,6 +32,8 @@ class ParallelRunConfig:
     budget: float | None = None  # USD
     item_budget: float | None = None
     command: str = ""  # as it was typed
+    ids: tuple[str, ...] = ()  # items that were named
+    flags: tuple[str, ...] = ()  # that a command to continue may repeat
     commit: str = ""  # that the worktree stands on, if git was asked
     engine: str = "local"
     fail_fast: bool = False
@@ -67,6 +69,8 @@ def run_started(
         parallel=config.parallel,
         mock=mock,
         command=config.command or None,
+        ids=config.ids,
+        flags=config.flags,
         workflow=config.workflow,
         drafter=config.drafter,
         reviewer=config.reviewer,

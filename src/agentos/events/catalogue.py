@@ -67,6 +67,8 @@ class RunStarted(Event):
     parallel: int
     mock: bool | None = None  # a role uses the mock; None: the record does not say
     command: str | None = None  # as it was typed
+    ids: tuple[str, ...] = ()  # items that were named
+    flags: tuple[str, ...] | None = None  # that a command to continue may repeat: "--budget 2"
     workflow: str | None = None
     drafter: str | None = None  # "openai:gpt-5"
     reviewer: str | None = None

@@ -40,6 +40,8 @@ _LONGEST = {
     "title": 300,
     "verdict": 40,
     "output": 4096,  # a path
+    "ids": 4096,
+    "flags": 5000,
     "filing": 40,
     "url": 500,
 }
@@ -145,6 +147,7 @@ _TYPES: Mapping[object, tuple[Take, Any]] = {
     bool: (_flag, False),
     bool | None: (_flag, None),
     tuple[str, ...]: (_texts, ()),
+    tuple[str, ...] | None: (_texts, None),
     Mapping[str, int]: (_counts, {}),
     WaitKind: (_kind, WaitKind.KEY),
 }

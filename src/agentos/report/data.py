@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from agentos.duration import between
 from agentos.errors import MEANINGS, Exit
 from agentos.events.catalogue import RunStarted
 from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
@@ -19,12 +20,14 @@ from agentos.model import Status
 from agentos.report.drafts import Trail
 from agentos.report.items import ItemReader, ReportItem, RunPaths
 from agentos.report.keys import KeyData, pretended, read_keys
-from agentos.report.needs_you import ItemCase, NeedsYou, RunContext, needs_you
+from agentos.report.needs_you import ItemCase, NeedsYou, needs_you
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.rows import read_rows
+from agentos.report.run_again import RunAgain, run_again
 from agentos.report.spans import Left, Steps, mean_level, span_dict, steps
 from agentos.report.time_shares import TimeShares, time_shares
 from agentos.report.trend import PastRun, read_trend
+from agentos.settings import Settings
 from agentos.store.run_folder import is_live, read_events, read_summary, run_tree, runs_before
 
 _DOCUMENT_BYTES = 1_000_000
@@ -101,7 +104,7 @@ class RunData:
         return {
             "run": self.run.as_dict(),
             "needs_you": self.needs_you.as_dict(),
-            "progress": asdict(self.progress) | {"queued": self.progress.queued},
+            "progress": _progress_dict(self.progress),
             "time": _time_dict(self.time) | {"at": self.now},
             "items": [shown(item, self.now) for item in self.items],
             "keys": [key.as_dict(self.now) for key in self.keys],
@@ -127,8 +130,10 @@ def run_data(
     drafts: bool = True,
     events: Callable[[Path], RunState] = read_events,
     reader: ItemReader | None = None,
+    start: str | None = None,
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
-    """Read one run folder."""
+    """Read one run folder. Its commands begin with `start` and repeat what differs from the settings."""
     reader = reader or ItemReader()
     whole = read_run(
         run,
@@ -138,6 +143,8 @@ def run_data(
         drafts=drafts,
         events=events,
         reader=reader,
+        start=start,
+        settings=settings,
     )
     return whole.as_dict(reader.shown)
 
@@ -151,6 +158,8 @@ def read_run(
     drafts: bool,
     events: Callable[[Path], RunState],
     reader: ItemReader,
+    start: str | None = None,
+    settings: Settings | None = None,
 ) -> RunData:
     locked = is_live(run)
     summary = read_summary(run)
@@ -177,7 +186,9 @@ def read_run(
     )
     return RunData(
         now=now,
-        needs_you=_needs_you(summary, facts, items),
+        needs_you=needs_you(
+            [_outcome(item) for item in items], _run_again(summary, facts, start, settings), live=live
+        ),
         progress=progress_of(state, now=now),
         time=time_shares(state, now=now),
         run=replace(facts, compared=None if summary else len(designs)),
@@ -238,23 +249,21 @@ def _facts(
     )
 
 
-def _needs_you(summary: Record, facts: RunFacts, items: Sequence[ReportItem]) -> NeedsYou:
-    begun = facts.begun
-    context = RunContext(
+def _run_again(summary: Record, facts: RunFacts, start: str | None, settings: Settings | None) -> RunAgain:
+    return run_again(
+        facts.begun,
+        {"stopped": facts.stopped, "exit_code": facts.exit_code} | dict(summary),
         workflow=facts.workflow,
-        typed=None if begun is None else begun.command,
         mock=facts.pretended,
-        live=facts.live,
-        stopped=facts.stopped,
-        budget=None if begun is None else begun.budget,
-        needed_budget=number_of(summary, "needed_budget"),
+        start=start,
+        settings=settings,
     )
-    return needs_you([_outcome(item) for item in items], context)
 
 
 def _outcome(item: ReportItem) -> ItemCase:
     last = item.rounds[-1] if item.rounds else None
     return ItemCase(
+        id=item.id,
         label=item.label,
         status=item.status,
         title=item.title,
@@ -264,6 +273,12 @@ def _outcome(item: ReportItem) -> ItemCase:
         attempts=item.attempts,
         filing=item.filing,
     )
+
+
+def _progress_dict(progress: RunProgress) -> dict[str, Any]:
+    left = progress.left
+    words = None if left is None else between(left.least, left.most)  # as the terminal says it
+    return asdict(progress) | {"queued": progress.queued, "left_words": words}
 
 
 def _time_dict(shares: TimeShares) -> dict[str, Any]:

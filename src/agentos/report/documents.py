@@ -101,15 +101,20 @@ class DocumentText:
 
 def read_text(worktree: Path, path: str, most: int = MOST_BYTES) -> DocumentText | None:
     """The text of one document; None if it is missing, not a regular file, or leads outside."""
-    from agentos.report.markdown_tree import markdown_tree  # noqa: PLC0415 - only where a text is shown
-
     try:
         with os.fdopen(worktree_tree(worktree).open(PurePosixPath(path)), "rb") as file:
             data = file.read(most + 1)
     except OSError:
         return None
-    text = data[:most].decode("utf-8", errors="replace").replace("\0", "\ufffd")
-    return DocumentText(nodes=markdown_tree(redact(split(text).body)), cut=len(data) > most)
+    text = data[:most].decode("utf-8", errors="replace")
+    return DocumentText(nodes=document_nodes(text), cut=len(data) > most)
+
+
+def document_nodes(text: str) -> list[Any]:
+    """The body of a document as safe nodes."""
+    from agentos.report.markdown_tree import markdown_tree  # noqa: PLC0415 - only where a text is shown
+
+    return markdown_tree(redact(split(text.replace("\0", "\ufffd")).body))
 
 
 def path_of(trail: str | None, file: str) -> str:

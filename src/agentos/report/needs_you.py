@@ -3,21 +3,20 @@
 Page, report and terminal show the same. Only commands that can be typed as they are count as help.
 """
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, Decimal
-from typing import Any
+from typing import Any, Literal
 
 from agentos.events.state import CUT_OFF
 from agentos.model import Status
-from agentos.naming import command_of
+from agentos.report.run_again import RunAgain, Stopped
 
 _BROKEN = frozenset({Status.FAILED.value, Status.TIMED_OUT.value, Status.NEEDS_REVISION.value})
 _STOPPED = frozenset(
     {Status.INTERRUPTED.value, Status.PAUSED.value, Status.PENDING.value, CUT_OFF}
 )  # they resume
+Action = Literal["view", "decide", "resume", "retry", "file", "logs"]  # what a command does
 _NO_QUESTION = "The reviewer asks a person to decide."
 _NO_REASON = "no reason is recorded"
 
@@ -26,6 +25,7 @@ _NO_REASON = "no reason is recorded"
 class ItemCase:
     """How an item stands, as far as a person may have to act on it."""
 
+    id: str
     label: str
     status: str
     title: str | None = None
@@ -61,6 +61,7 @@ class ToType:
 
     command: str
     why: str
+    action: Action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,20 +82,7 @@ class NeedsYou:
         return {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(self).items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunContext:
-    """What the commands to type depend on."""
-
-    workflow: str
-    typed: str | None = None  # the command that started the run
-    mock: bool = False
-    live: bool = False
-    stopped: str | None = None
-    budget: float | None = None
-    needed_budget: float | None = None  # with which the next call would go out
-
-
-def needs_you(items: Sequence[ItemCase], context: RunContext) -> NeedsYou:
+def needs_you(items: Sequence[ItemCase], again: RunAgain, *, live: bool = False) -> NeedsYou:
     """Sort out what needs a person, and add the commands that help."""
     asked = [one for one in items if one.status == Status.DISCUSS.value]
     found = NeedsYou(
@@ -108,73 +96,52 @@ def needs_you(items: Sequence[ItemCase], context: RunContext) -> NeedsYou:
             for one in items
             if one.status in _BROKEN
         ),
-        unfinished=0 if context.live else sum(one.status in _STOPPED for one in items),
-        answered=0 if context.live else sum(one.answered for one in asked),
-        unfiled=0 if context.live else sum(one.filing in {"wanted", "unknown"} for one in items),
+        unfinished=0 if live else sum(one.status in _STOPPED for one in items),
+        answered=0 if live else sum(one.answered for one in asked),
+        unfiled=0 if live else sum(one.filing in {"wanted", "unknown"} for one in items),
     )
-    return NeedsYou(**vars(found) | {"commands": tuple(_commands(found, items, context))})
+    commands = question_commands([one.label for one in found.questions], again.start)
+    if not live:
+        commands += _commands(found, items, again)
+    return NeedsYou(**vars(found) | {"commands": tuple(commands)})
+
+
+def question_commands(labels: Sequence[str], start: str) -> list[ToType]:
+    """One command for any number of questions: the page shows each with its draft."""
+    if not labels:
+        return []
+    many = len(labels) > 1
+    count = "both" if len(labels) == 2 else f"all {len(labels)}"
+    why = f"answer {count} questions on one page" if many else "read the draft and answer the question"
+    commands = [ToType(action="view", command=f"{start} view", why=why)]
+    if not many:
+        decide = f"{start} decide {shlex.quote(labels[0])} --approve"
+        commands.append(ToType(action="decide", command=decide, why='or --revise, or --note "..."'))
+    return commands
 
 
 def _question(item: ItemCase) -> str:
     return "\n".join(item.questions) or item.said or _NO_QUESTION
 
 
-def _commands(found: NeedsYou, items: Sequence[ItemCase], context: RunContext) -> list[ToType]:
-    start, rest = _split(context)
-    commands: list[ToType] = []
-    if found.questions:
-        label = shlex.quote(found.questions[0].label)
-        many = len(found.questions) > 1
-        why = f"answer all {len(found.questions)} on one page" if many else "answer on a page"
-        commands.append(ToType(command=f"{start} view", why=why))
-        if not many:
-            why = 'or answer here: --approve, --revise or --note "..."'
-            commands.append(ToType(command=f"{start} decide {label} --approve", why=why))
-    if context.live:
-        return commands
-    begun = f"{start} {command_of(context.workflow)}"
-    if found.unfinished or found.answered:
-        why = "resume where it stopped" if found.unfinished else "continue after the answer"
-        commands.append(ToType(command=_again(begun, rest, context), why=why))
+def _commands(found: NeedsYou, items: Sequence[ItemCase], again: RunAgain) -> list[ToType]:
+    stopped = [Stopped(id=one.id, attempts=one.attempts) for one in items if one.status in _STOPPED]
+    commands = [
+        ToType(action="resume", command=command, why="resume where it stopped")
+        for command in again.resume(stopped)
+    ]
+    if found.answered and not stopped:
+        command = again.command(again.chosen)
+        commands.append(ToType(action="resume", command=command, why="continue after the answer"))
     # An unusable file was never started: a retry does not help, and it has no log.
-    broken = {one.label for one in items if one.attempts}
-    if any(one.label in broken for one in found.problems):
-        retry = _without(_again(begun, rest, context), "--retry-failed") + " --retry-failed"
-        commands.append(ToType(command=retry, why="retry what was not approved"))
+    broken = [one for one in items if one.status in _BROKEN and one.attempts]
+    if broken:
+        commands.append(ToType(action="retry", command=again.retry(), why="retry what was not approved"))
     if found.unfiled:
-        commands.append(
-            ToType(command=_without(f"{begun}{rest}", "--yes") + " --yes", why="file the approved issues")
-        )
-    logs = [one for one in found.problems if one.label in broken and one.status != Status.NEEDS_REVISION]
+        command = again.command(f"{again.chosen} --yes")
+        commands.append(ToType(action="file", command=command, why="file the approved issues"))
+    logs = [one.label for one in broken if one.status != Status.NEEDS_REVISION]
     if logs:
-        commands.append(ToType(command=f"{start} logs {shlex.quote(logs[0].label)}", why="see what happened"))
+        command = f"{again.start} logs {shlex.quote(logs[0])}"
+        commands.append(ToType(action="logs", command=command, why="see what happened"))
     return commands
-
-
-def _split(context: RunContext) -> tuple[str, str]:
-    """The typed command: the program with its own flags, and what follows the name of the workflow."""
-    named = f" {command_of(context.workflow)}"
-    start, found, rest = (context.typed or "").partition(named)
-    if found and start and (not rest or rest[0] == " "):
-        return start, _without(rest, "--fresh")
-    return "agentos", f" --all{' --mock' if context.mock else ''}"
-
-
-def _again(begun: str, rest: str, context: RunContext) -> str:
-    """The same command; a budget that was reached is raised, so that the run can continue."""
-    if context.stopped != "budget" or context.budget is None:
-        return f"{begun}{rest}"
-    raised = f"--budget {_rounded_up(2 * max(context.budget, context.needed_budget or 0.0))}"
-    kept, found = re.subn(r"--budget[ =]\S+", raised, rest)
-    return f"{begun}{kept}" if found else f"{begun}{rest} {raised}"
-
-
-def _without(command: str, flag: str) -> str:
-    return re.sub(rf" {re.escape(flag)}(?= |$)", "", command)
-
-
-def _rounded_up(amount: float) -> str:
-    """Rounded up to two significant digits, so never below what is needed."""
-    exact = Decimal(repr(amount))
-    unit = Decimal(1).scaleb(exact.adjusted() - 1)
-    return f"{((exact / unit).to_integral_value(ROUND_CEILING) * unit).normalize():f}"

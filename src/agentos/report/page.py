@@ -19,6 +19,7 @@ from typing import Any
 
 from agentos.events.fields import shortened
 from agentos.model import Status
+from agentos.report.spans import without_calls
 from agentos.store.rooted_tree import PRIVATE_FILE
 from agentos.store.run_folder import run_tree
 
@@ -76,10 +77,7 @@ def embedded(data: Any) -> str:
 
 def fitted(data: dict[str, Any]) -> str:
     """The packed data, small enough: shortens texts, then drops diffs, first of items without problems."""
-    # The script fills in the calls of the keys from the items.
-    keys = [
-        key | {"spans": [span for span in key["spans"] if span["kind"] != "call"]} for key in data["keys"]
-    ]
+    keys = without_calls(data["keys"])
     left_out = dict(data["left_out"])
     page = data | {"items": [_copied(item) for item in data["items"]], "keys": keys, "left_out": left_out}
     text = embedded(packed(page))

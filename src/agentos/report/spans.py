@@ -1,7 +1,7 @@
 """The spans of a run as the page draws them, and how many of them are open at each moment. Pure."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,3 +139,8 @@ def _thinned(series: Steps) -> Steps:
         peak = max(inside, key=lambda step: step[1])
         kept += [peak] if peak is inside[-1] else [peak, inside[-1]]
     return kept
+
+
+def without_calls(keys: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The keys of a page without their calls: its script fills them in from the items."""
+    return [{**key, "spans": [span for span in key["spans"] if span["kind"] != "call"]} for key in keys]

@@ -286,8 +286,9 @@ def as_markdown(summary: Summary) -> str:
     ]
     for row in summary.items:
         detail = row.output or row.error or row.reason or ""
+        status = row.status.value.replace("_", " ")
         lines.append(
-            f"| {row.label} | {row.status.value} | {cell(row.verdict or '-')} | {row.reviews} "
+            f"| {row.label} | {status} | {cell(row.verdict or '-')} | {row.reviews} "
             f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
             f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {cell(detail)} |"
         )

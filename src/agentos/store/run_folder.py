@@ -8,7 +8,9 @@ import fcntl
 import json
 import os
 import re
+import socket
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 MAX_LINES_BYTES = 500_000_000  # of a file of records
 MAX_SUMMARY_BYTES = 50_000_000
+_FIRST_LINE_BYTES = 1_000_000
+_LOCK_BYTES = 1000
 _MOST_AT_ONCE = 1000
 _LOG_NAME = re.compile(r"[A-Z]+-[A-Za-z0-9_-]{1,64}\.log")
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -39,6 +43,7 @@ class RunFolder:
         self._tree = run_tree(path)
         self._lock = self._open(LOCK, os.O_RDWR)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        write_all(self._lock, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
         self._files: dict[str, int] = {}
 
     def event(self, record: Mapping[str, Any]) -> None:
@@ -123,9 +128,15 @@ def list_runs(home: Home) -> list[Path]:
 def engine_of_latest(home: Home) -> str | None:
     """What ran the items of the latest run, if not the engine of this machine."""
     runs = list_runs(home)
-    started = next(read_lines(runs[-1] / "events.jsonl"), None) if runs else None
-    engine = None if started is None else started.get("engine")
+    engine = read_first_event(runs[-1]).get("engine") if runs else None
     return engine if isinstance(engine, str) else None
+
+
+def read_first_event(run: Path) -> dict[str, Any]:
+    """Return how a run was started, as its events say; empty if they do not."""
+    with contextlib.suppress(OSError), os.fdopen(run_tree(run).open(run / "events.jsonl"), "rb") as file:
+        return next(records_in(file.readline(_FIRST_LINE_BYTES)), {})
+    return {}
 
 
 def live_runs(home: Home) -> list[Path]:
@@ -181,6 +192,26 @@ def create_run(home: Home) -> RunFolder:
 def is_live(path: Path) -> bool:
     """Say whether the run's coordinator is alive: only then is its lock held."""
     return is_locked(run_tree(path), path / LOCK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """The process that wrote its name into a run's lock when it took it."""
+
+    pid: int
+    host: str
+
+
+def holder_of(path: Path) -> Holder | None:
+    """Return the coordinator of a live run; None if the run is over or its lock does not say."""
+    if not is_live(path):
+        return None
+    try:
+        kept = json.loads(run_tree(path).read(path / LOCK, _LOCK_BYTES))
+        pid, host = kept["pid"], kept["host"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return Holder(pid=pid, host=host) if type(pid) is int and pid > 1 and isinstance(host, str) else None
 
 
 def hold_lock(tree: Tree, path: Path) -> int:

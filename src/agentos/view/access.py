@@ -2,12 +2,12 @@
 
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agentos.view.lasting_login import LastingLogin
@@ -31,6 +31,11 @@ GO_ON = (
 )
 OTHER_SITE = "Requests from another site are not allowed."
 NO_TOKEN = "The token is missing. Open the address that 'agentos view' printed."  # noqa: S105 - a message
+KEY_ONLY = (
+    "This browser came back with its key. "
+    "To start or stop runs, open the address that 'agentos view' printed."
+)
+RUN_PATHS = frozenset({"/api/start", "/api/stop"})
 # What a browser needs to log in again; nothing of it is secret.
 LOGIN_PATHS = frozenset({("GET", "/login/challenge"), ("POST", "/login"), ("GET", "/assets/login.js")})
 
@@ -41,6 +46,7 @@ class Door:
 
     port: int
     token: str
+    again: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # for a login with the key
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -59,12 +65,25 @@ class Door:
 
     def log_in(self, response: Response) -> None:
         """Add the cookie that opens the page, until the server ends."""
-        response.set_cookie(self.cookie, self.token, path="/", httponly=True, samesite="strict")
+        self._set(response, self.token)
+
+    def log_in_again(self, response: Response) -> None:
+        """Add a cookie that opens the page, but starts and stops no run."""
+        self._set(response, self.again)
+
+    def _set(self, response: Response, value: str) -> None:
+        response.set_cookie(self.cookie, value, path="/", httponly=True, samesite="strict")
 
     def opens(self, given: Iterable[str | None]) -> bool:
-        return any(
-            one is not None and secrets.compare_digest(one.encode(), self.token.encode()) for one in given
-        )
+        return any(_same(one, right) for one in given for right in (self.token, self.again))
+
+    def runs(self, given: Iterable[str | None]) -> bool:
+        """Whether someone opened the printed address of this server, so that they may start and stop runs."""
+        return any(_same(one, self.token) for one in given)
+
+
+def _same(given: str | None, right: str) -> bool:
+    return given is not None and secrets.compare_digest(given.encode(), right.encode())
 
 
 class Guard:
@@ -116,6 +135,8 @@ class Guard:
                 return HTMLResponse(page_file("login.html"), status_code=403)
         if why is None and scope["method"] not in {"GET", "HEAD"}:
             why = _no_change(headers)
+        if why is None and scope["path"] in RUN_PATHS and not self._door.runs(self._given(headers)):
+            return JSONResponse({"error": KEY_ONLY}, status_code=403)
         return None if why is None else _refused(why)
 
     def _misplaced(self, headers: Headers) -> str | None:
@@ -130,14 +151,14 @@ class Guard:
     def _uninvited(self, headers: Headers, *, visit: bool) -> str | None:
         if not visit and _site(headers) not in {None, "same-origin", "none"}:
             return OTHER_SITE
-        cookie = cookie_parser(headers.get("cookie", "")).get(self._door.cookie)
-        if not self._door.opens((cookie, _bearer(headers))):
-            return NO_TOKEN
-        return None
+        return None if self._door.opens(self._given(headers)) else NO_TOKEN
+
+    def _given(self, headers: Headers) -> tuple[str | None, str | None]:
+        return cookie_parser(headers.get("cookie", "")).get(self._door.cookie), _bearer(headers)
 
     def _enter(self, token: str, *, from_elsewhere: bool) -> Response:
         ticket = self._ticket is not None and secrets.compare_digest(token.encode(), self._ticket.encode())
-        if not ticket and not self._door.opens((token,)):
+        if not ticket and not self._door.runs((token,)):
             return _refused("The token is wrong. Open the address that 'agentos view' printed last.")
         if ticket:
             self._ticket = None
@@ -146,6 +167,9 @@ class Guard:
             self._login.let_in()
         answer = HTMLResponse(GO_ON) if from_elsewhere else RedirectResponse("/", status_code=303)
         self._door.log_in(answer)
+        if self._login is not None:
+            # Another program may have had this port and left a service worker. The new key comes after this.
+            answer.headers["Clear-Site-Data"] = '"storage"'
         return answer
 
 

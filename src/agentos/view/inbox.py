@@ -3,11 +3,15 @@
 import contextlib
 import re
 import shlex
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agentos.app.inbox import Discussion, discussions, next_command
+from agentos.app.inbox import Discussion, asked_by, discussions, next_command
+from agentos.report.documents import document_nodes
+from agentos.report.run_again import RunAgain
 from agentos.review import read_document
+from agentos.settings import Settings
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
@@ -16,13 +20,24 @@ from agentos.store.run_folder import read_lines
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _TITLE_LENGTH = 120
+_KEPT_DOCUMENTS = 200  # the page asks again at every change
 
 
 class Inbox:
     """Reads the discussions of one home."""
 
-    def __init__(self, *, home: Home, worktree: Path, lineage_folder: str) -> None:
+    def __init__(
+        self,
+        *,
+        home: Home,
+        worktree: Path,
+        lineage_folder: str,
+        program: str = "agentos",
+        settings: Settings | None = None,
+    ) -> None:
         self._home = home
+        self._program = program
+        self._settings = settings
         self._worktree = worktree
         self._lineage_folder = lineage_folder
 
@@ -34,7 +49,14 @@ class Inbox:
         )
 
     def entries(self) -> list[dict[str, Any]]:
-        return [self._entry(one) for one in self._discussions()]
+        asked: dict[tuple[str, str, bool], RunAgain] = {}  # one run may ask many questions
+        entries = []
+        for one in self._discussions():
+            run = (one.progress.run_id, one.progress.workflow, one.mock)
+            if run not in asked:
+                asked[run] = asked_by(self._home, one, program=self._program, settings=self._settings)
+            entries.append(self._entry(one, asked[run]))
+        return entries
 
     def _discussions(self) -> tuple[Discussion, ...]:
         if not self._home.used:
@@ -42,7 +64,7 @@ class Inbox:
         with self._home.open_records(write=False) as records:
             return discussions(records)
 
-    def _entry(self, discussion: Discussion) -> dict[str, Any]:
+    def _entry(self, discussion: Discussion, again: RunAgain) -> dict[str, Any]:
         progress, decided = discussion.progress, discussion.decided
         trail = self._trail(progress.workflow, progress.item)
         verdict = trail.get("verdict")
@@ -59,8 +81,8 @@ class Inbox:
             "question": progress.error or "The reviewer asks a person to decide.",
             "questions": questions,
             "findings": findings,
-            "draft": trail.get("draft"),
-            "verdict": verdict,
+            "draft": _shown(trail.get("draft")),
+            "verdict": _shown(verdict),
             "decided": None
             if decided is None
             else {
@@ -69,8 +91,8 @@ class Inbox:
                 "by": decided.decided_by,
                 "at": decided.decided_at,
             },
-            "decide_command": f"agentos decide {shlex.quote(discussion.label)} --approve",
-            "command": next_command(discussion),
+            "decide_command": f"{self._program} decide {shlex.quote(discussion.label)} --approve",
+            "command": next_command(discussion, again),
             "mock": discussion.mock,
         }
 
@@ -99,6 +121,15 @@ class Inbox:
             return [], []
         reading = read_document(verdict["text"])
         return [finding.as_dict() for finding in reading.findings], list(reading.questions)
+
+
+def _shown(document: dict[str, str] | None) -> dict[str, Any] | None:
+    return None if document is None else {"path": document["path"], "nodes": _nodes(document["text"])}
+
+
+@lru_cache(maxsize=_KEPT_DOCUMENTS)
+def _nodes(text: str) -> list[Any]:
+    return document_nodes(text)
 
 
 def _title(text: str) -> str:

@@ -2,7 +2,11 @@
 
 A cookie that lasts would not do: browsers send cookies to whoever listens on the port, and while the server
 is off, that may be a program of another user. So the browser keeps a key that it can use but not show, and
-proves with it that it was logged in before. The proof is worth nothing for another port or a second time.
+proves with it that it was logged in before. A proof counts once and for one port.
+
+What remains: a program that has the port while the server is off can leave a service worker in the browser
+and use the key through it later. So a login with the key reads and answers questions, but starts and stops
+no run, and a login with the token clears what was left at this address before it gives a new key.
 """
 
 import hashlib

@@ -1,35 +1,18 @@
-"""The commands that the page may start: resume, retry, and run what was answered. Pure.
+"""The commands that the page may start, and what each may cost. Pure.
 
-Every argument is built here, from the records of the run and the settings. A request only names one of these
-actions, a run and an item that exist.
+Each is a command that the page shows as one to type. A request only names it; nothing in it is taken from the
+request.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from agentos.errors import UsageError
-from agentos.model import Status, check_id
-from agentos.naming import command_of
 from agentos.settings import Settings, flag_of
 
-MOST_NAMED = 500  # items in one command
-# What a run was started with and the settings of today may differ in; a command repeats the difference.
-_REPEATED = (
-    "engine",
-    "parallel",
-    "drafter",
-    "reviewer",
-    "budget",
-    "item_budget",
-    "timeout",
-    "run_timeout",
-    "max_iterations",
-)
-_UNFINISHED = frozenset({Status.INTERRUPTED.value, Status.PAUSED.value, Status.PENDING.value, "cut_off"})
-_BROKEN = frozenset({Status.FAILED.value, Status.TIMED_OUT.value, Status.NEEDS_REVISION.value})
+_STARTED_FROM_PAGE = ("resume", "retry")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,79 +20,59 @@ class RunCommand:
     """A command that the page may start."""
 
     action: str  # resume, retry or answer
-    arguments: tuple[str, ...]  # without the program
+    command: str  # as a person would type it
     why: str
     budget: str  # in words
 
-    def shown(self, program: str) -> str:
-        """As a person would type it."""
-        return f"{program} {shlex.join(self.arguments)}"
+    def arguments(self, program: str) -> tuple[str, ...]:
+        """Its words after the program."""
+        return tuple(shlex.split(self.command.removeprefix(program)))
 
-    def as_dict(self, program: str) -> dict[str, str]:
-        return {"action": self.action, "command": self.shown(program), "why": self.why, "budget": self.budget}
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
 
 
 def commands_of_run(data: Mapping[str, Any], settings: Settings, *, mock: bool) -> tuple[RunCommand, ...]:
     """What can be started for a finished run, from the data of its page."""
-    run = data["run"]
-    if run["live"]:
+    begun = data["run"]["begun"] or {}
+    if data["run"]["live"] or begun.get("flags") is None:  # an older version does not say how it was started
         return ()
-    begun = run["begun"] or {}
-    flags = ["--mock"] if mock else []
-    flags += _differences(begun, settings, mock=mock)
-    budget = _budget(begun.get("budget") or settings.budget, mock=mock)
-    unfinished = _ids(item for item in data["items"] if item["status"] in _UNFINISHED)
-    # An unusable file was never started: retrying does not help.
-    broken = _ids(item for item in data["items"] if item["status"] in _BROKEN and item["attempts"])
-    found = []
-    for action, ids, more, why in (
-        ("resume", unfinished, [], "Resume where it stopped"),
-        ("retry", broken, ["--retry-failed"], "Retry what was not approved"),
-    ):
-        if ids:
-            arguments = (*command_of(run["workflow"]).split(), *ids, *more, *flags)
-            found.append(RunCommand(action=action, arguments=arguments, why=why, budget=budget))
-    return tuple(found)
-
-
-def command_of_answer(
-    workflow: str, item: str, settings: Settings, *, mock: bool, engine: str = ""
-) -> RunCommand:
-    """Resume an item whose question is answered; with an engine that the settings do not name, if given."""
-    flags = [*(["--mock"] if mock else []), *([flag_of("engine"), engine] if engine else [])]
-    arguments = (*command_of(workflow).split(), check_id(item), *flags)
-    return RunCommand(
-        action="answer",
-        arguments=arguments,
-        why="Resume the item with the answer",
-        budget=_budget(settings.budget, mock=mock),
+    return tuple(
+        run_command(one, settings, mock=mock, before=begun.get("budget"))
+        for one in data["needs_you"]["commands"]
+        if one["action"] in _STARTED_FROM_PAGE
     )
 
 
-def _ids(items: Any) -> list[str]:
-    found = []
-    for item in items:
-        try:
-            found.append(check_id(item["id"]))
-        except UsageError:
-            continue  # not the id of an item; such a record is broken
-    return found[:MOST_NAMED]
+def run_command(
+    command: Mapping[str, str], settings: Settings, *, mock: bool, before: float | None = None
+) -> RunCommand:
+    """A command with its budget in words; `before` is the budget of the run that it continues."""
+    return RunCommand(
+        action=command["action"],
+        command=command["command"],
+        why=command["why"].capitalize(),
+        budget=_budget(shlex.split(command["command"]), settings, mock=mock, before=before),
+    )
 
 
-def _differences(begun: Mapping[str, Any], settings: Settings, *, mock: bool) -> Sequence[str]:
-    words: list[str] = []
-    for name in _REPEATED:
-        value = begun.get(name)
-        if value is None or value == getattr(settings, name) or (mock and name in {"drafter", "reviewer"}):
-            continue
-        words += [
-            flag_of(name),
-            f"{Decimal(repr(value)).normalize():f}" if isinstance(value, float) else str(value),
-        ]
-    return words
-
-
-def _budget(amount: float | None, *, mock: bool) -> str:
+def _budget(words: list[str], settings: Settings, *, mock: bool, before: float | None) -> str:
     if mock:
         return "The mock costs nothing."
-    return "No budget is set: it can cost any amount." if amount is None else f"Budget: ${amount:,.2f}."
+    run, item = (_amount(words, name, getattr(settings, name)) for name in ("budget", "item_budget"))
+    each = "" if item is None else f", at most {_money(item)} per item"
+    if run is None:
+        return f"No budget is set: it can cost any amount{each}."
+    raised = before is not None and run > Decimal(repr(before))
+    return f"Budget: {_money(run)}{f', raised from {_money(Decimal(repr(before)))}' if raised else ''}{each}."
+
+
+def _amount(words: list[str], name: str, otherwise: float | None) -> Decimal | None:
+    flag = flag_of(name)
+    if flag in words:
+        return Decimal(words[words.index(flag) + 1])
+    return None if otherwise is None else Decimal(repr(otherwise))
+
+
+def _money(amount: Decimal) -> str:
+    return f"${amount:,.2f}" if amount == round(amount, 2) else f"${amount.normalize():,f}"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentos.app.inbox import find_waiting
+from agentos.app.inbox import asked_by, find_waiting, next_command
 from agentos.errors import UsageError
 from agentos.settings import Settings
 from agentos.store.home import Home
-from agentos.view.run_commands import RunCommand, command_of_answer, commands_of_run
+from agentos.view.run_commands import RunCommand, commands_of_run, run_command
 from agentos.view.run_index import RunIndex
 from agentos.view.runner import Runner
 
@@ -24,18 +24,15 @@ class RunControl:
 
     def of_run(self, run_id: str) -> dict[str, Any]:
         """The commands that can be started for a run."""
-        return {"commands": [one.as_dict(self.runner.program) for one in self._of_run(run_id)]}
+        return {"commands": [one.as_dict() for one in self._of_run(run_id)]}
 
     def of_answer(self, entry: Mapping[str, Any]) -> dict[str, str]:
         """The command that resumes an answered item of the inbox."""
-        return self._answer(entry["workflow"], entry["id"], mock=entry["mock"]).as_dict(self.runner.program)
+        return self._answer(entry["command"], mock=entry["mock"]).as_dict()
 
     def start(self, wanted: dict[str, str]) -> dict[str, Any]:
         """Start a command if it is still the one that the person confirmed."""
-        command = self._found(wanted)
-        if command.shown(self.runner.program) != wanted.get("command"):
-            raise UsageError("The command changed in the meantime. Look at it again.")
-        started = self.runner.start(command)
+        started = self.runner.start(self._found(wanted))
         return {"number": started.number, "command": started.command}
 
     def stop(self, run_id: str) -> str:
@@ -44,11 +41,15 @@ class RunControl:
     def _found(self, wanted: dict[str, str]) -> RunCommand:
         action = wanted.get("action")
         if action == "answer":
-            return self._of_answer(wanted.get("label", ""))
-        for command in self._of_run(wanted["run"]) if "run" in wanted else ():
-            if command.action == action:
+            there = [self._of_answer(wanted.get("label", ""))]
+        else:
+            there = [one for one in self._of_run(wanted.get("run", "")) if one.action == action]
+        if not there:
+            raise UsageError("There is nothing left to start here.")
+        for command in there:
+            if command.command == wanted.get("command"):
                 return command
-        raise UsageError("There is nothing left to start here.")
+        raise UsageError("The command changed in the meantime. Look at it again.")
 
     def _of_run(self, run_id: str) -> tuple[RunCommand, ...]:
         folder = self.run_index.folder(run_id)
@@ -62,10 +63,9 @@ class RunControl:
             found = find_waiting(records, label)
         if found.decided is None:
             raise UsageError(f"{found.label} is not answered yet.")
-        progress = found.progress
-        return self._answer(progress.workflow, progress.item, mock=found.mock)
+        again = asked_by(self.home, found, program=self.runner.program, settings=self.settings)
+        return self._answer(next_command(found, again), mock=found.mock)
 
-    def _answer(self, workflow: str, item: str, *, mock: bool) -> RunCommand:
-        shared = self.home.elsewhere is not None and self.settings.engine == "local"
-        engine = "postgres" if shared else ""
-        return command_of_answer(workflow, item, self.settings, mock=mock, engine=engine)
+    def _answer(self, command: str, *, mock: bool) -> RunCommand:
+        found = {"action": "answer", "command": command, "why": "resume the item with the answer"}
+        return run_command(found, self.settings, mock=mock)

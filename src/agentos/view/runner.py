@@ -22,7 +22,7 @@ from agentos.programs import DetachedProcess, start_detached
 from agentos.redact import redact
 from agentos.store.home import Home
 from agentos.store.rooted_tree import PRIVATE_FILE
-from agentos.store.run_folder import is_live
+from agentos.store.run_folder import Holder, holder_of, is_live
 from agentos.view.run_commands import RunCommand
 
 AGENTOS = (sys.executable, "-P", "-m", "agentos")  # -P: nothing is imported from the project
@@ -63,7 +63,7 @@ class Runner:
     def start(self, command: RunCommand) -> StartedCommand:
         with self._lock:
             running = [one for one in self._started if one.process.poll() is None]
-            shown = command.shown(self.program)
+            shown = command.command
             if any(one.command == shown for one in running):
                 raise UsageError(f"'{shown}' is already running.")
             if len(running) >= MOST_RUNNING:
@@ -73,7 +73,7 @@ class Runner:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
             descriptor = self._home.tree.open(output, flags, PRIVATE_FILE)
             try:
-                arguments = [*AGENTOS, *self._flags, *command.arguments]
+                arguments = [*AGENTOS, *self._flags, *command.arguments(self.program)]
                 process = start_detached(
                     arguments, self._environment, folder=self._worktree, output=descriptor
                 )
@@ -107,34 +107,9 @@ class Runner:
         with self._lock:
             if run.name in self._stopped:
                 raise UsageError("The run is already stopping; its items save their progress.")
-            pid = self._process_of(run)
-            try:
-                process = os.pidfd_open(pid)
-            except (OSError, AttributeError) as exc:
-                raise UsageError(f"The run's process {pid} cannot be reached.") from exc
-            try:
-                if not is_live(run):  # the process is still the one that was looked up
-                    raise UsageError("The run is over.")
-                signal.pidfd_send_signal(process, signal.SIGINT)
-            except OSError as exc:
-                raise UsageError(f"The run's process {pid} cannot be stopped: {exc.strerror}.") from exc
-            finally:
-                os.close(process)
+            _interrupt(run)
             self._stopped.add(run.name)
         return "Stopping; progress is saved. Run the same command to resume."
-
-    def _process_of(self, run: Path) -> int:
-        """The process that holds the claims of the run."""
-        if is_live(run):
-            with self._home.open_records(write=False) as records:
-                claims = [one for one in records.claims().values() if one.run_id == run.name]
-            for claim in claims:
-                if claim.host not in {"", socket.gethostname()}:
-                    raise UsageError(f"The run is on {claim.host}. Stop it there with Ctrl+C.")
-                if claim.pid > 1:
-                    return claim.pid
-            raise UsageError("The run has no items yet. Try again in a moment.")
-        raise UsageError("The run is over.")
 
     def _printed(self, path: Path) -> str:
         with contextlib.suppress(OSError), os.fdopen(self._home.tree.open(path), "rb") as file:
@@ -142,3 +117,34 @@ class Runner:
             file.seek(max(0, file.tell() - MOST_SHOWN))
             return redact(file.read(MOST_SHOWN).decode("utf-8", errors="replace"))
         return ""
+
+
+def _interrupt(run: Path) -> None:
+    """Send one SIGINT to the process that holds the run's lock, and to no other."""
+    holder = holder_of(run)
+    if holder is None:
+        raise UsageError(
+            "The run's process is unknown. Stop it where it was started, with Ctrl+C."
+            if is_live(run)
+            else "The run is over."
+        )
+    if holder.host != socket.gethostname():
+        raise UsageError(f"The run is on {holder.host}. Stop it there with Ctrl+C.")
+    try:
+        if hasattr(os, "pidfd_open"):
+            process = os.pidfd_open(holder.pid)
+            try:
+                _check_still_held(run, holder)  # so the descriptor is of the holder, not of a later process
+                signal.pidfd_send_signal(process, signal.SIGINT)
+            finally:
+                os.close(process)
+        else:  # macOS
+            _check_still_held(run, holder)
+            os.kill(holder.pid, signal.SIGINT)
+    except OSError as exc:
+        raise UsageError(f"The run's process {holder.pid} cannot be stopped: {exc.strerror}.") from exc
+
+
+def _check_still_held(run: Path, holder: Holder) -> None:
+    if holder_of(run) != holder:
+        raise UsageError("The run is over.")

@@ -31,6 +31,7 @@ from agentos.report.compare import compare
 from agentos.report.data import run_data
 from agentos.report.items import ItemReader
 from agentos.report.on_request import open_document, open_prompt
+from agentos.report.spans import without_calls
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.view.access import Door, Guard
@@ -67,7 +68,11 @@ class PageRoutes:
         inbox: Inbox,
         failed: Failed,
         run_control: RunControl | None = None,
+        program: str = "agentos",
+        settings: Settings | None = None,
     ) -> None:
+        self._program = program
+        self._settings = settings
         self._name = worktree.name
         self._worktree = worktree
         self._folders = folders
@@ -196,7 +201,14 @@ class PageRoutes:
     async def _answer(self, request: Request) -> Response:
         answer, note, seen = decision_in(await read_json(request))
         answered = await run_in_threadpool(
-            answer_discussion, self._home, request.path_params["label"], answer=answer, note=note, seen=seen
+            answer_discussion,
+            self._home,
+            request.path_params["label"],
+            answer=answer,
+            note=note,
+            seen=seen,
+            program=self._program,
+            settings=self._settings,
         )
         return _json(asdict(answered))
 
@@ -211,7 +223,7 @@ class PageRoutes:
                 raise UsageError(f"{subject.label} was already sent back like this; the next run uses it.")
             send_back(self._home, subject, note)
         message = f"{subject.label}: {kept(note)}."
-        return {"label": subject.label, "told": message, "command": f"agentos {subject.command}"}
+        return {"label": subject.label, "told": message, "command": f"{self._program} {subject.command}"}
 
     @property
     def _control(self) -> RunControl:
@@ -255,9 +267,13 @@ def make_view(
     folders: Mapping[str, str],
     failed: Failed,
     runner: Runner | None = None,
+    program: str = "agentos",
     settings: Settings | None = None,
 ) -> PageRoutes:
-    """Build the page for one project; with a runner, it can start and stop runs."""
+    """Build the page for one project; with a runner, it can start and stop runs.
+
+    `program` is how its commands begin: with the flags for home and settings.
+    """
     lineage_folder = folders["lineage"]
 
     def make_data(run: Path, events: Callable[[Path], RunState], reader: ItemReader) -> dict[str, Any]:
@@ -268,14 +284,12 @@ def make_view(
             history=run_index.folders_before(run),
             events=events,
             reader=reader,
+            start=program,
+            settings=settings,
         )
-        # The page fills in the calls of the keys from the items.
-        calls_left_out = [
-            key | {"spans": [span for span in key["spans"] if span["kind"] != "call"]} for key in data["keys"]
-        ]
         if data["run"]["live"] and data["run"]["begun"] is None and not data["items"]:
             data["run"]["workflow"] = "starting …"  # its first event is not written yet
-        return data | {"keys": calls_left_out}
+        return data | {"keys": without_calls(data["keys"])}
 
     run_index = RunIndex(home.runs, make_data)
     return PageRoutes(
@@ -288,8 +302,12 @@ def make_view(
             lineage_folder=lineage_folder,
             mark=lambda run: run_index.mark(run, live=run_index.live(run)),
         ),
-        inbox=Inbox(home=home, worktree=worktree, lineage_folder=lineage_folder),
+        inbox=Inbox(
+            home=home, worktree=worktree, lineage_folder=lineage_folder, program=program, settings=settings
+        ),
         failed=failed,
+        program=program,
+        settings=settings,
         run_control=None
         if runner is None
         else RunControl(runner=runner, home=home, run_index=run_index, settings=settings or Settings()),
@@ -359,7 +377,7 @@ async def _serve(
 ) -> None:
     door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32))
     login = None if key is None else LastingLogin(key, port=door.port)
-    guard = Guard(view.app(login_routes(login, door.log_in)), door, login)
+    guard = Guard(view.app(login_routes(login, door.log_in_again)), door, login)
     config = uvicorn.Config(
         guard,
         loop="asyncio",

@@ -35,7 +35,7 @@ class Clock:
 def client_of(login: LastingLogin | None) -> TestClient:
     door = Door(port=PORT, token=TOKEN)
     inside = Route("/{path:path}", lambda _request: PlainTextResponse("inside"), methods=["GET", "POST"])
-    app = Starlette(routes=[*login_routes(login, door.log_in), inside])
+    app = Starlette(routes=[*login_routes(login, door.log_in_again), inside])
     return TestClient(
         Guard(app, door, login), base_url=OURS, follow_redirects=False, headers={"Origin": OURS}
     )
@@ -62,7 +62,8 @@ def test_a_browser_with_the_key_gets_the_cookie(client: TestClient) -> None:
     answer = client.post("/login", json={"challenge": challenge, "answer": proof(challenge)})
     assert answer.status_code == 200
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"agentos-{PORT}={TOKEN};")
+    assert cookie.startswith(f"agentos-{PORT}=")
+    assert TOKEN not in cookie
     for part in ("HttpOnly", "SameSite=strict", "Path=/"):
         assert part in cookie
     assert "Max-Age" not in cookie  # it ends with the browser; only the key lasts
@@ -98,6 +99,24 @@ def test_a_broken_answer_is_refused(client: TestClient, body: bytes) -> None:
     refused = client.post("/login", content=body, headers={"Content-Type": "application/json"})
     assert refused.status_code in {400, 403}
     assert "set-cookie" not in refused.headers
+
+
+@pytest.mark.parametrize("path", ["/api/start", "/api/stop"])
+def test_a_login_with_the_key_starts_and_stops_nothing(client: TestClient, path: str) -> None:
+    challenge = client.get("/login/challenge").json()["challenge"]
+    client.post("/login", json={"challenge": challenge, "answer": proof(challenge)})
+    assert client.post("/api/inbox/LLD-1", json={}).text == "inside"
+    refused = client.post(path, json={})
+    assert (refused.status_code, "open the address" in refused.json()["error"]) == (403, True)
+    client.get("/", params={"token": TOKEN})
+    assert client.post(path, json={}).text == "inside"
+
+
+def test_what_another_program_left_is_cleared_before_the_key_is_given(client: TestClient) -> None:
+    entered = client.get("/", params={"token": TOKEN})
+    assert entered.headers["Clear-Site-Data"] == '"storage"'
+    for path in ("/", "/login/challenge"):  # the key is in the browser's storage
+        assert "Clear-Site-Data" not in client.get(path).headers
 
 
 def test_the_key_is_given_once_after_the_token(client: TestClient) -> None:

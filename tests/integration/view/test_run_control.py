@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from agentos.app.inbox import answer_discussion
-from agentos.errors import UsageError
 from agentos.model import Item, Status
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
-from agentos.store.records.memory import MemoryRecords
 from agentos.view import runner as module
 from agentos.view.access import Door, Guard
 from agentos.view.runner import Runner
@@ -30,7 +26,7 @@ from harness.records import begin, end, hold
 RUN = "2026-11-16T00-37-24.647Z"
 TOKEN = "t" * 43
 OURS = "http://127.0.0.1:8765"
-COMMAND = "agentos lld 42 --retry-failed"
+COMMAND = "agentos --home /h lld --retry-failed --max-retries 2"
 
 
 @pytest.fixture
@@ -45,6 +41,9 @@ def home(tmp_path: Path) -> Home:
     ]
     summary = {"workflow": "lld", "items": items, "totals": {"failed": 1}, "exit_code": 1}
     (run / "summary.json").write_text(json.dumps(summary), "utf-8")
+    flags = ["--all", "--max-retries 2"]
+    started = {"event": "run_started", "run_id": RUN, "items": 2, "parallel": 1, "flags": flags}
+    (run / "events.jsonl").write_text(json.dumps(started) + "\n", "utf-8")
     return made
 
 
@@ -64,6 +63,7 @@ def client_of(home: Home, runner: Runner | None) -> TestClient:
         folders=Settings().folders,
         failed=lambda *_: None,
         runner=runner,
+        program="agentos --home /h",
         settings=Settings(),
     )
     return TestClient(
@@ -103,7 +103,7 @@ def test_it_is_off_unless_allowed(home: Home) -> None:
 
 def test_a_command_is_started_as_it_was_confirmed(client: TestClient) -> None:
     [offered] = client.get(f"/api/runs/{RUN}/commands").json()["commands"]
-    assert offered["command"] == "agentos --home /h lld 42 --retry-failed"
+    assert offered["command"] == COMMAND
     assert offered["budget"] == "No budget is set: it can cost any amount."
     wanted = {"action": "retry", "run": RUN, "command": offered["command"]}
     answer = client.post("/api/start", json=wanted)
@@ -111,7 +111,7 @@ def test_a_command_is_started_as_it_was_confirmed(client: TestClient) -> None:
     assert answer.json() == {"number": 1, "command": offered["command"]}
     one = ended(client)
     assert one["exit_code"] == 3
-    assert one["printed"] == "started ['--home', '/h', 'lld', '42', '--retry-failed']\n"
+    assert one["printed"] == "started ['--home', '/h', 'lld', '--retry-failed', '--max-retries', '2']\n"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_nothing_else_is_started(client: TestClient, body: Any, status: int) -> 
 def test_the_guard_holds_for_starting_and_stopping(
     client: TestClient, path: str, headers: dict[str, str]
 ) -> None:
-    body = json.dumps({"action": "retry", "run": RUN, "command": f"agentos --home /h {COMMAND[8:]}"})
+    body = json.dumps({"action": "retry", "run": RUN, "command": COMMAND})
     kind = {"Content-Type": "application/json"}
     assert client.post(path, content=body, headers=kind | headers).status_code == 403
     assert client.get("/api/started").json()["started"] == []
@@ -159,7 +159,7 @@ def test_an_answered_item_can_be_run(client: TestClient, home: Home) -> None:
     with Records(home.records) as records:
         begin(records, item, RUN)
         end(records, item, Status.DISCUSS, reviews=1, error="Wait or stop?")
-    command = "agentos --home /h lld 43"
+    command = "agentos --home /h lld 43 --max-retries 2"
     wanted = {"action": "answer", "label": "LLD-43", "command": command}
     assert "not answered" in client.post("/api/start", json=wanted).json()["error"]
     answer_discussion(home, "43", answer="approve", note="")
@@ -185,19 +185,13 @@ def test_the_same_command_is_not_started_twice(
 
 LIVE = "2026-11-17T00-00-00.000Z"
 COORDINATOR = """
-import fcntl, os, signal, sys, time
+import signal, sys, time
 from pathlib import Path
-from agentos.model import Item
-from agentos.store.records import Records
+from agentos.store.run_folder import RunFolder
 
 signal.signal(signal.SIGINT, lambda *_: print("asked to stop", flush=True))
-fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+folder = RunFolder(Path(sys.argv[1]))
 print("ready", flush=True)
-sys.stdin.readline()
-item = Item(workflow="lld", id="44", label="x", title="x", text="text", source="x")
-with Records(Path(sys.argv[2])) as records:
-    records.claim([item], sys.argv[3])
-print("claimed", flush=True)
 while True:
     time.sleep(60)
 """
@@ -205,13 +199,10 @@ while True:
 
 @pytest.fixture
 def live(home: Home) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that holds the lock of a run, then the claim of an item, and says when it gets a signal."""
+    """A process that holds the lock of a run and says when it gets a signal."""
     run = home.runs / LIVE
     run.mkdir()
-    arguments = [str(run / ".lock"), str(home.records), LIVE]
-    process = subprocess.Popen(
-        [sys.executable, "-c", COORDINATOR, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    process = subprocess.Popen([sys.executable, "-c", COORDINATOR, str(run)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     yield process
@@ -219,29 +210,40 @@ def live(home: Home) -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def test_a_run_is_asked_to_stop_once(client: TestClient, live: subprocess.Popen[bytes]) -> None:
-    none = client.post("/api/stop", json={"run": LIVE})
-    assert (none.status_code, "no items yet" in none.json()["error"]) == (409, True)
-    assert live.stdin is not None
-    live.stdin.write(b"\n")
-    live.stdin.flush()
-    assert live.stdout is not None
-    assert live.stdout.readline() == b"claimed\n"
+@pytest.mark.parametrize("has_pidfd", [True, False])
+def test_a_run_is_asked_to_stop_once(
+    client: TestClient, live: subprocess.Popen[bytes], has_pidfd: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_pidfd:  # as on macOS
+        monkeypatch.delattr(os, "pidfd_open")
     said = client.post("/api/stop", json={"run": LIVE})
     assert said.json() == {"told": "Stopping; progress is saved. Run the same command to resume."}
+    assert live.stdout is not None
     assert live.stdout.readline() == b"asked to stop\n"
     again = client.post("/api/stop", json={"run": LIVE})
     assert (again.status_code, "already stopping" in again.json()["error"]) == (409, True)
 
 
-def test_a_process_of_another_machine_gets_no_signal(home: Home, live: subprocess.Popen[bytes]) -> None:
-    records = MemoryRecords(host="far")
-    hold(records, Item(workflow="lld", id="44", label="x", title="x", text="text", source="x"), LIVE)
-    shared = replace(home, elsewhere=lambda *, mock: nullcontext(records.of(mock=mock)))
-    runner = Runner(home=shared, worktree=home.path.parent, environment={})
-    with pytest.raises(UsageError, match=r"The run is on far\. Stop it there"):
-        runner.stop(home.runs / LIVE)
+def test_a_process_of_another_machine_gets_no_signal(
+    home: Home, client: TestClient, live: subprocess.Popen[bytes]
+) -> None:
+    lock = home.runs / LIVE / ".lock"
+    lock.write_text(json.dumps({"pid": live.pid, "host": "far"}))
+    refused = client.post("/api/stop", json={"run": LIVE})
+    assert "The run is on far. Stop it there" in refused.json()["error"]
     assert live.poll() is None
+
+
+def test_a_process_that_only_the_records_name_gets_no_signal(
+    home: Home, client: TestClient, live: subprocess.Popen[bytes]
+) -> None:
+    """Anybody with a role in a shared database can write there."""
+    (home.runs / LIVE / ".lock").write_text("")
+    with Records(home.records) as records:
+        hold(records, Item(workflow="lld", id="44", label="x", title="x", text="text", source="x"), LIVE)
+    refused = client.post("/api/stop", json={"run": LIVE})
+    assert "process is unknown" in refused.json()["error"]
+    assert refused.status_code == 409
 
 
 def test_what_is_over_or_unknown_cannot_be_stopped(client: TestClient) -> None:

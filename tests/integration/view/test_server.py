@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from agentos.app.inbox import answer_discussion, discussions
 from agentos.model import Item, Status
+from agentos.report.markdown_tree import markdown_tree
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
@@ -233,9 +234,9 @@ def test_the_inbox_shows_finding_and_draft(
     assert one["findings"] == [FINDING]
     assert one["draft"] == {
         "path": "docs/lineage/active/43-lld/004-draft.md",
-        "text": f"The draft. {HOSTILE}",
+        "nodes": markdown_tree(f"The draft. {HOSTILE}"),
     }
-    assert one["verdict"]["text"] == VERDICT
+    assert one["verdict"]["nodes"] == markdown_tree(VERDICT)
     assert one["mock"] is mock
     assert one["command"] == "agentos lld 43" + " --mock" * mock
     assert one["decide_command"] == "agentos decide LLD-43 --approve"

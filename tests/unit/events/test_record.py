@@ -33,6 +33,7 @@ _BY_TYPE: dict[object, Any] = {
     float | None: 1.5,
     bool: True,
     bool | None: True,
+    tuple[str, ...] | None: ("--budget 2", "--no-file"),
     tuple[str, ...]: ("k1", "k2"),
     Mapping[str, int]: {"approved": 2},
     WaitKind: WaitKind.BUDGET,

@@ -1,18 +1,24 @@
 """What a person has to do, and what to type."""
 
+from typing import Any
+
 import pytest
 
-from agentos.report.needs_you import ItemCase, NeedsYou, RunContext, needs_you
+from agentos.report.needs_you import ItemCase, NeedsYou, needs_you
+from agentos.report.run_again import RunAgain
 
+FLAGS = ("--mock", "--all", "--budget 0.02", "--parallel 4")
 TYPED = "agentos --home x lld --all --mock --budget 0.02 --parallel 4"
+RETRIED = "agentos --home x lld --retry-failed --mock --budget 0.02 --parallel 4"
 
 
 def case(number: int, status: str, **more: object) -> ItemCase:
-    return ItemCase(label=f"LLD-{number}", status=status, **more)  # type: ignore[arg-type]
+    return ItemCase(id=str(number), label=f"LLD-{number}", status=status, **more)  # type: ignore[arg-type]
 
 
-def found(*items: ItemCase, **more: object) -> NeedsYou:
-    return needs_you(items, RunContext(workflow="lld", **{"typed": TYPED, **more}))  # type: ignore[arg-type]
+def found(*items: ItemCase, live: bool = False, **more: Any) -> NeedsYou:
+    how: dict[str, Any] = {"start": "agentos --home x", "flags": FLAGS}
+    return needs_you(items, RunAgain(workflow="lld", **how | more), live=live)
 
 
 def typed(needs: NeedsYou) -> list[str]:
@@ -39,7 +45,9 @@ def test_the_page_comes_before_the_command_and_many_questions_need_one() -> None
     ]
     many = found(*(case(number, "discuss") for number in range(20)))
     assert typed(many) == ["agentos --home x view"]
-    assert many.commands[0].why == "answer all 20 on one page"
+    assert many.commands[0].why == "answer all 20 questions on one page"
+    both = found(case(1, "discuss"), case(2, "discuss"))
+    assert both.commands[0].why == "answer both questions on one page"
 
 
 def test_an_answered_question_waits_only_for_the_next_run() -> None:
@@ -55,8 +63,8 @@ def test_what_was_not_approved_has_its_reason_and_is_retried() -> None:
         ("timed_out", "no reason is recorded"),
         ("needs_revision", "no reason is recorded"),
     ]
-    assert typed(needs) == [f"{TYPED} --retry-failed", "agentos --home x logs LLD-1"]
-    assert typed(found(case(3, "needs_revision"))) == [f"{TYPED} --retry-failed"]
+    assert typed(needs) == [RETRIED, "agentos --home x logs LLD-1"]
+    assert typed(found(case(3, "needs_revision"))) == [RETRIED]
 
 
 def test_a_file_that_cannot_be_used_is_not_retried() -> None:
@@ -74,17 +82,8 @@ def test_what_did_not_finish_resumes_with_the_same_command(status: str) -> None:
 def test_a_budget_that_was_reached_is_raised() -> None:
     needs = found(case(1, "paused"), stopped="budget", budget=0.02, needed_budget=0.0207)
     assert typed(needs) == ["agentos --home x lld --all --mock --budget 0.042 --parallel 4"]
-    unset = found(case(1, "paused"), stopped="budget", budget=1.0, typed="agentos lld --all")
-    assert typed(unset) == ["agentos lld --all --budget 2"]
-
-
-def test_a_fresh_start_is_not_repeated() -> None:
-    assert typed(found(case(1, "paused"), typed="agentos lld --all --fresh")) == ["agentos lld --all"]
-
-
-def test_a_run_that_does_not_say_how_it_was_started() -> None:
-    assert typed(found(case(1, "paused"), typed=None, mock=True)) == ["agentos lld --all --mock"]
-    assert typed(found(case(1, "paused"), typed="agentos llds")) == ["agentos lld --all"]
+    unset = found(case(1, "paused"), stopped="budget", budget=1.0, exit_code=5, flags=("--all",))
+    assert typed(unset) == ["agentos --home x lld --all --budget 2"]
 
 
 def test_during_the_run_only_questions_can_be_answered() -> None:
@@ -95,6 +94,6 @@ def test_during_the_run_only_questions_can_be_answered() -> None:
 
 
 def test_approved_issues_that_are_not_filed() -> None:
-    items = [ItemCase(label="a", status="approved", filing="wanted")]
-    needs = needs_you(items, RunContext(workflow="issue", typed="agentos issue --all"))
+    items = [ItemCase(id="a", label="a", status="approved", filing="wanted")]
+    needs = needs_you(items, RunAgain(workflow="issue"))
     assert (needs.unfiled, typed(needs)) == (1, ["agentos issue --all --yes"])

@@ -283,3 +283,4 @@ def test_the_page_tells_how_it_went() -> None:
     for told in ("2026-01-01T00-00-00Z", "1 approved; 1 skipped", "Exit code 3", "LLD-42", "APPROVED"):
         assert told in page
     assert "no items" in as_markdown(summary())
+    assert "| needs revision |" in as_markdown(summary(row("44", Status.NEEDS_REVISION)))

@@ -3,20 +3,6 @@
 // Finished items first: what is not done yet must not look done.
 const DONE_FIRST = ["approved", "skipped", "needs_revision", "discuss", "failed", "timed_out", "interrupted", "paused", "cut_off", "running", "pending"];
 
-function timeLeft({ left }) {
-  if (!left) return null;
-  const [least, most] = [left.least, left.most].map((one) => (one < 60 ? Math.ceil(one / 10) * 10 : one < 3600 ? Math.round(one / 60) * 60 : Math.round(one / 600) * 600));
-  if (most <= 10) return "a few seconds left";
-  if (!least) return "up to " + seconds(most) + " left";
-  return "about " + (least >= most ? seconds(most) : rangeWords(least, most)) + " left";
-}
-
-function rangeWords(least, most) {
-  const [from, to] = [seconds(least), seconds(most)];
-  const unit = (text) => text.replace(/^\d+/, "");
-  return unit(from) === unit(to) ? from.replace(/ .*/, "") + " to " + to : from + " to " + to;
-}
-
 function spentWords(spent, budget) {
   return moneyOf(spent, budget) + (budget === null ? "" : " of " + moneyOf(budget, budget));
 }
@@ -90,7 +76,7 @@ const Headline = (Base) => class extends Needs(Time(Base)) {
     const cost = progress.spent === null ? null : spentWords(progress.spent, progress.budget) + (run.pretended ? " (simulated)" : "");
     const parts = [progress.done + " of " + progress.total + " done", progress.running ? progress.running + " running" : null, progress.queued ? progress.queued + " in the queue" : null,
       cost, progress.calls_per_minute === null ? null : (progress.calls_per_minute < 10 ? progress.calls_per_minute.toFixed(1) : Math.round(progress.calls_per_minute)) + " calls per minute",
-      timeLeft(progress) || (run.paused ? null : "no estimate yet")].filter(Boolean);
+      (progress.left_words ? progress.left_words + " left" : null) || (run.paused ? null : "no estimate yet")].filter(Boolean);
     this.progress.replaceChildren(...parts.flatMap((part, n) => [...(n ? [h("span", { "aria-hidden": "true" }, " · ")] : []), h("span", {}, part)]));
   }
 
@@ -98,14 +84,15 @@ const Headline = (Base) => class extends Needs(Time(Base)) {
     const { begun } = this.data.run;
     this.started.hidden = !begun;
     if (!begun) return;
-    const limits = [begun.timeout ? seconds(begun.timeout) + " per item" : null, begun.run_timeout ? seconds(begun.run_timeout) + " for the run" : null, begun.max_iterations ? counted(begun.max_iterations, "review") : null,
-      begun.max_wait ? seconds(begun.max_wait) + " of waiting" : begun.max_wait === 0 ? "no waiting" : null].filter(Boolean);
+    const lasts = (value) => seconds(value).replace(/\.0 s$| 00 (s|min)$/, (end) => (end === ".0 s" ? " s" : ""));
+    const limits = [begun.timeout ? lasts(begun.timeout) + " per item" : null, begun.run_timeout ? lasts(begun.run_timeout) + " for the run" : null, begun.max_iterations ? counted(begun.max_iterations, "review") : null,
+      begun.max_wait ? lasts(begun.max_wait) + " of waiting" : begun.max_wait === 0 ? "no waiting" : null].filter(Boolean);
     const fact = (name, value) => (value ? h("span", {}, h("span", { class: "ar-fact" }, name + " "), value) : null);
     this.started.replaceChildren(
       ...(begun.command ? [h("p", { class: "ar-command" }, h("code", {}, begun.command), copyButton(begun.command, "command"))] : []),
       h("p", { class: "ar-begun" }, [
         begun.drafter && begun.drafter === begun.reviewer ? fact("models", begun.drafter) : [fact("drafter", begun.drafter), fact("reviewer", begun.reviewer)],
-        fact("budget", this.budgetWords(begun)), fact("at most", limits.join(", ")),
+        fact("budget", this.budgetWords(begun)), fact("limits", limits.join(", ")),
         fact("agentos", begun.version), fact("commit", begun.commit ? h("code", {}, begun.commit) : null)]));
   }
 

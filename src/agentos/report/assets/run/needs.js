@@ -38,13 +38,14 @@ const Needs = (Base) => class extends Base {
       needs.answered ? counted(needs.answered, "answered question") + (needs.answered === 1 ? " waits" : " wait") + " for the next run" : null,
       needs.unfiled ? counted(needs.unfiled, "approved issue") + (needs.unfiled === 1 ? " is" : " are") + " not on GitHub yet" : null,
     ].filter(Boolean);
+    const commands = needs.commands.filter((one) => !(this.options.answer && one.action === "view")); // the reader is on it
     this.needs.replaceChildren();
     fill(this.needs, [
       h("div", { class: "ar-bar" }, h("h2", { id: "ar-needs-title" }, "Needs you"), h("span", { class: "ar-muted" }, this.needsWords(needs))),
       this.needsList("questions", needs.questions, (one) => this.question(one)),
       this.needsList("problems", needs.problems, (one) => this.problem(one)),
       rest.length ? h("ul", { class: "ar-needs-rest" }, rest.map((text) => h("li", {}, text))) : null,
-      needs.commands.length ? h("div", { class: "ar-type" }, h("h3", {}, "What to type"), h("ul", {}, needs.commands.map((one) => h("li", {}, h("code", {}, one.command), copyButton(one.command), h("span", { class: "ar-muted" }, one.why))))) : null,
+      commands.length ? h("div", { class: "ar-type" }, h("h3", {}, "What to type"), h("ul", {}, commands.map((one) => h("li", {}, h("code", {}, one.command), copyButton(one.command), h("span", { class: "ar-muted" }, one.why))))) : null,
     ]);
   }
 
@@ -85,6 +86,13 @@ const Needs = (Base) => class extends Base {
   }
 
   problem(one) {
-    return h("li", {}, statusIcon(one.status), h("div", { class: "ar-need" }, h("p", {}, this.needName(one)), h("p", { class: "ar-said" }, h("b", { class: "ar-s-" + one.status }, statusOf(one.status).word), ": " + clipped(one.reason))));
+    return h("li", {}, statusIcon(one.status), h("div", { class: "ar-need" }, h("p", {}, this.needName(one)), h("p", { class: "ar-said" }, this.reasonWords(one))));
+  }
+
+  // A reason that begins with the status does not need it twice.
+  reasonWords(one) {
+    const { word } = statusOf(one.status), reason = clipped(one.reason);
+    const bold = (text) => h("b", { class: "ar-s-" + one.status }, text);
+    return reason.toLowerCase().startsWith(word) ? [bold(reason.slice(0, word.length)), reason.slice(word.length)] : [bold(word), ": " + reason];
   }
 };

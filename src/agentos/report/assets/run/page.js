@@ -215,6 +215,7 @@ window.AgentosRun = {
   askInWindow,
   showShortcuts,
   isTyping,
+  markdown,
   mount(element, data, options) {
     const page = new Page(element, data, options);
     return {

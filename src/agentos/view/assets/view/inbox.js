@@ -11,6 +11,7 @@ const refreshInbox = oneAtATime(async () => {
   if (mounted) mounted.refresh();
 });
 
+const { markdown } = window.AgentosRun;
 const TIERS = { 1: "blocking", 2: "high priority", 3: "suggestion" };
 
 function finding(one) {
@@ -23,10 +24,11 @@ function finding(one) {
     one.recommendation ? element("p", { class: "v-advice" }, element("strong", { text: "Recommendation: " }), one.recommendation) : null);
 }
 
-function documentPane(title, text, path, where) {
+function documentPane(title, { nodes, path }, where) {
   return element("div", { class: "v-document" },
-    path ? element("p", { class: "v-note", text: path }) : null,
-    element("pre", { class: "v-text", tabindex: "0", role: "region", "aria-label": `${title} of ${where}`, text }));
+    element("p", { class: "v-note", text: path }),
+    element("div", { class: "v-rendered", tabindex: "0", role: "region", "aria-label": `${title} of ${where}` },
+      element("div", { class: "ar" }, element("div", { class: "ar-md" }, ...nodes.map((node) => markdown(node, 2))))));
 }
 
 let drawnItem = null;
@@ -34,7 +36,7 @@ let drawnItem = null;
 function drawInbox() {
   const one = chosenItem();
   const changing = state.changing.has(one.label);
-  const mark = JSON.stringify([one.label, one.reviews, one.decided, one.run_id, changing, one.draft && one.draft.text.length, one.decided ? runNowMark(one) : null]);
+  const mark = JSON.stringify([one.label, one.reviews, one.decided, one.run_id, changing, one.draft, one.decided ? runNowMark(one) : null]);
   if (drawnItem === mark) return;
   drawnItem = mark;
   $("inbox-view").replaceChildren(discussion(one, changing));
@@ -54,10 +56,10 @@ function discussion(one, changing) {
     element("h2", { id: "findings-title", text: `Findings (${one.findings.length})` }),
     one.findings.length ? element("ol", { class: "v-findings" }, ...one.findings.map(finding)) : element("p", { class: "v-note", text: "The review has no findings." }),
     one.verdict ? element("details", { class: "v-verdict" }, element("summary", { text: "Full review" }),
-      documentPane("Review", one.verdict.text, one.verdict.path, one.label)) : null);
+      documentPane("Review", one.verdict, one.label)) : null);
   const draft = element("section", { class: "v-pane v-pane-draft", "aria-labelledby": "draft-title" },
     element("h2", { id: "draft-title", text: "Draft" }),
-    one.draft ? documentPane("Draft", one.draft.text, one.draft.path, one.label) : element("p", { class: "v-note", text: "The lineage has no draft." }));
+    one.draft ? documentPane("Draft", one.draft, one.label) : element("p", { class: "v-note", text: "The lineage has no draft." }));
   return element("article", { class: "v-item", "aria-labelledby": "item-title" },
     head,
     one.decided && !changing ? decided(one) : null,

@@ -9,6 +9,20 @@ function focusSearch() {
   $("search").select();
 }
 
+// Esc clears the search; in an empty one, it goes back to the items.
+function searchKey(event) {
+  if (event.key !== "Escape") return;
+  event.stopPropagation(); // keep the item's panel open
+  event.preventDefault();
+  if ($("search").value) {
+    $("search").value = "";
+    search();
+  } else {
+    openList(false);
+    $("main").focus({ preventScroll: true });
+  }
+}
+
 function inboxKey(event) {
   if ($("run").checkVisibility() && mounted) return; // the run answers its own keys
   if (isTyping(event)) return;

@@ -35,6 +35,7 @@ function listen() {
 }
 
 function begin() {
+  $("search").addEventListener("keydown", searchKey);
   $("search").addEventListener("input", () => searchSoon(AT_MOST.search));
   $("side-toggle").addEventListener("click", () => openList($("side-body").dataset.open !== "true"));
   $("log-close").addEventListener("click", closeLog);
