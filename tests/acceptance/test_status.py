@@ -124,7 +124,7 @@ def test_items_of_a_killed_run_are_cut_off(tmp_path: Path) -> None:
 def test_events_with_missing_fields_do_no_harm(tmp_path: Path) -> None:
     events = [{"event": name, "item": "1"} for name in ("started", "node", "waiting", "leased", "settled")]
     assert states(tmp_path, {"item": "1"}, {"event": "node", "item": ["1"]}, *events) == [
-        ("1", "running", "None, round 1")
+        ("1", "running", "starting, round 1")
     ]
 
 
@@ -155,7 +155,7 @@ def test_status_ends_with_what_a_person_can_type_next(project: Project) -> None:
     project.issue(45, mock='fail="no schema"')
     project.lld("43", "45")
     asked = project.run("status")
-    assert "LLD-43 discuss at hold, 1 review; " in asked.said
+    assert "LLD-43 discuss at decision, 1 review; " in asked.said
     assert asked.out.endswith(
         "Next:\n"
         "  agentos view    # read the draft and answer the question\n"
@@ -165,7 +165,8 @@ def test_status_ends_with_what_a_person_can_type_next(project: Project) -> None:
     project.run("decide", "43", "--approve")
     decided = project.run("status")
     assert (
-        "LLD-43 discuss at hold, 1 review; decided: approve; resumes in the next run (mock)" in decided.said
+        "LLD-43 discuss at decision, 1 review; decided: approve; resumes in the next run (mock)"
+        in decided.said
     )
     assert "  agentos lld 43 --mock    # resume where it stopped\n" in decided.out
     assert "agentos decide" not in decided.out

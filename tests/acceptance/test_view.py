@@ -147,10 +147,9 @@ def test_a_run_is_followed_and_an_answer_makes_the_next_run_go_on(project: Proje
     assert "review 1: DISCUSS" in part["text"]
 
     [waiting] = served.ask("/api/inbox")[1]["waiting"]
-    assert (waiting["label"], waiting["draft"]["text"]) == (
-        "LLD-43",
-        project.read("docs/lineage/active/43-lld/002-draft.md"),
-    )
+    draft = "docs/lineage/active/43-lld/002-draft.md"
+    assert (waiting["label"], waiting["draft"]["path"]) == ("LLD-43", draft)
+    assert waiting["draft"]["nodes"] == markdown_tree(project.read(draft))
     answer = {"answer": "approve", "note": "Wait an hour.", "reviews": waiting["reviews"]}
     status, said = served.ask("/api/inbox/LLD-43", answer)
     assert (status, said["command"]) == (200, "agentos lld 43 --mock")

@@ -18,6 +18,7 @@ OUTSIDE = {
     "store/rooted_tree.py": "it is the door",
     "store/known_homes.py": "the user's state folder, and whose the home is",
     "store/home.py": "makes a home that the user has named",
+    "store/work_folder.py": "a temporary folder of its own",
     "project.py": "looks for markers in the folders above",
     "os_process.py": "/proc",
     "programs.py": "the folders of PATH",

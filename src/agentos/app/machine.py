@@ -2,15 +2,10 @@
 
 import os
 import secrets
-import shutil
 import socket
-import stat
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from agentos.app.connections import connections
 from agentos.app.db import open_prepared
@@ -29,11 +24,10 @@ from agentos.os_process import hide_memory, leave_no_core
 from agentos.secret import know
 from agentos.signals import StopSignals
 from agentos.store.rooted_tree import Tree
-from agentos.store.run_folder import LOCK, hold_lock, is_locked
+from agentos.store.work_folder import work_folder
 from agentos.workflows.registry import registered
 
 LAST_SECONDS = 5.0  # for the queue to end its connections
-NEW_SECONDS = 60.0
 FOLDER = "agentos-worker-"
 
 
@@ -50,7 +44,7 @@ def run_machine(invocation: Invocation, *, slots: int, say: Callable[[str], None
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     with ExitStack() as stack:
         database = stack.enter_context(open_prepared(environment, application_name="agentos worker"))
-        folder = stack.enter_context(_own_folder())
+        folder = stack.enter_context(work_folder(FOLDER))
         os.chdir(folder)  # no process can be started in a folder that somebody removes
         hide_memory()
         modules = [*MODULES.values(), *(one.module for one in registered().values())]
@@ -82,25 +76,6 @@ def run_machine(invocation: Invocation, *, slots: int, say: Callable[[str], None
         queue.start()
         machine.run(stop_queue=queue.stop)
         queue.join(LAST_SECONDS)
-
-
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    """A private folder for the items' files; those of machines that were killed are removed."""
-    for left in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        with suppress(OSError):
-            info = left.lstat()
-            mine = stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid()
-            old = time.time() - info.st_mtime > NEW_SECONDS  # another machine may not have locked it yet
-            if mine and old and not is_locked(Tree(left), left / LOCK):
-                shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=FOLDER) as made:
-        folder = Path(made)
-        lock = hold_lock(Tree(folder), folder / LOCK)
-        try:
-            yield folder
-        finally:
-            os.close(lock)
 
 
 def _how_to_add(config: Config, provider: str) -> str:

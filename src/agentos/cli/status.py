@@ -238,7 +238,7 @@ def _doing(item: "ItemState", *, cut_off: bool) -> str:
     """Where an unfinished item is, and the key it uses or what it is waiting for."""
     at = f"attempt {item.attempts}"
     if item.node is not None:
-        at = f"{step_in_words(item.node.node or '')}, round {item.node.round}"
+        at = f"{step_in_words(item.node.node or '') or 'starting'}, round {item.node.round}"
     if cut_off:
         return "at the start" if item.node is None else f"at {at}"
     if item.wait is not None:

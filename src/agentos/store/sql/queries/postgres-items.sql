@@ -7,8 +7,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('agentos records ' || :project, 0)
 -- name: beat
 INSERT INTO agentos_runs (project, run_id, owner, beaten_at)
 VALUES (:project, :run_id, :owner, clock_timestamp())
-ON CONFLICT (project, run_id) DO UPDATE SET beaten_at = excluded.beaten_at
-WHERE agentos_runs.owner = excluded.owner;
+ON CONFLICT (project, run_id) DO UPDATE SET beaten_at = excluded.beaten_at, owner = excluded.owner
+WHERE agentos_runs.owner IN ('', excluded.owner);
 
 -- name: stop_beating
 UPDATE agentos_runs SET beaten_at = '-infinity'
