@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agentos.report.markdown_tree import markdown_tree
 from harness.processes import wait_until
 from harness.project import Project
 
