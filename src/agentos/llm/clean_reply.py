@@ -65,11 +65,13 @@ def clean_reply(text: str, *, review: bool) -> CleanReply:
 
 
 def _without_thinking(text: str) -> str:
-    while (opening := _THINKING.match(text)) is not None:
+    at = 0
+    while (opening := _THINKING.match(text, at)) is not None:
         closing = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(text, opening.end())
         if closing is None:
             return ""  # cut off while it was thinking
-        text = text[closing.end() :].lstrip("\n")
+        at = closing.end()
+    text = text[at:].lstrip("\n") if at else text
     # Some chat templates eat the opening tag.
     stray = _END_OF_THINKING.search(text)
     if stray is not None and not text.lstrip().startswith("{"):

@@ -126,7 +126,7 @@ def why_not_by_text(text: str) -> str | None:
     head = text[:4_000].split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if any(_COMMENT.match(line) and _GENERATED_TEXT.search(line[:300]) for line in head):
         return "generated"
-    if len(text) > _LONG_LINE and max(map(len, text[:200_000].split("\n"))) > _LONG_LINE:
+    if len(text) > _LONG_LINE and max(map(len, text.split("\n"))) > _LONG_LINE:
         return "generated (very long lines)"
     return None
 
