@@ -65,6 +65,7 @@ _GENERATED_TEXT = re.compile(
 )
 _COMMENT = re.compile(r"\s{0,20}(?:#|//|/\*|\*|--|;|<!--|%|\"\"\"|''')")
 _HEAD_LINES = 6
+_LFS_POINTER = "version https://git-lfs.github.com/spec/"
 _LONG_LINE = 3_000  # characters: nobody wrote it by hand
 
 _TEST_FOLDERS_TEXT = """
@@ -126,6 +127,8 @@ def why_not_by_text(text: str) -> str | None:
     head = text[:4_000].split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if any(_COMMENT.match(line) and _GENERATED_TEXT.search(line[:300]) for line in head):
         return "generated"
+    if text.startswith(_LFS_POINTER):
+        return "kept in Git LFS"
     if len(text) > _LONG_LINE and max(map(len, text.split("\n"))) > _LONG_LINE:
         return "generated (very long lines)"
     return None

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -121,7 +121,7 @@ class Git:
 
     def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """The sizes in bytes of the texts that this clone has."""
-        said = self._ask("cat-file", "--batch-check", given=_lines(blobs))
+        said = self._ask("cat-file", "--batch-check", given=_lines(blobs), most=MAX_LISTING_BYTES)
         rows = (row.split() for row in (said or b"").splitlines())
         return {row[0].decode(): int(row[2]) for row in rows if len(row) == 3 and row[1] == b"blob"}
 
@@ -129,6 +129,24 @@ class Git:
         """Read texts of known sizes in one go."""
         said = self._ask("cat-file", "--batch", given=_lines(blobs), most=MAX_BATCH_BYTES) if blobs else None
         return {} if said is None else _batch(said)
+
+    def filtered(self, paths: Collection[str]) -> frozenset[str]:
+        """Those whose text git filters on the way to the worktree: there it may be decrypted.
+
+        To ask for the attribute starts no filter program. If git cannot say, it may be any of them.
+        """
+        if not paths:
+            return frozenset()
+        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        said = self._ask("check-attr", "-z", "--stdin", "filter", given=given, most=MAX_LISTING_BYTES)
+        if said is None:
+            return frozenset(paths)
+        fields = said.split(b"\0")
+        return frozenset(
+            os.fsdecode(path)
+            for path, value in zip(fields[::3], fields[2::3], strict=False)
+            if value not in {b"unspecified", b"unset"}
+        )
 
     def _ask(
         self, *arguments: str, given: bytes = b"", most: int = programs.MAX_OUTPUT_BYTES

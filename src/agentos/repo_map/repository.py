@@ -101,7 +101,9 @@ class TrackedRepository:
         made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head, cache=kept)
         state = compare(made._tree, tracked, git.staged(head))
         made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
-        made.changed = tuple(sorted(state.changed))
+        # What a filter wrote may be the plain text of an encrypted file: the commit's text is taken instead.
+        changed = state.changed - git.filtered(state.changed)
+        made.changed = tuple(sorted(changed))
         for file in tracked:
             if file.path in state.missing:
                 made._left_out[file.path] = "not in the worktree"
@@ -111,8 +113,8 @@ class TrackedRepository:
             if why is not None:
                 made._left_out[file.path] = why
             if why is None or is_design:
-                changed = file.path in state.changed
-                blob = made._texts.read_changed(made._tree, file.path, file.blob) if changed else file.blob
+                differs = file.path in changed
+                blob = made._texts.read_changed(made._tree, file.path, file.blob) if differs else file.blob
                 (made._designs if is_design else made._blobs)[file.path] = blob
         made._index(git, head, worktree.resolve().name)
         return made

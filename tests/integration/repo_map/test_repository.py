@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos.repo_map import git_state, texts
 from agentos.repo_map.file_kinds import MapOptions
 from agentos.repo_map.parts import PartKind, RepositoryMap
 from agentos.repo_map.repository import TrackedRepository
@@ -152,6 +153,42 @@ def test_the_text_is_the_worktrees_where_it_differs(project: GitProject) -> None
 def test_a_change_of_the_line_ends_alone_is_none(project: GitProject) -> None:
     project.put("src/parser.py", PARSER.replace("\n", "\r\n"))
     assert project.open().changed == ()
+
+
+def test_a_text_that_a_filter_writes_is_not_sent(project: GitProject) -> None:
+    """The worktree of a repository with git-crypt has the plain text of files that are encrypted in git."""
+    project.put(".gitattributes", "src/vault.py filter=crypt\n")
+    project.put("src/vault.py", "class Options: encrypted = True\n")
+    project.commit()
+    project.put("src/vault.py", "class Options: plain = True\n")
+    project.put("src/basket.py", "class Basket: changed = True\n")
+    repository = project.open()
+    text = everything(repository.map_for(item("Options", "src/vault.py src/basket.py"), tokens=4_000))
+    assert "encrypted = True" in text
+    assert "plain = True" not in text
+    assert repository.changed == ("src/basket.py",)
+
+
+def test_a_pointer_to_a_large_file_is_left_out(project: GitProject) -> None:
+    project.put("src/options.py", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")
+    project.commit()
+    assert reasons(map_of(project))["src/options.py"] == "kept in Git LFS"
+
+
+def test_large_sources_are_read_also_if_their_words_are_cached(
+    project: GitProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(git_state, "MAX_BATCH_BYTES", 4_000_000)
+    for number in range(60):
+        project.put(f"src/large_{number}.py", "# parse options\n" * 6_000 + f"x = {number}\n")
+    project.commit()
+    (tmp_path / "home").mkdir()
+    cold, warm = (
+        project.open(cache=tmp_path / "home").map_for(item("Parse options"), tokens=4_000) for _ in range(2)
+    )
+    assert warm == cold
+    assert "src/large_0.py" not in reasons(warm)
 
 
 def test_a_deleted_file_is_left_out(project: GitProject) -> None:
