@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from agentos.repo_map.secret_files import secret_name
 
+EXCLUDED = "context_exclude names it"
 MAX_FILE_BYTES = 1_000_000  # a larger file is data, or generated
 
 
@@ -98,7 +99,7 @@ def why_not_by_path(path: str, options: MapOptions) -> str | None:
     if secret_name(name) and not allowed(path, options):
         return "files with this name hold secrets"
     if excluded(path, options.exclude):
-        return "context_exclude names it"
+        return EXCLUDED
     return _ours(path, options) or _not_written_here(folders, name)
 
 
@@ -153,7 +154,7 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
     places = [path, *map(str, PurePosixPath(path).parents)][:-1] if "/" in path else [path]
     return any(
         fnmatchcase(one, pattern.rstrip("/")) or fnmatchcase(one, pattern.replace("**/", ""))
-        for pattern in patterns
+        for pattern in (one.removeprefix("./").removeprefix("/") for one in patterns)
         for one in (*places, places[0].rpartition("/")[2])
     )
 

@@ -21,7 +21,7 @@ MAX_BATCH_BYTES = 120_000_000  # of texts read at once
 COMMITS = 3_000  # the latest ones
 MAX_LOG_BYTES = 60_000_000
 
-_REGULAR = frozenset({b"100644", b"100755"})  # neither links nor other repositories
+_NO_FILES = {b"120000": "a link", b"160000": "another repository"}
 _NOT_CHECKED_OUT = 0x4000_0000  # a flag of the index: outside a sparse checkout
 _ENTRY = re.compile(
     rb"(\d{6}) ([0-9a-f]{40,64}) (\d)\t([^\0]+)\0 +ctime: [^\n]*\n +mtime: (\d+):(\d+)\n[^\n]*\n[^\n]*\n"
@@ -31,13 +31,14 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedFile:
-    """A regular file in git's index, as it was when git last looked at it in the worktree."""
+    """A file in git's index, as it was when git last looked at it in the worktree."""
 
     path: str
     blob: str
     modified: int  # nanoseconds
     size: int
     checked_out: bool
+    no_file: str = ""  # what it is instead of a regular file: its text is never read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class Git:
     environment: Mapping[str, str] = field(repr=False)
 
     def tracked(self) -> list[TrackedFile] | None:
-        """List the tracked regular files by path; None if git cannot say."""
+        """List the tracked files by path; None if git cannot say."""
         listed = self._ask("ls-files", "-z", "--cached", "--stage", "--debug", most=MAX_LISTING_BYTES)
         return None if listed is None else sorted(_tracked(listed), key=lambda one: one.path)
 
@@ -165,7 +166,7 @@ def compare(tree: Tree, files: Iterable[TrackedFile], staged: frozenset[str]) ->
     for folder, tracked in folders.items():
         present = _entries(tree, folder)
         for file in tracked:
-            if not file.checked_out:
+            if not file.checked_out or file.no_file:
                 continue
             entry = present.get(file.path.rpartition("/")[2])
             if entry is None or not entry.is_file:
@@ -209,7 +210,7 @@ def _entries(tree: Tree, folder: str) -> dict[str, FolderEntry]:
 def _tracked(listed: bytes) -> Iterable[TrackedFile]:
     seen: set[bytes] = set()  # a file in conflict is listed once per version
     for mode, blob, _, name, seconds, nanoseconds, size, flags in _ENTRY.findall(listed):
-        if mode in _REGULAR and name not in seen:
+        if name not in seen:
             seen.add(name)
             yield TrackedFile(
                 path=os.fsdecode(name),
@@ -217,6 +218,7 @@ def _tracked(listed: bytes) -> Iterable[TrackedFile]:
                 modified=int(seconds) * 1_000_000_000 + int(nanoseconds),
                 size=int(size),
                 checked_out=not int(flags, 16) & _NOT_CHECKED_OUT,
+                no_file=_NO_FILES.get(mode, ""),
             )
 
 

@@ -30,6 +30,13 @@ _NOISE = re.compile(
     r"|\.\. image::.*|:(?:target|alt|height):.*)[ \t]{0,9}$\n?",
     re.MULTILINE,
 )
+_PROJECT_NAME = re.compile(
+    r"""^\s{0,9}(?:"?name"?\s{0,3}[:=]\s{0,3}["'](?:[^"'\n/]{1,60}/)?([^"'\n/]{1,60})["']"""
+    r"""|module[ ]{1,9}(?:[^\s/]{1,60}/){0,5}([^\s/]{1,60})$)""",
+    re.MULTILINE,
+)
+_EXACT = {pattern: rank for rank, pattern in enumerate((*GUIDES, *MANIFESTS))}
+_PREFIXES = tuple(pattern[:-1] for pattern in GUIDES if pattern.endswith("*"))
 _BLANKS = re.compile(r"\n{3,}")
 _TITLE = re.compile(r"^#{1,3}[ \t]+(.{1,200}?)[ \t]*#*$", re.MULTILINE)
 
@@ -41,16 +48,20 @@ def find_guides(paths: Iterable[str]) -> list[str]:
         if path.count("/") > _MAX_DEPTH:
             continue
         lower = path.lower()
-        for rank, pattern in enumerate((*GUIDES, *MANIFESTS)):
-            if lower == pattern or (
-                pattern.endswith("*")
-                and lower.startswith(pattern[:-1])
-                and "/" not in lower[len(pattern) - 1 :]
-                and _PROSE.fullmatch(lower.rpartition("/")[2])
-            ):
-                found[rank].append(path)
-                break
+        if lower in _EXACT:
+            found[_EXACT[lower]].append(path)
+        elif lower.startswith(_PREFIXES) and _PROSE.fullmatch(lower.rpartition("/")[2]):
+            for prefix in _PREFIXES:
+                if lower.startswith(prefix) and "/" not in lower[len(prefix) :]:
+                    found[_EXACT[f"{prefix}*"]].append(path)
+                    break
     return [min(found[rank]) for rank in sorted(found)][:MAX_GUIDES]
+
+
+def named_in(manifest: str) -> str:
+    """The project's name as a manifest has it; empty if it has none."""
+    found = _PROJECT_NAME.search(manifest[:10_000])
+    return (found[1] or found[2]) if found else ""
 
 
 def excerpt(text: str, most: int) -> str:
