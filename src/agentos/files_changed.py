@@ -9,11 +9,11 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from heapq import nsmallest
 
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.{1,300})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _WANTED = re.compile(r"(?:[\d.]+\s+)?(?:\W*)files? (?:changed|to change|affected)\W*", re.IGNORECASE)
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.*)")
-_CODE = re.compile(r"`+([^`\n]+)`+")
+_CODE = re.compile(r"`{1,9}([^`\n]{1,400})`{1,9}")
 _PATH = re.compile(r"[\w.@+\-()\[\]{}*/]+")
 _ENDS = re.compile(r"\s*(?:[:,;|]|\s[-\u2013\u2014]\s|\()|\s*$|\s+\(")
 _FILE = re.compile(r"\S*\.\w+|Makefile|Dockerfile|LICENSE")
@@ -225,12 +225,16 @@ def _section(document: str) -> Iterator[tuple[Mark, str]]:
         if heading is not None:
             depth = len(heading[1])
             if level == 0 or depth <= level:
-                level = depth if _WANTED.fullmatch(heading[2].replace("*", "").replace("`", "")) else 0
-            group = _mark(_BEFORE, heading[2])
+                level = depth if _WANTED.fullmatch(_title(heading[2])) else 0
+            group = _mark(_BEFORE, _title(heading[2]))
         elif level and not fence:
             if (named := _mark(_BEFORE, line)) is not Mark.UNKNOWN:
                 group = named
             yield group, line
+
+
+def _title(heading: str) -> str:
+    return heading.replace("*", "").replace("`", "").strip(" \t#")
 
 
 def _mark(patterns: Sequence[tuple[Mark, re.Pattern[str]]], text: str) -> Mark:

@@ -191,6 +191,28 @@ def test_a_pattern_keeps_files_out(repository: Bench) -> None:
     assert {"path": "src/payroll/report.py", "why": "context_exclude names it"} in left
 
 
+def test_a_pattern_keeps_files_out_of_a_named_folder_too(repository: Bench) -> None:
+    repository.project.write("agentos.toml", 'context_exclude = ["/src/payroll/report.py", "nowhere/"]\n')
+    found = repository.free("context", "42", "--context", "src", "--json").json
+    assert "src/payroll/report.py" not in {part["path"] for part in found["parts"]}
+    assert "context_exclude matches no tracked file: nowhere/" in repository.free("context", "42").text
+
+
+def test_an_item_names_its_files_also_if_the_map_is_turned_off(repository: Bench) -> None:
+    repository.project.issue(43, "---\ncontext: [./src/payroll/report.py]\n---\n# Say more\n\nMore words.\n")
+    repository.config.write_text(f"context_tokens = 0\n{repository.config.read_text()}")
+    found = repository.free("context", "43", "--json").json
+    assert [part["path"] for part in found["parts"]] == ["src/payroll/report.py"]
+    assert repository.free("context", "42", "--tokens", "0", "--json").json["ranked"]
+
+
+def test_a_guide_that_the_user_names_is_sent_once(repository: Bench) -> None:
+    repository.project.write("README.md", "# Payroll\n")
+    repository.commit()
+    parts = repository.free("context", "42", "--context", "README.md", "--json").json["parts"]
+    assert [part["path"] for part in parts].count("README.md") == 1
+
+
 def test_an_item_names_its_files_and_a_bad_name_stops_no_other_item(repository: Bench) -> None:
     project = repository.project
     project.issue(43, "---\ncontext: [src/payroll/report.py]\n---\n# Say more\n\nMore words.\n")

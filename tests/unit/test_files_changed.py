@@ -182,3 +182,10 @@ def test_only_some_wrong_paths_are_named() -> None:
 def test_any_text_can_be_read(text: str) -> None:
     changes = changes_in(f"## Files changed\n{text}")
     assert {one.path for one in check_paths(changes, TRACKED)} <= {one.path for one in changes}
+
+
+@pytest.mark.parametrize("piece", [" ", "`", "# ", "- `a", "#", "."])
+def test_any_document_is_read_at_once(piece: str) -> None:
+    """With a pattern that looks ahead without a bound, this test would not end."""
+    text = piece * (300_000 // len(piece))
+    assert changes_in(f"## Files changed\n\n- {text}x\n# {text}x\n") == ()

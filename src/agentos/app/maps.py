@@ -1,8 +1,10 @@
 """Opens the repository once per command, and makes the map of each item. Coordinator process."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from agentos import redact
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from agentos.repo_map.repository import TrackedRepository
 
 NAMED = "named with --context"
+NAMED_TOKENS = 25_000  # for the files that an item names, where the map is turned off
 FILES_LETTERS = 6_000_000  # of all tracked paths together; a design is not checked against more
 
 
@@ -27,6 +30,7 @@ class Maps:
     tokens: int = 0
     named: tuple[Part, ...] = ()  # files that the user gives to every item, in addition to the map
     files: tuple[str, ...] = ()  # every tracked file; empty if unknown
+    open_repository: "Callable[[], TrackedRepository | None]" = lambda: None  # for an item that names files
 
     @property
     def commit(self) -> str:
@@ -35,37 +39,40 @@ class Maps:
 
     def of(self, item: Item) -> RepositoryMap:
         """The map of one item; ItemFailed if it names a file that may not be sent."""
-        if self.repository is None:
+        repository = self.open_repository() if self.repository is None and item.context else self.repository
+        if repository is None:
             if item.context:
                 raise ItemFailed(_refusal(item, item.context[0], "git tracks no file here"))
             return RepositoryMap(shared=self.named, files=self.files)
-        self._check_named(item)
-        found = self.repository.map_for(item, tokens=self.tokens, named=item.context)
+        named = [PurePosixPath(path).as_posix() for path in item.context]
+        _check_named(item, named, repository)
+        if self.repository is None:
+            found = repository.only_named(named, tokens=NAMED_TOKENS)
+        else:
+            found = repository.map_for(item, tokens=self.tokens, named=named)
         why = {one.path: one.why for one in found.left_out}
-        for path in item.context:
+        for path in named:
             if path in why:
                 raise ItemFailed(_refusal(item, path, why[path]))
         mine = {part.path for part in self.named}
         # A file that is given whole to every item is not shown again.
+        shared = tuple(part for part in found.shared if part.path not in mine)
         kept = tuple(part for part in found.own if part.path not in mine)
-        return replace(found, shared=found.shared + self.named, own=kept, files=self.files)
+        return replace(found, shared=shared + self.named, own=kept, files=self.files)
 
-    def _check_named(self, item: Item) -> None:
-        """Refuse files that git does not track: an item may have been written by anybody."""
-        assert self.repository is not None
-        for path in item.context:
-            known = path in self.repository.files or any(
-                one.startswith(f"{path.rstrip('/')}/") for one in self.repository.files
-            )
-            if not known:
-                raise ItemFailed(_refusal(item, path, "git does not track it"))
+
+def _check_named(item: Item, named: Sequence[str], repository: "TrackedRepository") -> None:
+    """Refuse files that git does not track: an item may have been written by anybody."""
+    for path in named:
+        known = path in repository.files or any(one.startswith(f"{path}/") for one in repository.files)
+        if not known:
+            raise ItemFailed(_refusal(item, path, "git does not track it"))
 
 
 def _refusal(item: Item, path: str, why: str) -> str:
-    return (
-        f"context in {item.source} names {path!r}, which cannot be sent: {why}. "
-        "Remove it there, or allow it with context_allow in your configuration file"
-    )
+    secret = "looks like" in why or "secret" in why or "password" in why
+    allow = ", or allow it with context_allow in your configuration file" if secret else ""
+    return f"context in {item.source} names {path!r}, which cannot be sent: {why}. Remove it there{allow}"
 
 
 @contextmanager
@@ -75,14 +82,25 @@ def open_maps(
     """Look at the repository; `save` allows writing the cache in the home."""
     room = settings.context_tokens if tokens is None else tokens
     files = tuple(Part(kind=PartKind.FILE, path=path, text=text, why=NAMED) for path, text in named.items())
-    repository = _open(project, settings, save=save) if room else None
+    opened: list[TrackedRepository] = []
+
+    @cache
+    def open_repository() -> "TrackedRepository | None":
+        found = _open(project, settings, save=save)
+        opened.extend([found] if found else [])
+        return found
+
+    # Whoever asks for a map of no tokens wants to see the ranking.
+    repository = open_repository() if room or tokens is not None else None
     tracked = _tracked(project) if repository is None else sorted(repository.files)
     known = tuple(tracked) if sum(map(len, tracked)) <= FILES_LETTERS else ()
     try:
-        yield Maps(repository=repository, tokens=room, named=files, files=known)
+        yield Maps(
+            repository=repository, tokens=room, named=files, files=known, open_repository=open_repository
+        )
     finally:
-        if repository is not None:
-            repository.close()
+        for one in opened:
+            one.close()
 
 
 def _open(project: Project, settings: Settings, *, save: bool) -> "TrackedRepository | None":
@@ -108,4 +126,4 @@ def _open(project: Project, settings: Settings, *, save: bool) -> "TrackedReposi
 def _tracked(project: Project) -> Sequence[str]:
     from agentos.git_tracked import tracked  # noqa: PLC0415 - only if there is no map
 
-    return sorted(tracked(project.worktree, (), project.config.environment) or ())
+    return sorted(tracked(project.worktree, (), project.config.environment, links=True) or ())

@@ -131,6 +131,7 @@ def named_context(project: Project, settings: Settings, dialog: Dialog) -> Mappi
         tracked=known,
         only_tracked=source.origin is Origin.REPO,
         lineage=settings.lineage_folder,
+        exclude=settings.context_exclude,
         allow=settings.context_allow,
         skip=lambda path, why: dialog.warn(f"Skipping {path} of --context: {why}."),
     )

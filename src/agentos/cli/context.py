@@ -58,14 +58,11 @@ def context(
 
 def _show(made: "ItemMap") -> None:
     from agentos.console.visible import one_line  # noqa: PLC0415
-    from agentos.model import counted  # noqa: PLC0415
 
     found, repository = made.found, made.maps.repository
     click.echo(one_line(f"{made.item.label}: {made.item.title}"))
-    if not found.parts:
-        off = made.limit == 0
-        why = "context_tokens is 0" if off else "git tracks no file here; commit the files first"
-        click.echo(f"No repository map: {why}.")
+    if not found.parts and not found.ranked:
+        click.echo(f"No repository map: {_why_no_map(made)}.")
         return
     where = "" if repository is None else f", from commit {repository.commit or '(none yet)'}"
     click.echo(f"{found.tokens:,} of {made.limit:,} tokens{where}")
@@ -83,6 +80,25 @@ def _show(made: "ItemMap") -> None:
     if others:
         click.echo()
         click.echo(one_line(f"Also relevant, but not sent: {', '.join(others[:10])}"))
+    _show_left_out(made)
+
+
+def _why_no_map(made: "ItemMap") -> str:
+    if made.limit == 0:
+        return "context_tokens is 0"
+    if made.maps.repository is None:
+        return "git tracks no file here; commit the files first"
+    return "no tracked file is in the worktree"
+
+
+def _show_left_out(made: "ItemMap") -> None:
+    from agentos.console.visible import one_line  # noqa: PLC0415
+    from agentos.model import counted  # noqa: PLC0415
+
+    found, repository = made.found, made.maps.repository
+    if repository is not None and (unmatched := repository.unmatched()):
+        click.echo()
+        click.echo(one_line(f"context_exclude matches no tracked file: {', '.join(unmatched)}"))
     if found.left_out:
         click.echo(f"\nLeft out: {counted(len(found.left_out), 'file')}")
         for one in found.left_out[:_SHOWN_LEFT_OUT]:

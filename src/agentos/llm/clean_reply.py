@@ -4,14 +4,17 @@ Models that think aloud, and models behind a chat template, send more than the d
 document is never touched: a reply that starts with its title comes back byte for byte.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 _UNSEEN = "\ufeff\u200b\u2060"  # a byte order mark, or a space without width
-_THINKING = re.compile(r"\s*<(think|thinking|thought|reasoning)(?: [^<>]{0,200})?>", re.IGNORECASE)
+_THINKING = re.compile(
+    r"(?:^|(?<=\n))\s*<(think|thinking|thoughts?|reasoning)(?: [^<>]{0,200})?>", re.IGNORECASE
+)
 _END_OF_THINKING = re.compile(
-    r"^.*</(?:think|thinking|thought|reasoning)>[ \t]*(?:$|(?=[#{]))", re.IGNORECASE | re.MULTILINE
+    r"^.*</(?:think|thinking|thoughts?|reasoning)>[ \t]*(?:$|(?=[#{]))", re.IGNORECASE | re.MULTILINE
 )
 _FENCE = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^`]*")
 _WRAPPERS = frozenset({"", "markdown", "md", "json", "text"})
@@ -30,6 +33,15 @@ _JUDGES = re.compile(
     r"\b(?:not|no|but|however|though|except|unless|until|must|should|cannot|can't|don't|only"
     r"|revis|reject|discuss|block|fail|wrong|missing|approv)",
     re.IGNORECASE,
+)
+# Words of other languages that may take a verdict back.
+_JUDGES_ELSEWHERE = re.compile(
+    r"\b(?:(?:nicht|aber|jedoch|muss|pas|mais|cependant|doit|pero|debe|mas|ma|non|deve)\b"
+    r"|kein|abgelehn|freigegeben|genehmig|refus|rejet|approuv|rechaz|aprob|aprov|rejeit|rifiut)",
+    re.IGNORECASE,
+)
+_ONLY_GREETING = re.compile(
+    r"(?:sure|certainly|of course|absolutely|okay|ok|got it|understood|no problem)[.! ]{0,5}", re.IGNORECASE
 )
 _LONGEST_CHAT = 600  # characters around a fence that are taken for chat
 
@@ -51,6 +63,8 @@ def clean_reply(text: str, *, review: bool) -> CleanReply:
     inner = _without_thinking(seen)
     if inner != seen:
         removed.append("the model's thinking")
+    if review and (found := _only_object(inner)) is not None:
+        return CleanReply(text=f"{found}\n", removed=(*removed, "the text around the review"))
     lines = inner.strip().split("\n")
     if (unwrapped := _unfenced(lines, review=review)) is not None:
         lines = unwrapped
@@ -65,11 +79,15 @@ def clean_reply(text: str, *, review: bool) -> CleanReply:
 
 
 def _without_thinking(text: str) -> str:
-    while (opening := _THINKING.match(text)) is not None:
+    at = 0
+    if (first := _THINKING.search(text)) is not None and _is_chat_before_thinking(text[: first.start()]):
+        at = first.start()
+    while (opening := _THINKING.match(text, at)) is not None:
         closing = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(text, opening.end())
         if closing is None:
             return ""  # cut off while it was thinking
-        text = text[closing.end() :].lstrip("\n")
+        at = closing.end()
+    text = text[at:].lstrip("\n") if at else text
     # Some chat templates eat the opening tag.
     stray = _END_OF_THINKING.search(text)
     if stray is not None and not text.lstrip().startswith("{"):
@@ -77,6 +95,45 @@ def _without_thinking(text: str) -> str:
         if not any(map(_HEADING.match, before)) and not any(map(_FENCE.fullmatch, before)):
             return text[stray.end() :].lstrip("\n")
     return text
+
+
+def _is_chat_before_thinking(text: str) -> bool:
+    """Whether nothing but chat, such as `Sure!`, comes before the thinking."""
+    lines = text.strip().split("\n")
+    return (
+        _is_chat(lines, review=False)
+        and not any(map(_FIELD.match, lines))
+        and not text.lstrip().startswith(("{", "---", "<!--", "|", "[!", "!["))
+        and not _may_judge(text)
+    )
+
+
+def _only_object(text: str) -> str | None:
+    """The one JSON object of a review with chat around it; None if there is no chat, or it may judge."""
+    bare = text.strip()
+    start = 0 if bare.startswith("{") else bare.find("\n{") + 1
+    if not bare.startswith("{", start):
+        return None
+    try:
+        read, end = json.JSONDecoder().raw_decode(bare, start)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, dict) or "verdict" not in read:
+        return None
+    around = [line for part in (bare[:start], bare[end:]) for line in part.strip().split("\n")]
+    chat = [line for line in around if not _FENCE.fullmatch(line)]
+    if len(around) - len(chat) not in {0, 2} or not any(map(str.strip, chat)):
+        return None  # another fence; or no chat at all, which is read below
+    told = "\n".join(chat)
+    return (
+        bare[start:end] if _is_chat(chat, review=False) and "{" not in told and not _may_judge(told) else None
+    )
+
+
+def _may_judge(text: str) -> bool:
+    """Whether some of these words may take a verdict back."""
+    told = text.lower().replace("no problem", "").replace("don't hesitate", "").replace("do not hesitate", "")
+    return _JUDGES.search(told) is not None or _JUDGES_ELSEWHERE.search(told) is not None
 
 
 def _unfenced(lines: Sequence[str], *, review: bool) -> list[str] | None:
@@ -137,7 +194,7 @@ def _greets(text: str) -> bool:
     """Whether a text only announces what follows; a word that judges may take a verdict back."""
     if "\n" in text or not text.endswith((":", ".", "!")) or _GREETING.match(text) is None:
         return False
-    return _JUDGES.search(text.lower().replace("no problem", "")) is None
+    return not _may_judge(text)
 
 
 def _start(lines: Sequence[str], *, review: bool) -> int:
@@ -145,7 +202,8 @@ def _start(lines: Sequence[str], *, review: bool) -> int:
     first = next((number for number in range(len(lines)) if _begins(lines, number)), None)
     if first is None:
         text = "\n".join(lines).strip()
-        return len(lines) if text.endswith(":") and _greets(text) else 0
+        nothing_else = _ONLY_GREETING.fullmatch(text) or (text.endswith(":") and _greets(text))
+        return len(lines) if nothing_else else 0
     before = lines[:first]
     text = "\n".join(before).strip()
     if not text or any(map(_FENCE.fullmatch, before)) or any(map(_FIELD.match, before)):

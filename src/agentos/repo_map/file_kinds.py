@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from agentos.repo_map.secret_files import secret_name
 
+EXCLUDED = "context_exclude names it"
 MAX_FILE_BYTES = 1_000_000  # a larger file is data, or generated
 
 
@@ -65,6 +66,7 @@ _GENERATED_TEXT = re.compile(
 )
 _COMMENT = re.compile(r"\s{0,20}(?:#|//|/\*|\*|--|;|<!--|%|\"\"\"|''')")
 _HEAD_LINES = 6
+_LFS_POINTER = "version https://git-lfs.github.com/spec/"
 _LONG_LINE = 3_000  # characters: nobody wrote it by hand
 
 _TEST_FOLDERS_TEXT = """
@@ -97,7 +99,7 @@ def why_not_by_path(path: str, options: MapOptions) -> str | None:
     if secret_name(name) and not allowed(path, options):
         return "files with this name hold secrets"
     if excluded(path, options.exclude):
-        return "context_exclude names it"
+        return EXCLUDED
     return _ours(path, options) or _not_written_here(folders, name)
 
 
@@ -126,7 +128,9 @@ def why_not_by_text(text: str) -> str | None:
     head = text[:4_000].split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if any(_COMMENT.match(line) and _GENERATED_TEXT.search(line[:300]) for line in head):
         return "generated"
-    if len(text) > _LONG_LINE and max(map(len, text[:200_000].split("\n"))) > _LONG_LINE:
+    if text.startswith(_LFS_POINTER):
+        return "kept in Git LFS"
+    if len(text) > _LONG_LINE and max(map(len, text.split("\n"))) > _LONG_LINE:
         return "generated (very long lines)"
     return None
 
@@ -150,7 +154,7 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
     places = [path, *map(str, PurePosixPath(path).parents)][:-1] if "/" in path else [path]
     return any(
         fnmatchcase(one, pattern.rstrip("/")) or fnmatchcase(one, pattern.replace("**/", ""))
-        for pattern in patterns
+        for pattern in (one.removeprefix("./").removeprefix("/") for one in patterns)
         for one in (*places, places[0].rpartition("/")[2])
     )
 

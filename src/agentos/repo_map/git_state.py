@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +21,7 @@ MAX_BATCH_BYTES = 120_000_000  # of texts read at once
 COMMITS = 3_000  # the latest ones
 MAX_LOG_BYTES = 60_000_000
 
-_REGULAR = frozenset({b"100644", b"100755"})  # neither links nor other repositories
+_NO_FILES = {b"120000": "a link", b"160000": "another repository"}
 _NOT_CHECKED_OUT = 0x4000_0000  # a flag of the index: outside a sparse checkout
 _ENTRY = re.compile(
     rb"(\d{6}) ([0-9a-f]{40,64}) (\d)\t([^\0]+)\0 +ctime: [^\n]*\n +mtime: (\d+):(\d+)\n[^\n]*\n[^\n]*\n"
@@ -31,13 +31,14 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class TrackedFile:
-    """A regular file in git's index, as it was when git last looked at it in the worktree."""
+    """A file in git's index, as it was when git last looked at it in the worktree."""
 
     path: str
     blob: str
     modified: int  # nanoseconds
     size: int
     checked_out: bool
+    no_file: str = ""  # what it is instead of a regular file: its text is never read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class Git:
     environment: Mapping[str, str] = field(repr=False)
 
     def tracked(self) -> list[TrackedFile] | None:
-        """List the tracked regular files by path; None if git cannot say."""
+        """List the tracked files by path; None if git cannot say."""
         listed = self._ask("ls-files", "-z", "--cached", "--stage", "--debug", most=MAX_LISTING_BYTES)
         return None if listed is None else sorted(_tracked(listed), key=lambda one: one.path)
 
@@ -121,7 +122,7 @@ class Git:
 
     def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
         """The sizes in bytes of the texts that this clone has."""
-        said = self._ask("cat-file", "--batch-check", given=_lines(blobs))
+        said = self._ask("cat-file", "--batch-check", given=_lines(blobs), most=MAX_LISTING_BYTES)
         rows = (row.split() for row in (said or b"").splitlines())
         return {row[0].decode(): int(row[2]) for row in rows if len(row) == 3 and row[1] == b"blob"}
 
@@ -129,6 +130,24 @@ class Git:
         """Read texts of known sizes in one go."""
         said = self._ask("cat-file", "--batch", given=_lines(blobs), most=MAX_BATCH_BYTES) if blobs else None
         return {} if said is None else _batch(said)
+
+    def filtered(self, paths: Collection[str]) -> frozenset[str]:
+        """Those whose text git filters on the way to the worktree: there it may be decrypted.
+
+        To ask for the attribute starts no filter program. If git cannot say, it may be any of them.
+        """
+        if not paths:
+            return frozenset()
+        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        said = self._ask("check-attr", "-z", "--stdin", "filter", given=given, most=MAX_LISTING_BYTES)
+        if said is None:
+            return frozenset(paths)
+        fields = said.split(b"\0")
+        return frozenset(
+            os.fsdecode(path)
+            for path, value in zip(fields[::3], fields[2::3], strict=False)
+            if value not in {b"unspecified", b"unset"}
+        )
 
     def _ask(
         self, *arguments: str, given: bytes = b"", most: int = programs.MAX_OUTPUT_BYTES
@@ -147,7 +166,7 @@ def compare(tree: Tree, files: Iterable[TrackedFile], staged: frozenset[str]) ->
     for folder, tracked in folders.items():
         present = _entries(tree, folder)
         for file in tracked:
-            if not file.checked_out:
+            if not file.checked_out or file.no_file:
                 continue
             entry = present.get(file.path.rpartition("/")[2])
             if entry is None or not entry.is_file:
@@ -191,7 +210,7 @@ def _entries(tree: Tree, folder: str) -> dict[str, FolderEntry]:
 def _tracked(listed: bytes) -> Iterable[TrackedFile]:
     seen: set[bytes] = set()  # a file in conflict is listed once per version
     for mode, blob, _, name, seconds, nanoseconds, size, flags in _ENTRY.findall(listed):
-        if mode in _REGULAR and name not in seen:
+        if name not in seen:
             seen.add(name)
             yield TrackedFile(
                 path=os.fsdecode(name),
@@ -199,6 +218,7 @@ def _tracked(listed: bytes) -> Iterable[TrackedFile]:
                 modified=int(seconds) * 1_000_000_000 + int(nanoseconds),
                 size=int(size),
                 checked_out=not int(flags, 16) & _NOT_CHECKED_OUT,
+                no_file=_NO_FILES.get(mode, ""),
             )
 
 

@@ -21,15 +21,22 @@ MANIFESTS = (
 MAX_GUIDES = 8
 _MAX_DEPTH = 2  # folders above a guide
 MAX_MANIFEST = 1_600  # characters
+_MAX_READ = 40_000  # characters of a guide, more if more is asked for: the rest is not even looked at
 _PROSE = re.compile(
     r"(?:.*\.)?(?:md|markdown|rst|txt|adoc|toml|json|mod|xml|gradle|kts)|[^.]*", re.IGNORECASE
 )
 _NOISE = re.compile(
-    r"^[ \t]{0,9}(?:\[?!\[.*|<img[^>]*>|<(?:/?(?:p|div|a|h\d|br|picture|source|center)\b[^>]*)>"
-    r"|\.\. image::.*|:(?:target|alt|height):.*)[ \t]*$\n?",
+    r"^[ \t]{0,9}(?:\[?!\[.*|<img[^>]{0,1000}>|</?(?:p|div|a|h\d|br|picture|source|center)\b[^>]{0,1000}>"
+    r"|\.\. image::.*|:(?:target|alt|height):.*)[ \t]{0,9}$\n?",
     re.MULTILINE,
 )
-_COMMENT = re.compile(r"<!--.*?-->[ \t]*\n?", re.DOTALL)
+_PROJECT_NAME = re.compile(
+    r"""^\s{0,9}(?:"?name"?\s{0,3}[:=]\s{0,3}["'](?:[^"'\n/]{1,60}/)?([^"'\n/]{1,60})["']"""
+    r"""|module[ ]{1,9}(?:[^\s/]{1,60}/){0,5}([^\s/]{1,60})$)""",
+    re.MULTILINE,
+)
+_EXACT = {pattern: rank for rank, pattern in enumerate((*GUIDES, *MANIFESTS))}
+_PREFIXES = tuple(pattern[:-1] for pattern in GUIDES if pattern.endswith("*"))
 _BLANKS = re.compile(r"\n{3,}")
 _TITLE = re.compile(r"^#{1,3}[ \t]+(.{1,200}?)[ \t]*#*$", re.MULTILINE)
 
@@ -41,37 +48,57 @@ def find_guides(paths: Iterable[str]) -> list[str]:
         if path.count("/") > _MAX_DEPTH:
             continue
         lower = path.lower()
-        for rank, pattern in enumerate((*GUIDES, *MANIFESTS)):
-            if lower == pattern or (
-                pattern.endswith("*")
-                and lower.startswith(pattern[:-1])
-                and "/" not in lower[len(pattern) - 1 :]
-                and _PROSE.fullmatch(lower.rpartition("/")[2])
-            ):
-                found[rank].append(path)
-                break
+        if lower in _EXACT:
+            found[_EXACT[lower]].append(path)
+        elif lower.startswith(_PREFIXES) and _PROSE.fullmatch(lower.rpartition("/")[2]):
+            for prefix in _PREFIXES:
+                if lower.startswith(prefix) and "/" not in lower[len(prefix) :]:
+                    found[_EXACT[f"{prefix}*"]].append(path)
+                    break
     return [min(found[rank]) for rank in sorted(found)][:MAX_GUIDES]
+
+
+def named_in(manifest: str) -> str:
+    """The project's name as a manifest has it; empty if it has none."""
+    found = _PROJECT_NAME.search(manifest[:10_000])
+    return (found[1] or found[2]) if found else ""
 
 
 def excerpt(text: str, most: int) -> str:
     """The beginning of a text without badges and comments, in at most so many characters."""
-    clean = _BLANKS.sub("\n\n", _NOISE.sub("", _COMMENT.sub("", text))).strip() + "\n"
-    return cut(clean, most)
+    read = max(_MAX_READ, 2 * most)
+    read = read if len(text) <= read else text.rfind("\n", 0, read) + 1 or read
+    clean = _BLANKS.sub("\n\n", _NOISE.sub("", _without_comments(text[:read]))).strip() + "\n"
+    return cut(clean, most, more=text.count("\n", read))
 
 
-def cut(text: str, most: int) -> str:
-    """A text in at most so many characters, whole lines only, with a line that says what is missing."""
-    if len(text) <= most:
+def _without_comments(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        kept.append(text[at:start])
+        at = end + 3
+        if not text[start - 1 : start].strip():  # a comment on lines of its own takes its line end with it
+            at += text.startswith("\n", at)
+    return "".join((*kept, text[at:]))
+
+
+def cut(text: str, most: int, *, more: int = 0) -> str:
+    """A text in at most so many characters, whole lines only, with a line that says what is missing.
+
+    `more` lines are missing already.
+    """
+    if len(text) <= most and not more:
         return text
     lines = text.splitlines()
-    room = most - len(CUT.format(left=len(lines))) - 1
+    room = most - len(CUT.format(left=len(lines) + more)) - 1
     kept: list[str] = []
     for line in lines:
         room -= len(line) + 1
         if room < 0:
             break
         kept.append(line)
-    left = len(lines) - len(kept)
+    left = len(lines) - len(kept) + more
     return "".join(f"{line}\n" for line in (*kept, CUT.format(left=left))) if kept else ""
 
 

@@ -290,7 +290,7 @@ def _why(*, named: bool, path: list[str], content: list[str], messages: list[str
 
 
 def own_words(paths: Iterable[str], name: str, words: Words) -> frozenset[str]:
-    """The words of the project's own name: those of its folder, and those in most paths of its sources."""
+    """The words of the project's own name: those of `name`, and those in most paths of its sources."""
     folders = Counter(path.rpartition("/")[0] for path in paths if kind_of(path) is FileKind.SOURCE)
     sources = folders.total()
     counts: Counter[str] = Counter()

@@ -2,17 +2,20 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 
 from agentos.model import Item
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.file_kinds import (
+    EXCLUDED,
     MAX_FILE_BYTES,
     FileKind,
     MapOptions,
     allowed,
     below,
     decoded,
+    excluded,
     kind_of,
     shown,
     why_not_by_path,
@@ -27,6 +30,7 @@ from agentos.repo_map.guides import (
     excerpt,
     find_guides,
     list_designs,
+    named_in,
     test_layout,
 )
 from agentos.repo_map.history import index_messages
@@ -63,7 +67,7 @@ class TrackedRepository:
         self, *, worktree: Path, options: MapOptions, texts: Texts, commit: str, cache: MapCache
     ) -> None:
         self.commit = commit[:12]
-        self.files: frozenset[str] = frozenset()  # every tracked regular file that exists
+        self.files: frozenset[str] = frozenset()  # every tracked file that exists, links among them
         self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
         self._tree = worktree_tree(worktree)
         self._options = options
@@ -101,20 +105,22 @@ class TrackedRepository:
         made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head, cache=kept)
         state = compare(made._tree, tracked, git.staged(head))
         made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
-        made.changed = tuple(sorted(state.changed))
+        # What a filter wrote may be the plain text of an encrypted file: the commit's text is taken instead.
+        changed = state.changed - git.filtered(state.changed)
+        made.changed = tuple(sorted(changed))
         for file in tracked:
-            if file.path in state.missing:
-                made._left_out[file.path] = "not in the worktree"
+            if file.no_file or file.path in state.missing:
+                made._left_out[file.path] = file.no_file or "not in the worktree"
                 continue
             why = why_not_by_path(file.path, options)
-            is_design = any(below(file.path, folder) for folder in options.design_folders)
+            is_design = why != EXCLUDED and any(below(file.path, one) for one in options.design_folders)
             if why is not None:
                 made._left_out[file.path] = why
             if why is None or is_design:
-                changed = file.path in state.changed
-                blob = made._texts.read_changed(made._tree, file.path, file.blob) if changed else file.blob
+                differs = file.path in changed
+                blob = made._texts.read_changed(made._tree, file.path, file.blob) if differs else file.blob
                 (made._designs if is_design else made._blobs)[file.path] = blob
-        made._index(git, head, worktree.resolve().name)
+        made._index(git, head)
         return made
 
     def map_for(self, item: Item, *, tokens: int, named: Sequence[str] = ()) -> RepositoryMap:
@@ -123,12 +129,7 @@ class TrackedRepository:
         shared = self._shared_parts(tokens)
         own = Budget(tokens - sum(part.tokens for part in shared))
         given = {part.path for part in shared if part.kind is PartKind.GUIDE}
-        for path, text, why in self._explicit(named):
-            if text is None:
-                refused[path] = why
-            elif path not in given:
-                given.add(path)
-                own.take(_whole(path, text, own.letters, why="the user names it"))
+        given |= self._take_named(named, own, refused, given)
         outlines = 0
         for one in ranked:
             if one.path in given:
@@ -146,10 +147,37 @@ class TrackedRepository:
             shared=shared,
             own=tuple(own.parts),
             ranked=tuple(shown(one.path) for one in ranked),
-            left_out=tuple(
-                LeftOut(path=shown(path), why=why) for path, why in sorted((self._left_out | refused).items())
-            ),
+            left_out=self._all_left_out(refused, given),
         )
+
+    def only_named(self, named: Sequence[str], *, tokens: int) -> RepositoryMap:
+        """The files that the user names, and nothing else: the map is turned off."""
+        own, refused = Budget(tokens), dict[str, str]()
+        given = self._take_named(named, own, refused, frozenset())
+        return RepositoryMap(own=tuple(own.parts), left_out=self._all_left_out(refused, given))
+
+    def unmatched(self) -> list[str]:
+        """The patterns of context_exclude that match no tracked file."""
+        known = self.files | self._left_out.keys()
+        return [one for one in self._options.exclude if not any(excluded(path, [one]) for path in known)]
+
+    def _take_named(
+        self, named: Sequence[str], budget: Budget, refused: dict[str, str], known: AbstractSet[str]
+    ) -> set[str]:
+        """Take the files that the user names; return those that may be sent."""
+        given: set[str] = set()
+        for path, text, why in self._explicit(named):
+            if text is None:
+                refused[path] = why
+            elif path not in given:
+                given.add(path)
+                if path not in known:
+                    budget.take(_whole(path, text, budget.letters, why="the user names it"))
+        return given
+
+    def _all_left_out(self, refused: dict[str, str], given: AbstractSet[str]) -> tuple[LeftOut, ...]:
+        found = {path: why for path, why in self._left_out.items() if path not in given} | refused
+        return tuple(LeftOut(path=shown(path), why=why) for path, why in sorted(found.items()))
 
     def close(self) -> None:
         """End the parser, and keep what it found for the next run."""
@@ -157,7 +185,7 @@ class TrackedRepository:
 
     # Opening.
 
-    def _index(self, git: Git, head: str, name: str) -> None:
+    def _index(self, git: Git, head: str) -> None:
         """Find the words of all texts: in the cache, or by reading."""
         cache = self._cache
         wanted = self._to_index()
@@ -179,7 +207,15 @@ class TrackedRepository:
         paths = [path for path in self._blobs if path not in self._left_out]
         texts = _segments([*(pack.index for pack in packs), read], paths, self._blobs)
         self._corpus = Corpus(paths, texts, messages, self._words)
-        self._own = own_words(paths, name, self._words)
+        self._own = own_words(paths, self._project_name(), self._words)
+
+    def _project_name(self) -> str:
+        """What the manifest calls the project; the folder of a clone may have any name."""
+        by_name = {path.lower(): blob for path, blob in self._blobs.items() if "/" not in path}
+        found = dict(self._texts.each(by_name[one] for one in MANIFESTS if one in by_name))
+        return next(
+            (name for text in found.values() if isinstance(text, str) and (name := named_in(text))), ""
+        )
 
     def _to_index(self) -> dict[str, list[str]]:
         """The texts to read with the paths that have them: sources first."""
@@ -274,6 +310,9 @@ class TrackedRepository:
             clean = PurePosixPath(name).as_posix()
             inside = [path for path in self._blobs if clean == "." or below(path, clean)][:MAX_NAMED]
             for path in [clean] if clean in self._blobs else inside or [clean]:
+                if self._left_out.get(path) == EXCLUDED:
+                    yield path, None, EXCLUDED
+                    continue
                 text = self._text(path) if path in self._blobs else self._untracked(path)
                 yield path, text, self._refusals.get(path) or self._left_out.get(path) or ""
 
@@ -300,8 +339,13 @@ class TrackedRepository:
 
     def _take_guides(self, budget: Budget) -> None:
         tests = test_layout(sorted(self.files), budget.letters // 6)
-        designs = {path: self._texts.get(blob) or "" for path, blob in self._designs.items()}
-        titles = {path: text for path, text in designs.items() if not why_secret(path, text, self._options)}
+        texts = dict(self._texts.each(self._designs.values()))
+        designs = {path: texts[blob] for path, blob in self._designs.items()}
+        titles = {
+            path: text
+            for path, text in designs.items()
+            if isinstance(text, str) and not why_secret(path, text, self._options)
+        }
         listed = list_designs(titles, budget.letters // 6)
         folder = next(iter(self._options.design_folders), ".")
         guides = [path for path in find_guides(self._blobs) if self._text(path) is not None]

@@ -61,7 +61,9 @@ class Texts:
                 yield blob, self._kept[blob]
             else:
                 wanted.append(blob)
-        unknown = [blob for blob in wanted if blob not in self.known_small]
+        # A few texts fit into one batch, however large they are; of more, every size must be known.
+        few = len(wanted) * MAX_FILE_BYTES <= BATCH_BYTES
+        unknown = [blob for blob in wanted if blob not in self.known_small] if few else wanted
         sizes = self._git.sizes(unknown) if unknown else {}
         for batch in _batches([blob for blob in wanted if sizes.get(blob, 0) <= MAX_FILE_BYTES], sizes):
             texts = self._git.texts(batch)
@@ -98,7 +100,7 @@ def _batches(blobs: Sequence[str], sizes: Mapping[str, int]) -> Iterator[list[st
     room = BATCH_BYTES
     for blob in blobs:
         batch.append(blob)
-        room -= sizes.get(blob, 0)
+        room -= sizes.get(blob, MAX_FILE_BYTES)
         if room <= 0:
             yield batch
             batch, room = [], BATCH_BYTES

@@ -84,7 +84,12 @@ def defined(text: str) -> set[str]:
 
 def identifiers(text: str) -> set[str]:
     """What looks like a name from the sources in a text for people: snake_case, camelCase, CAPS, `quoted`."""
-    return {name.lower().strip("_") for name in _IN_PROSE.findall(text)} - FILLERS
+    found: set[str] = set()
+    for name in _NAME.finditer(text):
+        start, end = name.span()
+        if end - start <= MAX_WORD:  # the patterns for names are slow on long ones
+            found.update(one.lower().strip("_") for one in _IN_PROSE.findall(text, start, end + 2))
+    return found - FILLERS
 
 
 def pairs(text: str) -> set[str]:

@@ -50,6 +50,7 @@ class ContextRules:
     tracked: Container[str] | None = None  # by git; None: git cannot say
     only_tracked: bool = False  # also if a file is named: the repo itself names it
     lineage: str = ""  # folder whose files are never taken from a folder
+    exclude: tuple[str, ...] = ()  # patterns of files that are never taken from a folder either
     allow: tuple[str, ...] = ()  # patterns of files that may be sent although they look like secrets
     skip: Callable[[str, str], None] = lambda _path, _why: None  # told what is skipped, and why
 
@@ -90,7 +91,7 @@ def _may_be_read(found: _Found, rules: ContextRules) -> bool:
     path = found.path.as_posix()
     if rules.only_tracked or not found.named:
         known = rules.tracked is None or path in rules.tracked
-        return known and not below(path, rules.lineage)
+        return known and not below(path, rules.lineage) and not excluded(path, rules.exclude)
     return True
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.errors import ConfigError
+from agentos.repo_map.secret_files import secret_in
 from agentos.stamp import author, seal, without_stamps
 from agentos.store.documents import REVIEW_LOG
 from agentos.store.rooted_tree import why_unreadable, worktree_tree
@@ -60,6 +61,8 @@ def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
         template = worktree_tree(worktree).read(Path(override), MAX_TEMPLATE_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{name} {why_unreadable(exc)}.") from exc
+    if secret := secret_in(template):
+        raise ConfigError(f"{name} is refused: {secret}. Remove it from the file. None of it was sent.")
     if missing := check_template(kind, template):
         raise ConfigError(
             f"{name} is missing the section {', '.join(missing)}, which every draft must have. Add it."

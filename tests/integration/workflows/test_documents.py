@@ -36,8 +36,9 @@ def test_a_repo_may_have_a_template_of_its_own(tmp_path: Path) -> None:
         (b"# Nothing", "is missing the section"),
         (b"\xff", "not UTF-8"),
         (b"x" * (MAX_TEMPLATE_BYTES + 1), "larger than"),
+        (f"{shipped_template('lld')}\nghp_{'a1B2' * 9}\n".encode(), "looks like a GitHub token"),
     ],
-    ids=["missing", "incomplete", "binary", "too large"],
+    ids=["missing", "incomplete", "binary", "too large", "secret"],
 )
 def test_a_template_that_cannot_be_used_is_an_error_that_names_it(
     tmp_path: Path, content: bytes | None, told: str

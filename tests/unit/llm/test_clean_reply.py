@@ -170,3 +170,61 @@ def test_cleaning_only_takes_away_and_ends(parts: list[str], review: bool) -> No
     assert bool(cleaned.removed) == (cleaned.text != reply)
     if reply.startswith("# T"):
         assert cleaned.text == reply
+
+
+# Chat around a review, in any language
+
+
+_OBJECT = '{"verdict": "APPROVED", "findings": []}'
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Sure!\n\nHere is my review of the design:\n\n",
+        "Gerne! Hier ist das Review:\n\n",
+        "Bien sûr ! Voici la revue :\n\n",
+        "I've carefully reviewed the design. Here is what I found:\n\n",
+        "Thank you for the design.\nMy review follows.\n\n",
+        "Sure!\n<think>\n# Plan\nAPPROVED\n</think>\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "around", ["{}", "```json\n{}\n```", "```json\n{}\n```\n\nLet me know if you need more!"]
+)
+def test_the_one_object_of_a_review_is_found_in_any_chat(before: str, around: str) -> None:
+    found = clean_reply(before + around.replace("{}", _OBJECT), review=True)
+    assert found.text.strip() == _OBJECT
+    assert found.removed
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"Here is my review. It must not be merged.\n\n{_OBJECT}",
+        f"Das Design ist nicht gut.\n\n{_OBJECT}",
+        f"{_OBJECT}\n\nOn second thought: REVISE",
+        f"# Review\n\n{_OBJECT}",
+        f"Two reviews:\n\n{_OBJECT}\n\n{_OBJECT}",
+        f"Look:\n\n```json\n{_OBJECT}\n```\n\n```\ncode\n```",
+    ],
+)
+def test_chat_around_an_object_that_may_judge_stays(reply: str) -> None:
+    assert clean_reply(reply, review=True).text == reply
+
+
+def test_a_draft_keeps_nothing_of_a_greeting_and_the_thinking_after_it() -> None:
+    draft = "# LLD-42: Title\n\nText.\n"
+    assert clean_reply(f"Sure!\n<think>\n# Plan\nx\n</think>\n{draft}", review=False).text == draft
+    kept = f"{draft}\n<think>\nis a tag\n</think>\n"
+    assert clean_reply(kept, review=False).text == kept
+
+
+@pytest.mark.parametrize("review", [True, False])
+def test_a_greeting_alone_is_nothing(*, review: bool) -> None:
+    assert clean_reply("Sure!", review=review).text == ""
+    assert clean_reply("<think>x</think>\n\nOf course.", review=review).text == ""
+
+
+def test_thousands_of_thoughts_are_removed_at_once() -> None:
+    assert clean_reply("<think></think>" * 60_000 + "# Title", review=False).text == "# Title\n"

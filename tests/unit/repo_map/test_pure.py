@@ -272,3 +272,27 @@ def test_only_tags_are_read_as_tags(value: object) -> None:
 def test_reasons_are_given_in_the_words_of_the_item() -> None:
     query = Query.of("Print prices", "Estimates of priced items", Words())
     assert set(query.written(query.words)) >= {"prices", "estimates", "print", "items"}
+
+
+# Texts made to be slow: with a pattern that looks ahead without a bound, these tests would not end
+
+
+@pytest.mark.parametrize("piece", ["<!-- a\n", "<img a\n", "<a ", "<!---->", "\n"])
+def test_an_excerpt_of_any_text_is_made_at_once(piece: str) -> None:
+    assert len(excerpt(piece * (1_000_000 // len(piece)), 2_000)) <= 2_000
+
+
+@pytest.mark.parametrize("piece", ["a", "a_", "A", "aB", "`a"])
+def test_names_in_any_text_are_found_at_once(piece: str) -> None:
+    assert len(identifiers(piece * (300_000 // len(piece)))) <= 1
+
+
+def test_an_excerpt_counts_the_lines_that_were_not_looked_at() -> None:
+    made = excerpt("# Title\n<!-- one\ntwo -->\nText.\n" + "line\n" * 100_000, 200)
+    assert made.startswith("# Title\nText.\nline\n")
+    kept = made.count("line\n")
+    assert f"cut here: {100_000 - kept} more lines" in made
+
+
+def test_a_long_line_is_seen_wherever_it_is() -> None:
+    assert why_not_by_text("a = 1\n" * 50_000 + "x" * 4_000) == "generated (very long lines)"
