@@ -47,7 +47,8 @@ class CallError(StrEnum):
     DROPPED = "dropped"  # the connection was closed before any reply; a retry may help
     UNREACHABLE = "unreachable"  # no connection to the provider, so nothing was sent; not a try of the item
     NO_CREDIT = "no_credit"  # this key's account is out of credit; waiting does not help
-    NO_MODEL = "no_model"  # the provider does not have the model
+    NO_MODEL = "no_model"  # the provider does not have the model, or not for this account
+    FORBIDDEN = "forbidden"  # this account, project or place may not use the API; the key itself is valid
     WRONG_ENDPOINT = "wrong_endpoint"  # the server does not serve this provider's API at this address
     UNTRUSTED = "untrusted"  # the server's certificate is not trusted; nothing was sent
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
@@ -56,7 +57,9 @@ class CallError(StrEnum):
 
 
 # Errors of the configuration: every other item would get the same one.
-SAME_FOR_ALL = frozenset({CallError.NO_MODEL, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED})
+SAME_FOR_ALL = frozenset(
+    {CallError.NO_MODEL, CallError.FORBIDDEN, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,8 +54,8 @@ def test_a_model_that_does_not_exist_costs_as_many_calls_as_items_run_at_once(
     assert statuses.count("paused") <= 4
     assert set(statuses) == {"paused", "pending"}
     host = odd.provider.url.removeprefix("http://")
-    (line,) = told(result, "does not exist at")
-    assert f"openai:drafter does not exist at {host}: HTTP 404 model_not_found" in line
+    (line,) = told(result, "is not available at")
+    assert f"openai:drafter is not available at {host}: HTTP 404 model_not_found" in line
     assert f"Check drafter in {odd.config}; 'agentos doctor --live' tests it." in line
     assert told(result, "doctor --live    # test the models and their servers")
     # The configuration is repaired: the same command goes on.
@@ -73,7 +73,7 @@ def test_drafts_that_were_paid_for_are_not_paid_again_once_the_reviewer_is_right
     refuse(odd.provider, without_model("reviewer"), role="reviewer")
     result = odd.run("lld", "--all", "-j4")
     assert result.code == 2, result.text
-    assert "openai:reviewer does not exist" in result.text
+    assert "openai:reviewer is not available" in result.text
     drafts = sum(project.calls(item) == [("drafter", 1)] for item in project.statuses())
     assert 1 <= drafts <= 4
     assert odd.provider.calls - drafts <= 4

@@ -43,8 +43,11 @@ class Refusals:
         setting = f"base_url of {call.provider} in {self.user_file}"
         match call.error:
             case CallError.NO_MODEL:
-                reason, text = f"{model} does not exist", f"{model} does not exist at {message}"
+                reason, text = f"{model} is not available", f"{model} is not available at {message}"
                 setting = self.set_in.get(call.role, call.role)
+            case CallError.FORBIDDEN:
+                reason, text = f"{call.provider} refuses this account", f"{call.provider}: {message}"
+                setting = "your account there"
             case CallError.UNTRUSTED:
                 reason = f"the certificate of {call.provider}'s server is not trusted"
                 text = f"{call.provider}: {message}"

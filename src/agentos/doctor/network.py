@@ -38,6 +38,7 @@ _ADVICE: Mapping[CallError, str] = {
     CallError.UNREACHABLE: "check the network and base_url, then: agentos doctor --live",
     CallError.NO_CREDIT: "pay the provider's bill, then: agentos doctor --live",
     CallError.NO_MODEL: "name a model that this key may use; 'agentos config' shows where it is set",
+    CallError.FORBIDDEN: "check your account at the provider, then: agentos doctor --live",
     CallError.WRONG_ENDPOINT: "check base_url in your configuration file, then: agentos doctor --live",
     CallError.UNTRUSTED: "check base_url and the server's certificate, then: agentos doctor --live",
 }

@@ -8,7 +8,7 @@ import pytest
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import WaitFor
-from agentos.model import CallError
+from agentos.model import SAME_FOR_ALL, CallError
 from agentos.wire import LeaseGranted
 from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
 
@@ -139,7 +139,7 @@ def refused(error: CallError = CallError.NO_MODEL, **more: Any) -> Worker:
     return worker(parts)
 
 
-@pytest.mark.parametrize("error", [CallError.NO_MODEL, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED])
+@pytest.mark.parametrize("error", sorted(SAME_FOR_ALL))
 def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(error: CallError) -> None:
     scripts = {str(one): [refused(error)] for one in range(1, 201)}
     run = LoopRun(scripts, parallel=4, set_in={"drafter": "drafter in user.toml"}).go()
@@ -155,9 +155,9 @@ def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(e
 
 def test_the_message_names_the_model_and_where_it_is_set() -> None:
     run = LoopRun({"1": [refused()]}, set_in={"drafter": "drafter in user.toml"}).go()
-    assert run.row("1").error == "open:m does not exist"
-    (told,) = (line for line in run.folder.lines if "does not exist at" in line)
-    assert "open:m does not exist at api.example.com: HTTP 404" in told
+    assert run.row("1").error == "open:m is not available"
+    (told,) = (line for line in run.folder.lines if "is not available at" in line)
+    assert "open:m is not available at api.example.com: HTTP 404" in told
     assert "Check drafter in user.toml; 'agentos doctor --live' tests it." in told
 
 
