@@ -94,7 +94,6 @@ _RESET = re.compile(
     r"x-ratelimit-reset(?:-(?P<a>[a-z-]+))?|anthropic-ratelimit-(?P<b>[a-z-]+)-reset", re.ASCII
 )
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-_MASKED = "***"  # in the middle of keys that providers show in part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,8 +285,7 @@ def _message(status: int, error_class: CallError, error: dict[str, Any], body: b
     text = first_text(error, "message", "detail", "status") or _phrase(status)
     if body and not error:
         text += f" ({len(body)} bytes that are not an error of this provider)"
-    words = "".join(char if char.isprintable() else " " for char in text[: 20 * MAX_MESSAGE]).split()
-    text = " ".join("[key]" if _MASKED in word else word for word in words)
+    text = " ".join("".join(one if one.isprintable() else " " for one in text[: 20 * MAX_MESSAGE]).split())
     line = f"{head}: {text}" if text else head
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."
 
