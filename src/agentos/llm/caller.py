@@ -30,6 +30,7 @@ _NO_TRY = frozenset(
         CallError.UNREACHABLE,
     }
 )
+PAID_MOST = 2  # answers of one call that are paid for and cannot be used
 MODEL_LENGTH = 200  # characters that are kept of a served model's name
 
 
@@ -93,7 +94,7 @@ class Caller:
     def call(self, request: ModelRequest, *, keep: Callable[[Made], Kept]) -> Made:
         """Call until there is a reply; `keep` saves it before anything else happens."""
         began = time.monotonic()
-        tries = 0
+        tries = paid = 0
         shaping = RequestShape(request, self._known(request), larger=request.role in self._larger)
         ask = LeaseRequest(
             provider=self._name,
@@ -119,7 +120,9 @@ class Caller:
                 self._leases.settle(settled)
                 if not changed:
                     tries += _is_try(error.error_class, probe=leased.probe)
-                    self._check_retry(shaping, error, tries, time.monotonic() - began)
+                    paid += error.usage.tokens_out > 0
+                    most = self._max_retries if paid < PAID_MOST else 0
+                    self._check_retry(shaping, error, tries, time.monotonic() - began, most=most)
                 elif shaping.larger:
                     self._larger.add(request.role)
                 ask = replace(ask, tries=tries, after=leased.lease)
@@ -172,7 +175,9 @@ class Caller:
         self._facts[f"{self._name}:{shaping.request.model}"] = shaping.facts
         return shaping.facts
 
-    def _check_retry(self, shaping: RequestShape, error: ProviderError, tries: int, elapsed: float) -> None:
+    def _check_retry(
+        self, shaping: RequestShape, error: ProviderError, tries: int, elapsed: float, *, most: int
+    ) -> None:
         """Fail unless the call may be retried; the coordinator decides when, with the next lease."""
         request = shaping.request
         if shaping.was_cut(error):
@@ -187,7 +192,7 @@ class Caller:
         if error.error_class is CallError.BAD_REQUEST:
             raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
         # An item that asks again learns whether the whole run stops for the error.
-        most = max(1, self._max_retries) if error.error_class in SAME_FOR_ALL else self._max_retries
+        most = max(1, most) if error.error_class in SAME_FOR_ALL else most
         if tries > most:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "

@@ -134,6 +134,19 @@ def classify(
     )
 
 
+def error_status(body: bytes) -> int:
+    """The status that an error with a 2xx status should have had, as gateways send it."""
+    error = read_error(body)
+    numbers = [str(error.get(name)) for name in ("code", "status", "status_code")]
+    found = next((int(one) for one in numbers if re.fullmatch(r"[45]\d\d", one, re.ASCII)), None)
+    if found is not None:
+        return found
+    if codes(error) & {"rate_limit_exceeded", "rate_limit_error"}:
+        return 429
+    known = codes(error) & (_FINAL_CODES | _MODEL_CODES | _KEY_CODES | {"invalid_request_error"})
+    return 400 if known else 500
+
+
 def seconds_to_pacific_midnight(now_wall: float) -> float | None:
     """Return the seconds until Gemini's daily quotas reset."""
     zone = _pacific()

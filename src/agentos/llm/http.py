@@ -15,7 +15,7 @@ import httpx2
 
 from agentos import redact
 from agentos.errors import ItemFailed
-from agentos.llm.classify import classify
+from agentos.llm.classify import classify, error_status
 from agentos.llm.connection import host_of, read_failure
 from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
@@ -36,6 +36,7 @@ _LIMIT_HEADERS = (
     "ratelimit",  # the IETF's, and one of Mistral's
     "retry-after",
 )
+_ANSWERS = frozenset({"choices", "content", "candidates"})  # what a reply has, in each format
 MAX_HEADER = 200  # characters; a longer one is left out, because half a number is another number
 
 
@@ -111,30 +112,10 @@ class Endpoint:
         }
         if limits:
             limits["date"] = _date(response)
-        # Before anything is cut out of it: a piece of a secret would not be recognized.
-        echoed = _echoed(response, content)
         if not response.is_success:
-            found = classify(
-                self._provider, response.status_code, response.headers, content, now_wall=time.time()
-            )
-            message = found.message
-            if found.error_class in SAME_FOR_ALL:
-                message = f"{self._host}: {message}"
-            # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
-            rejected = found.error_class is CallError.KEY_REJECTED
-            refused = f"HTTP {response.status_code}: the server's reply contains the key {echoed}; not shown"
-            raise ProviderError(
-                found.error_class,
-                message if echoed is None or rejected else refused,
-                retry_after=found.retry_after,
-                quota_reset=found.quota_reset,
-                headers=limits,
-                correction=understand(response.status_code, content, body)
-                if found.error_class is CallError.BAD_REQUEST
-                else None,
-                limits=found.limits,
-            )
-        if echoed is not None:
+            raise self._refused(response.status_code, response, content, body, limits)
+        # Before anything is cut out of it: a piece of a secret would not be recognized.
+        if (echoed := _echoed(response, content)) is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
             estimated = Usage(tokens_in=len(json.dumps(body)) // 4, tokens_out=len(content) // 4)
             raise RefusedReply(echoed, usage=estimated)
@@ -142,7 +123,37 @@ class Endpoint:
             raise ProviderError(
                 CallError.WRONG_ENDPOINT, f"{self._host}: HTTP {response.status_code}: a web page, not JSON"
             )
-        return HttpAnswer(data=_object(content), headers=limits)
+        data = _object(content)
+        if data.get("error") and not data.keys() & _ANSWERS:
+            raise self._refused(error_status(content), response, content, body, limits)
+        return HttpAnswer(data=data, headers=limits)
+
+    def _refused(
+        self,
+        status: int,
+        response: httpx2.Response,
+        content: bytes,
+        body: Mapping[str, Any],
+        limits: dict[str, str],
+    ) -> ProviderError:
+        """Make the error for an answer that is not a reply."""
+        found = classify(self._provider, status, response.headers, content, now_wall=time.time())
+        message = found.message
+        if found.error_class in SAME_FOR_ALL:
+            message = f"{self._host}: {message}"
+        # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
+        if found.error_class is not CallError.KEY_REJECTED and (echoed := _echoed(response, content)):
+            message = f"HTTP {status}: the server's reply contains the key {echoed}; not shown"
+        understood = found.error_class is CallError.BAD_REQUEST
+        return ProviderError(
+            found.error_class,
+            message,
+            retry_after=found.retry_after,
+            quota_reset=found.quota_reset,
+            headers=limits,
+            correction=understand(status, content, body) if understood else None,
+            limits=found.limits,
+        )
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
         # The client's timeout applies between bytes: a server that sends one at a time would never reach it.

@@ -9,7 +9,7 @@ import pytest
 from agentos.errors import ItemFailed, NoUsableKey, StopRequested
 from agentos.llm.caller import SAFETY_TOKENS, Caller, LeaseRequest, Made, estimate_tokens
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.model import SAME_FOR_ALL, CallError, Usage
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
@@ -409,3 +409,14 @@ def test_a_reply_of_nothing_but_thinking_is_incomplete_and_tried_again() -> None
     failed, good = desk.settled
     assert (failed.error, failed.tokens_out, good.error) == (CallError.TRANSIENT, REPLY.tokens_out, None)
     assert "the reply is incomplete: it has nothing but the model's thinking" in failed.message
+
+
+def test_an_answer_that_is_paid_for_and_cannot_be_used_is_tried_once_more_only() -> None:
+    def odd() -> ProviderError:
+        usage = Usage(tokens_in=10, tokens_out=20)
+        return ProviderError(CallError.TRANSIENT, "finish reason 'odd'", usage=usage)
+
+    desk = Desk([odd(), error(CallError.TRANSIENT, "HTTP 500"), odd(), REPLY])
+    with pytest.raises(ItemFailed, match="finish reason 'odd'"):
+        call(desk)
+    assert len(desk.settled) == 3
