@@ -40,7 +40,8 @@ class CallError(StrEnum):
     QUOTA_EXHAUSTED = "quota_exhausted"  # this key must wait until its quota resets
     CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
     KEY_REJECTED = "key_rejected"  # this key is not valid; it stays disabled until a person enables it
-    BAD_REQUEST = "bad_request"  # the request itself is refused; a retry cannot help
+    BAD_REQUEST = "bad_request"  # the request is refused, perhaps every other one too; a retry cannot help
+    DECLINED = "declined"  # refused for what this prompt says, or for its length; a retry cannot help
     CORRECTED = "corrected"  # refused, but the server said what to change; made again, costs no try
     CUT_OFF = "cut_off"  # answered, but cut at the output limit; the same request would be cut again
     TRANSIENT = "transient"  # network, timeout, garbled answer; a retry may help
@@ -56,6 +57,8 @@ class CallError(StrEnum):
     WORKER_GONE = "worker_gone"  # the worker died during the call
 
 
+# The server understood the request and refuses it.
+REFUSED_REQUEST = frozenset({CallError.BAD_REQUEST, CallError.DECLINED})
 # Errors of the configuration: every other item would get the same one.
 SAME_FOR_ALL = frozenset(
     {CallError.NO_MODEL, CallError.FORBIDDEN, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED}

@@ -66,6 +66,20 @@ def test_a_model_that_does_not_exist_costs_as_many_calls_as_items_run_at_once(
     assert odd.provider.calls == 60
 
 
+def test_the_same_refusal_of_every_item_costs_as_many_calls_as_items_run_at_once(
+    odd: OddBench, project: Project
+) -> None:
+    project.issues(12)
+    odd_text = {"error": {"message": "Something is odd.", "type": "invalid_request_error"}}
+    refuse(odd.provider, OddAnswer(status=400, body=odd_text))
+    result = odd.run("lld", "--all", "-j3")
+    assert result.code == 2, result.text
+    assert 2 <= odd.provider.calls <= 3
+    assert set(project.statuses().values()) == {"paused", "pending"}
+    (line,) = told(result, "Something is odd")
+    assert "openai:drafter refuses every request: HTTP 400 invalid_request_error: Something is odd." in line
+
+
 def test_drafts_that_were_paid_for_are_not_paid_again_once_the_reviewer_is_right(
     odd: OddBench, project: Project
 ) -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentos import redact
-from agentos.errors import AgentosError, ItemFailed, StopRequested
+from agentos.errors import AgentosError, ItemFailed, OwnFault, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
 from agentos.llm.same_model import Sameness, same_model
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.model import REFUSED_REQUEST, SAME_FOR_ALL, CallError
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
@@ -95,6 +95,7 @@ class Caller:
         """Call until there is a reply; `keep` saves it before anything else happens."""
         began = time.monotonic()
         tries = paid = 0
+        refusal = ""
         shaping = RequestShape(request, self._known(request), larger=request.role in self._larger)
         ask = LeaseRequest(
             provider=self._name,
@@ -104,7 +105,7 @@ class Caller:
             prompt_tokens=prompt_tokens(request),
         )
         while True:
-            leased = self._leases.lease(ask)
+            leased = self._leased(ask, refusal)
             started = time.monotonic()
             try:
                 reply = self._within_deadline(shaping.request, leased.secret)
@@ -115,7 +116,7 @@ class Caller:
                 seconds = time.monotonic() - started
                 changed = shaping.change(error)
                 settled = _failed(leased, error, seconds)
-                if changed and error.error_class is CallError.BAD_REQUEST:
+                if changed and error.error_class in REFUSED_REQUEST:
                     settled = settled.model_copy(update={"error": CallError.CORRECTED})
                 self._leases.settle(settled)
                 if not changed:
@@ -125,6 +126,7 @@ class Caller:
                     self._check_retry(shaping, error, tries, time.monotonic() - began, most=most)
                 elif shaping.larger:
                     self._larger.add(request.role)
+                refusal = str(error)
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
                 seconds = time.monotonic() - started
@@ -189,15 +191,24 @@ class Caller:
             ) from None
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
-        if error.error_class is CallError.BAD_REQUEST:
-            raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
+        if error.error_class is CallError.DECLINED:
+            raise self._refused(request.model, str(error)) from None
         # An item that asks again learns whether the whole run stops for the error.
-        most = max(1, most) if error.error_class in SAME_FOR_ALL else most
+        most = max(1, most) if error.error_class in SAME_FOR_ALL | {CallError.BAD_REQUEST} else most
         if tries > most:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"last error: {error.error_class.value}: {error}"
             ) from None
+
+    def _leased(self, ask: LeaseRequest, refusal: str) -> LeaseGranted:
+        try:
+            return self._leases.lease(ask)
+        except OwnFault:
+            raise self._refused(ask.model, refusal) from None
+
+    def _refused(self, model: str, why: str) -> ItemFailed:
+        return ItemFailed(f"{self._name}:{model} refused the request: {why}")
 
     def _within_deadline(self, request: ModelRequest, secret: Secret) -> Reply:
         """Make the call in a thread, so that a stop or a slow server never has to be waited for."""

@@ -80,6 +80,11 @@ _NO_API = re.compile(r"(?:unsupported|invalid|unknown|missing) api[ -]version\b.
 # The key is fine, but its project or its place may not use the API; as a code, a reason or a whole line.
 _FORBIDDEN_CODES = frozenset({"unsupported_country_region_territory", "SERVICE_DISABLED"})
 _FORBIDDEN = re.compile(r"user location is not supported\b.*", re.IGNORECASE)
+# What is wrong with one prompt says nothing about others.
+_PROMPT_CODES = frozenset(
+    {"context_length_exceeded", "string_above_max_length", "content_filter", "content_policy_violation"}
+)
+_TOO_LONG = re.compile(r"context (?:length|window)|too long|token count", re.IGNORECASE)
 _OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "server_overloaded"})
 _SPEND_LIMIT_MESSAGES = (  # nothing else distinguishes their 400 from a bad request
     "Your credit balance is too low to access the ",
@@ -184,7 +189,8 @@ def _error_class(
         lasting = is_daily(error) and (asked is None or asked > SHORT_DELAY)
         found = CallError.QUOTA_EXHAUSTED if lasting or has_no_quota(error) else CallError.RATE_LIMITED
     elif 400 <= status < 500 and status not in _PASSING_STATUSES:
-        found = CallError.BAD_REQUEST
+        own = status == 413 or codes(error) & _PROMPT_CODES or _TOO_LONG.search(first_text(error, "message"))
+        found = CallError.DECLINED if own else CallError.BAD_REQUEST
     return found
 
 

@@ -19,7 +19,7 @@ from agentos.llm.classify import classify, error_status
 from agentos.llm.connection import host_of, read_failure
 from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
-from agentos.model import SAME_FOR_ALL, CallError, Usage
+from agentos.model import REFUSED_REQUEST, SAME_FOR_ALL, CallError, Usage
 from agentos.model_access import Kind
 from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
@@ -144,7 +144,7 @@ class Endpoint:
         # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
         if found.error_class is not CallError.KEY_REJECTED and (echoed := _echoed(response, content)):
             message = f"HTTP {status}: the server's reply contains the key {echoed}; not shown"
-        understood = found.error_class is CallError.BAD_REQUEST
+        understood = found.error_class in REFUSED_REQUEST
         return ProviderError(
             found.error_class,
             message,
@@ -217,7 +217,7 @@ def incomplete(why: str, usage: Usage | None = None) -> ProviderError:
 
 def declined(why: str, usage: Usage | None = None) -> ProviderError:
     """Make the error for a model that will not answer this request, however often it is asked."""
-    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", usage=usage)
+    return ProviderError(CallError.DECLINED, f"the model declined: {why}", usage=usage)
 
 
 def count(value: Any) -> int:

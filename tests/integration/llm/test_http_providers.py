@@ -87,7 +87,7 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
         ("529", CallError.CAPACITY),
         ("redirect", CallError.WRONG_ENDPOINT),
         ("length", CallError.CUT_OFF),
-        ("filtered", CallError.BAD_REQUEST),
+        ("filtered", CallError.DECLINED),
         ("cut", CallError.TRANSIENT),
         ("reset", CallError.DROPPED),
         ("garbage", CallError.TRANSIENT),

@@ -21,6 +21,7 @@ QUOTA_EXHAUSTED = CallError.QUOTA_EXHAUSTED
 CAPACITY = CallError.CAPACITY
 KEY_REJECTED = CallError.KEY_REJECTED
 BAD_REQUEST = CallError.BAD_REQUEST
+DECLINED = CallError.DECLINED
 TRANSIENT = CallError.TRANSIENT
 NO_CREDIT = CallError.NO_CREDIT
 NO_MODEL = CallError.NO_MODEL
@@ -85,7 +86,7 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (405, WRONG_ENDPOINT),
         (408, TRANSIENT),
         (409, TRANSIENT),
-        (413, BAD_REQUEST),
+        (413, DECLINED),
         (422, BAD_REQUEST),
         (429, RATE_LIMITED),
         (500, TRANSIENT),
@@ -143,9 +144,7 @@ class TestOpenAI:
         text = (
             "insufficient_quota billing 429 API_KEY_INVALID overloaded_error: 14290 tokens, PerDay limit: 0"
         )
-        assert (
-            ask(status=400, body=openai("context_length_exceeded", message=text)).error_class is BAD_REQUEST
-        )
+        assert ask(status=400, body=openai("context_length_exceeded", message=text)).error_class is DECLINED
         assert ask(status=429, body=openai("rate_limit_exceeded", message=text)).error_class is RATE_LIMITED
         assert ask(status=500, body=openai(None, message=text)).error_class is TRANSIENT
         assert ask(status=500, body=text.encode()).error_class is TRANSIENT
@@ -476,7 +475,7 @@ class TestMessage:
 
     def test_a_sentence_in_the_middle_says_nothing_about_the_model(self) -> None:
         quoted = openai(None, "invalid_request_error", "messages.0: 'the model x does not exist' is too long")
-        assert ask(status=400, body=quoted).error_class is BAD_REQUEST
+        assert ask(status=400, body=quoted).error_class is DECLINED
 
     @pytest.mark.parametrize(
         ("status", "body"),
