@@ -52,6 +52,7 @@ class CallError(StrEnum):
     FORBIDDEN = "forbidden"  # this account, project or place may not use the API; the key itself is valid
     WRONG_ENDPOINT = "wrong_endpoint"  # the server does not serve this provider's API at this address
     UNTRUSTED = "untrusted"  # the server's certificate is not trusted; nothing was sent
+    PROXY_REFUSED = "proxy_refused"  # the proxy wants a login, or does not allow the server
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
     WORKER_GONE = "worker_gone"  # the worker died during the call
@@ -61,7 +62,13 @@ class CallError(StrEnum):
 REFUSED_REQUEST = frozenset({CallError.BAD_REQUEST, CallError.DECLINED})
 # Errors of the configuration: every other item would get the same one.
 SAME_FOR_ALL = frozenset(
-    {CallError.NO_MODEL, CallError.FORBIDDEN, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED}
+    {
+        CallError.NO_MODEL,
+        CallError.FORBIDDEN,
+        CallError.WRONG_ENDPOINT,
+        CallError.UNTRUSTED,
+        CallError.PROXY_REFUSED,
+    }
 )
 
 

@@ -55,6 +55,9 @@ class Refusals:
             case CallError.FORBIDDEN:
                 reason, text = f"{call.provider} refuses this account", f"{call.provider}: {message}"
                 setting = "your account there"
+            case CallError.PROXY_REFUSED:
+                reason, text = "the proxy refuses the connection", f"{call.provider}: {message}"
+                setting = f"proxy under [network] in {self.user_file}"
             case CallError.UNTRUSTED:
                 reason = f"the certificate of {call.provider}'s server is not trusted"
                 text = f"{call.provider}: {message}"

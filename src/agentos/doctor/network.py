@@ -41,6 +41,7 @@ _ADVICE: Mapping[CallError, str] = {
     CallError.NO_MODEL: "name a model that this key may use; 'agentos config' shows where it is set",
     CallError.FORBIDDEN: "check your account at the provider, then: agentos doctor --live",
     CallError.WRONG_ENDPOINT: "check base_url in your configuration file, then: agentos doctor --live",
+    CallError.PROXY_REFUSED: "check proxy under [network] and its login, then: agentos doctor --live",
     CallError.UNTRUSTED: "check base_url and the server's certificate, then: agentos doctor --live",
 }
 _OF_EVERY_KEY = SAME_FOR_ALL | {CallError.BAD_REQUEST, CallError.DECLINED, CallError.UNREACHABLE}

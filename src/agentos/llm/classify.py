@@ -34,7 +34,7 @@ CLOCK_TOLERANCE = 5.0  # seconds; a Date header has whole seconds and is a littl
 SHORT_DELAY = 3_600.0  # seconds; a daily quota that resets sooner is a temporary limit
 MAX_MESSAGE = 300  # characters
 
-_KEY_STATUSES = frozenset({401, 403})
+_BLAMED = {401: CallError.KEY_REJECTED, 403: CallError.KEY_REJECTED, 407: CallError.PROXY_REFUSED}
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
 _KEY_CODES = frozenset({"invalid_api_key", "authentication_error"})
 _PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
@@ -179,8 +179,8 @@ def _error_class(
         found = CallError.KEY_REJECTED
     elif (known := _for_every_item(status, fields, error)) is not None:
         found = known
-    elif status in _KEY_STATUSES:
-        found = CallError.KEY_REJECTED
+    elif status in _BLAMED:
+        found = _BLAMED[status]
     elif status in {503, 529} or (status >= 429 and codes(error) & _OVERLOAD_CODES):
         found = CallError.CAPACITY
     elif status == 402 or (400 <= status < 500 and _is_final(provider, status, fields, error)):
@@ -196,7 +196,7 @@ def _error_class(
 
 def _for_every_item(status: int, fields: Mapping[str, str], error: dict[str, Any]) -> CallError | None:
     """Recognize what is wrong with the model, the address or the account; no key is to blame for it."""
-    if not 300 <= status < 500 or status in _PASSING_STATUSES | {402, 429}:
+    if not 300 <= status < 500 or status in _PASSING_STATUSES | {402, 407, 429}:
         return None
     message = first_text(error, "message", "detail")
     if (codes(error) | reasons(error)) & _FORBIDDEN_CODES or _FORBIDDEN.fullmatch(message):

@@ -16,7 +16,7 @@ import httpx2
 from agentos import redact
 from agentos.errors import ItemFailed
 from agentos.llm.classify import classify, error_status
-from agentos.llm.connection import host_of, read_failure
+from agentos.llm.connection import host_of, never_connected, read_failure
 from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
 from agentos.model import REFUSED_REQUEST, SAME_FOR_ALL, CallError, Usage
@@ -68,6 +68,7 @@ class Endpoint:
         base, mark, query = base_url.partition("?")
         self._base, self._query = base.rstrip("/"), mark + query
         self._host = host_of(base_url)
+        self._proxy = "" if access.proxy is None else f"the proxy {host_of(access.proxy.url)}"
         self._call_timeout = call_timeout
         self._headers = access.headers
         # No proxies or netrc from the environment: nothing leaves the machine that the user did not ask for.
@@ -102,7 +103,8 @@ class Endpoint:
                 content = self._read(response, deadline)
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             failure = read_failure(exc, answering=response is not None)
-            raise ProviderError(failure.error_class, f"{self._host}: {failure.words}") from None
+            where = self._proxy if self._proxy and never_connected(failure) else self._host
+            raise ProviderError(failure.error_class, f"{where}: {failure.words}") from None
         limits = {
             name.lower(): value
             for name, value in response.headers.items()

@@ -84,6 +84,7 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (403, KEY_REJECTED),
         (404, WRONG_ENDPOINT),
         (405, WRONG_ENDPOINT),
+        (407, CallError.PROXY_REFUSED),
         (408, TRANSIENT),
         (409, TRANSIENT),
         (413, DECLINED),

@@ -35,7 +35,7 @@ const ERRORS = {
   transient: "temporary error",
   dropped: "connection closed", unreachable: "provider unreachable", no_credit: "out of credit",
   no_model: "model not available", forbidden: "account refused", wrong_endpoint: "wrong address",
-  untrusted: "certificate not trusted",
+  untrusted: "certificate not trusted", proxy_refused: "proxy refused",
 };
 const FILINGS = { wanted: "not yet", unknown: "unknown; check on GitHub" };
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
