@@ -137,7 +137,7 @@ def load_config(
     user_path = _user_path(user_file, env)
     user_table = {} if user_path is None else _read_toml(user_path)
     tables = {name: user_table.pop(name) for name in USER_TABLES & user_table.keys()}
-    refuse_unknown(user_table, settings.NAMES, str(user_path))
+    refuse_unknown(user_table, (*settings.NAMES, *sorted(USER_TABLES)), str(user_path))
     merged.take(user_table, Origin.USER, partial(_place, user_path))
     variables = {
         name: env[settings.variable_of(name)] for name in settings.NAMES if settings.variable_of(name) in env

@@ -70,6 +70,10 @@ class NoUsableKey(AgentosError):  # noqa: N818 - reads well without Error
     exit_code = Exit.NO_KEY
 
 
+class OwnFault(AgentosError):  # noqa: N818 - reads well without Error
+    """A request was refused, and not because every item's would be."""
+
+
 class ListingError(AgentosError):
     """The pending items could not be listed."""
 

@@ -40,23 +40,36 @@ class CallError(StrEnum):
     QUOTA_EXHAUSTED = "quota_exhausted"  # this key must wait until its quota resets
     CAPACITY = "capacity"  # the provider is overloaded; no key is to blame
     KEY_REJECTED = "key_rejected"  # this key is not valid; it stays disabled until a person enables it
-    BAD_REQUEST = "bad_request"  # the request itself is refused; a retry cannot help
+    BAD_REQUEST = "bad_request"  # the request is refused, perhaps every other one too; a retry cannot help
+    DECLINED = "declined"  # refused for what this prompt says, or for its length; a retry cannot help
     CORRECTED = "corrected"  # refused, but the server said what to change; made again, costs no try
     CUT_OFF = "cut_off"  # answered, but cut at the output limit; the same request would be cut again
     TRANSIENT = "transient"  # network, timeout, garbled answer; a retry may help
     DROPPED = "dropped"  # the connection was closed before any reply; a retry may help
     UNREACHABLE = "unreachable"  # no connection to the provider, so nothing was sent; not a try of the item
     NO_CREDIT = "no_credit"  # this key's account is out of credit; waiting does not help
-    NO_MODEL = "no_model"  # the provider does not have the model
+    NO_MODEL = "no_model"  # the provider does not have the model, or not for this account
+    FORBIDDEN = "forbidden"  # this account, project or place may not use the API; the key itself is valid
     WRONG_ENDPOINT = "wrong_endpoint"  # the server does not serve this provider's API at this address
     UNTRUSTED = "untrusted"  # the server's certificate is not trusted; nothing was sent
+    PROXY_REFUSED = "proxy_refused"  # the proxy wants a login, or does not allow the server
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
     WORKER_GONE = "worker_gone"  # the worker died during the call
 
 
+# The server understood the request and refuses it.
+REFUSED_REQUEST = frozenset({CallError.BAD_REQUEST, CallError.DECLINED})
 # Errors of the configuration: every other item would get the same one.
-SAME_FOR_ALL = frozenset({CallError.NO_MODEL, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED})
+SAME_FOR_ALL = frozenset(
+    {
+        CallError.NO_MODEL,
+        CallError.FORBIDDEN,
+        CallError.WRONG_ENDPOINT,
+        CallError.UNTRUSTED,
+        CallError.PROXY_REFUSED,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,12 @@ def with_price(text: str, model: str, price: Price) -> str:
     return changed
 
 
+def named_providers(text: str) -> tuple[str, ...]:
+    """The providers that the text defines: a price for any other would be an error in the file."""
+    tables = _parsed(text).get("providers", {})
+    return tuple(tables) if isinstance(tables, dict) else ()
+
+
 def _values(price: Price) -> dict[str, float]:
     named = {
         "input": price.input,

@@ -6,6 +6,8 @@ Blanks, line breaks, terminal sequences and everything else that is not printabl
 nothing invisible can split a secret. Any WINDOW characters in a row count as the secret: plain, as base64 at
 any alignment, and as hexadecimal digits. A shorter secret counts only as a whole, and one shorter than
 SHORTEST not at all: it occurs in many texts by chance.
+
+A server's own text about a key may show parts of it, masked in many ways: see `hide_parts`.
 """
 
 import base64
@@ -17,6 +19,8 @@ from typing import Any, Literal, NamedTuple
 
 WINDOW = 16  # characters
 SHORTEST = 8  # characters
+PART = 6  # characters of a secret in a row that a word of a server's text may not have
+MASKED_PART = 4  # the same for a word with a mask in it
 _ROUNDS = 3  # how deep escapes may be nested
 _SKIPPED = bytes(sorted(set(range(256)) - set(range(0x21, 0x7F))))
 _TERMINAL = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\^_]"
@@ -30,6 +34,13 @@ _ESCAPE = re.compile(
 )
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}  # the others are invisible
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+_MASK = re.compile(r"\*{2}|\.{2}|…|#{2}|[xX]{3}|•|●|[█░▒▓]|_{3}|-{3}|<[^<>]*>|\[[^\[\]]*\]")
+_STARS = "***"  # a word with these is a masked key, whether it is known here or not
+_PREFIX = re.compile(  # what keys of a provider have in common
+    r"(?:sk-(?:ant-(?:[a-z]+\d\d-)?|proj-|svcacct-|admin-|or-(?:v1-)?)?|AIza(?:Sy)?|AQ\.|gsk_|xai-|pplx-|nvapi-"
+    r"|hf_|ghp_|gho_|github_pat_)"
+)
 
 
 class _Pattern(NamedTuple):
@@ -94,6 +105,26 @@ class Redactor:
             )
             read, places = _replaced(_ESCAPE, _meant, read, places)
         return _cut(text, spans)
+
+    def hide_parts(self, text: str) -> str:
+        """Replace the words of a server's text that show a part of a secret."""
+        if not self._names and _STARS not in text:
+            return text
+        return re.sub(r"\S+", lambda word: "[key]" if self._has_part(word[0]) else word[0], text)
+
+    def _has_part(self, word: str) -> bool:
+        if _STARS in word:
+            return True
+        masked = _MASK.search(word) is not None
+        length = MASKED_PART if masked else PART
+        for value in self._names:
+            own = _PREFIX.sub("", value, count=1)
+            for at in range(len(own) - length + 1):
+                part = own[at : at + length]
+                # Letters of one case may be a word that the user put into a key.
+                if part in word and (masked or not (part.isalpha() and (part.islower() or part.isupper()))):
+                    return True
+        return False
 
     def redact_bytes(self, data: bytes) -> bytes:
         """The same for encoded text; bytes that are not text stay unchanged."""
@@ -248,5 +279,6 @@ KNOWN = Redactor()  # the secrets of this process
 learn = KNOWN.learn
 find = KNOWN.find
 redact = KNOWN.redact
+hide_parts = KNOWN.hide_parts
 redact_bytes = KNOWN.redact_bytes
 clean = KNOWN.clean

@@ -184,6 +184,7 @@ class LeaseRefused(Message):
     type: Literal["lease_refused"] = "lease_refused"
     number: int
     reason: str
+    own_fault: bool = False  # the request before was refused, and others are not: the item fails
     elsewhere: str = ""  # a provider: its keys on this machine are unusable, those of others may not be
 
 

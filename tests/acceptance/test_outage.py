@@ -54,8 +54,8 @@ def test_a_model_that_does_not_exist_costs_as_many_calls_as_items_run_at_once(
     assert statuses.count("paused") <= 4
     assert set(statuses) == {"paused", "pending"}
     host = odd.provider.url.removeprefix("http://")
-    (line,) = told(result, "does not exist at")
-    assert f"openai:drafter does not exist at {host}: HTTP 404 model_not_found" in line
+    (line,) = told(result, "is not available at")
+    assert f"openai:drafter is not available at {host}: HTTP 404 model_not_found" in line
     assert f"Check drafter in {odd.config}; 'agentos doctor --live' tests it." in line
     assert told(result, "doctor --live    # test the models and their servers")
     # The configuration is repaired: the same command goes on.
@@ -66,6 +66,20 @@ def test_a_model_that_does_not_exist_costs_as_many_calls_as_items_run_at_once(
     assert odd.provider.calls == 60
 
 
+def test_the_same_refusal_of_every_item_costs_as_many_calls_as_items_run_at_once(
+    odd: OddBench, project: Project
+) -> None:
+    project.issues(12)
+    odd_text = {"error": {"message": "Something is odd.", "type": "invalid_request_error"}}
+    refuse(odd.provider, OddAnswer(status=400, body=odd_text))
+    result = odd.run("lld", "--all", "-j3")
+    assert result.code == 2, result.text
+    assert 2 <= odd.provider.calls <= 3
+    assert set(project.statuses().values()) == {"paused", "pending"}
+    (line,) = told(result, "Something is odd")
+    assert "openai:drafter refuses every request: HTTP 400 invalid_request_error: Something is odd." in line
+
+
 def test_drafts_that_were_paid_for_are_not_paid_again_once_the_reviewer_is_right(
     odd: OddBench, project: Project
 ) -> None:
@@ -73,7 +87,7 @@ def test_drafts_that_were_paid_for_are_not_paid_again_once_the_reviewer_is_right
     refuse(odd.provider, without_model("reviewer"), role="reviewer")
     result = odd.run("lld", "--all", "-j4")
     assert result.code == 2, result.text
-    assert "openai:reviewer does not exist" in result.text
+    assert "openai:reviewer is not available" in result.text
     drafts = sum(project.calls(item) == [("drafter", 1)] for item in project.statuses())
     assert 1 <= drafts <= 4
     assert odd.provider.calls - drafts <= 4

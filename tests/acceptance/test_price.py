@@ -32,6 +32,18 @@ def test_a_price_is_set_and_then_changed(project: Project, config: Path) -> None
     assert "openai:home-made, price known" in checked.text
 
 
+def test_a_price_for_a_provider_that_does_not_exist_is_not_written(project: Project, config: Path) -> None:
+    config.write_text(f'{FILE}[providers.mine]\nkind = "openai"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    before = config.read_text()
+    wrong = project.run("--config", config, "config", "price", "opnai:a", "--input", "1", "--output", "2")
+    assert wrong.code == 2, wrong
+    assert "there is no provider 'opnai'. Did you mean 'openai'?" in wrong.err
+    assert config.read_text() == before
+    own = project.run("--config", config, "config", "price", "mine:a", "--input", "1", "--output", "2")
+    assert own.code == 0, own
+    assert project.run("--config", config, "config").code == 0
+
+
 def test_a_file_that_is_a_link_stays_one(project: Project, config: Path) -> None:
     link = project.outside / "link.toml"
     link.symlink_to(config)

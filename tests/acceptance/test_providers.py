@@ -156,7 +156,7 @@ def test_a_rejected_key_is_left_out_and_all_rejected_is_exit_4(service: Make, pr
     assert result.code == 0, result.text
     assert "key-1: disabled" in result.out
     assert "secret" not in result.text
-    provider.faults("403")
+    provider.faults("401")
     project.issue(4)
     result = provider.lld("--all")
     assert result.code == 4, result.text

@@ -224,6 +224,11 @@ def test_an_unknown_key_is_an_error_that_names_key_and_file(load: Load, layer: s
         load(**{layer: line.replace("paralel", "colour")})
 
 
+def test_a_misspelt_table_suggests_the_table(load: Load) -> None:
+    with pytest.raises(ConfigError, match=r"Did you mean 'providers'\?$"):
+        load(user="[provider.openai]\n")
+
+
 @pytest.mark.parametrize(
     ("layers", "told"),
     [

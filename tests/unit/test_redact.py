@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from agentos import redact
 from agentos.errors import ConfigError
 from agentos.frames import encode, read_for_coordinator, read_for_worker
+from agentos.llm.provider import ProviderError
+from agentos.model import CallError
 from agentos.model_access import RoleOptions
 from agentos.redact import SHORTEST, WINDOW, Redactor
 from agentos.secret import Secret, know, read_secret
@@ -216,3 +218,50 @@ def test_a_job_brings_the_variables_for_tracing_and_no_other_secret() -> None:
     told = json.loads(sent[4:])
     assert told["item"]["text"] == "[secret: LANGSMITH_API_KEY]"
     assert told["environment"] == {"LANGSMITH_API_KEY": KEY}
+
+
+PARTLY = [
+    lambda key: f"{key[:15]}...{key[-4:]}",
+    lambda key: f"{key[:12]}…",
+    lambda key: f"{key[:15]}xxxxxxx",
+    lambda key: f"{key[:12]}####",
+    lambda key: f"{key[:14]}",
+    lambda key: f"...{key[-6:]}",
+    lambda key: f"'{key[:12]}...'.",
+    lambda key: f"api_key={key[8:16]}••••",
+    lambda key: f"{key[:8]}**{key[-4:]}",
+    lambda key: f"{key[:12]}<redacted>{key[-4:]}",
+    lambda key: f"{key[:12]}[...]",
+    lambda key: f"sk-proj-********{key[-4:]}",
+]
+
+
+@pytest.mark.parametrize("mask", PARTLY)
+@pytest.mark.parametrize("key", [KEY, "sk-QZXJ7731aaaaBBBBccccDDDD01", "AIzaSyD3x9Kq2mNvT7rWzLpQ8"])
+def test_a_part_of_a_key_in_a_servers_text_is_hidden(key: str, mask: Any) -> None:
+    shown = knowing(k1=key).hide_parts(f"The key {mask(key)} may not use this model.")
+    assert shown == "The key [key] may not use this model."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The sk-proj- keys of this project are not allowed... Use sk-ant- keys; AIzaSy... is Google's.",
+        "HTTP 400 invalid_request_error: max_tokens is too large: 16000 > 8192 (gpt-4o-2024-08-06).",
+        "Project `proj_abc` does not have access to model `gpt-5`. See https://example.com/docs#models",
+        "The gateway is in production mode.",
+    ],
+)
+def test_other_words_of_a_servers_text_stay(text: str) -> None:
+    redactor = knowing(k1=KEY, k2="sk-gateway-production-4711", k3="AIzaSyD3x9Kq2mNvT7rWzLpQ8")
+    assert redactor.hide_parts(text) == text
+
+
+def test_masked_keys_are_hidden_even_if_unknown() -> None:
+    assert Redactor().hide_parts("Incorrect key: sk-*****abcd.") == "Incorrect key: [key]"
+
+
+def test_the_error_of_a_provider_shows_no_part_of_a_key() -> None:
+    Secret("part", "sk-QZXJ7731aaaaBBBBccccDDDD01")
+    error = ProviderError(CallError.BAD_REQUEST, "HTTP 400: the key sk-QZXJ7731aa...DD01 is odd")
+    assert str(error) == "HTTP 400: the key [key] is odd"

@@ -6,9 +6,10 @@ from pathlib import Path
 from agentos import parse_value
 from agentos.config import MAX_FILE_BYTES, named_user_file
 from agentos.errors import StorageError, UsageError
+from agentos.model_access import known_providers, no_provider, provider_of
 from agentos.money import Price
 from agentos.parse_value import Rejected
-from agentos.price_edit import NotEditable, price_lines, with_price
+from agentos.price_edit import NotEditable, named_providers, price_lines, with_price
 from agentos.store.rooted_tree import PRIVATE_FILE, PRIVATE_FOLDER, TooLarge, Tree
 
 
@@ -36,6 +37,7 @@ def set_price(user_file: Path | None, model: str, price: Price) -> Path:
         text = "" if found is None else tree.read(name, MAX_FILE_BYTES).decode("utf-8")
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         changed = mark + with_price(text.removeprefix(mark), model, price)
+        named = named_providers(text.removeprefix(mark))
     except (OSError, TooLarge) as exc:
         raise StorageError(f"Cannot read {user_file}: {getattr(exc, 'strerror', None) or exc}.") from exc
     except (NotEditable, UnicodeDecodeError) as exc:
@@ -43,5 +45,7 @@ def set_price(user_file: Path | None, model: str, price: Price) -> Path:
             f"{named_user_file(user_file)} was not changed, because its prices are written in a way that "
             f"cannot be edited safely. Put these lines into it: {lines}"
         ) from exc
+    if (provider := provider_of(model)) not in known_providers(named):
+        raise UsageError(f"{model!r} is not a model: {no_provider(provider, named)}")
     tree.write(name, changed, mode=PRIVATE_FILE if found is None else found.st_mode & 0o777)
     return user_file

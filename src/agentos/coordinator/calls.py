@@ -70,6 +70,7 @@ class Calls:
         self._items = items
         self._actions = actions
         self._deferred: list[DeferredCall] = []
+        self._refused: list[tuple[RunningItem, wire.LeaseWanted]] = []  # items that wait for a verdict
         self._retries: dict[tuple[str, int], Retry] = {}  # by item and the lease that failed
         self.pool_changed = True  # since the last check
         self.stop_reason = ""  # why no more calls are made in this run
@@ -87,13 +88,10 @@ class Calls:
         self._take(self._keys.advance(now))
 
     def next_wake(self, now: float) -> float | None:
-        times = [deferred.until for deferred in self._deferred if deferred.until is not None]
-        if (wake := self._keys.next_wake(now)) is not None:
-            times.append(wake)
+        times = [deferred.until for deferred in self._deferred] + [self._keys.next_wake(now)]
         if self._scheduler.stopping is None:
-            wake = self._outages.next_wake(self._held_providers(), self._max_wait)
-            times += [] if wake is None else [wake]
-        return min(times, default=None)
+            times.append(self._outages.next_wake(self._held_providers(), self._max_wait))
+        return min((time for time in times if time is not None), default=None)
 
     def waiting_items(self) -> list[RunningItem]:
         """The items whose own wait is limited. An outage has a limit for all that wait for it."""
@@ -104,8 +102,9 @@ class Calls:
         """A worker wants to make a call."""
         if f"{wanted.provider}:{wanted.model}" not in self._models:
             raise wire.ProtocolError("a call to a model that this run does not use")
-        if self.stop_reason:
-            self._actions.send(item, wire.LeaseRefused(number=wanted.number, reason=self.stop_reason))
+        if self.stop_reason or self._refusals.is_refused(item.label, wanted.after):
+            self._refused.append((item, wanted))
+            self._judge_refused()
             return
         if others := self._keys.others(wanted):
             self._recorder.say_once(
@@ -183,6 +182,7 @@ class Calls:
         self._outages.gone(item.label, now)
         self._deferred = [deferred for deferred in self._deferred if deferred.item is not item]
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
+        self._refused = [one for one in self._refused if one[0] is not item]
         self._take(self._keys.drop(item.label, item.attempt, now))
         for call in self.spending.drop(item.label):
             self._recorder.trail.record_call(item.entry, call)
@@ -243,6 +243,19 @@ class Calls:
         elif call.error in _RETRIED and not self._outages.is_down(call.provider):
             self._retries[item.label, call.lease] = Retry.after(call, settled, now)
 
+    def _judge_refused(self) -> None:
+        """Tell refused items that it is their own fault, unless other items may yet show that it is not."""
+        held = [item for item, _ in self._refused]
+        alone = not any(item.alive and item not in held for item in self._items.values())
+        for item, wanted in self._refused[:]:
+            own = self._scheduler.stopping is None and (
+                alone or not self._refusals.is_open(wanted, item.label)
+            )
+            if self.stop_reason or own:
+                self._refused.remove((item, wanted))
+                told = wire.LeaseRefused(number=wanted.number, reason=self.stop_reason, own_fault=own)
+                self._actions.send(item, told)
+
     def _back(self, provider: str, now: float) -> None:
         """A provider answered. If it was down, its calls continue."""
         if (outage := self._outages.answered(provider, now)) is None:
@@ -288,6 +301,7 @@ class Calls:
         if text:
             self._recorder.say(text)
         self._withdraw(None, now)
+        self._judge_refused()
         self._actions.stop(stop)
 
     def _withdraw(self, provider: str | None, now: float) -> list[tuple[RunningItem, Call]]:
@@ -337,6 +351,7 @@ class Calls:
         for deferred in waiting:
             if self._scheduler.stopping is None:
                 self._request(deferred.item, deferred.call, now)
+        self._judge_refused()
 
     def _take(self, decided: Sequence[events.PoolEvent]) -> None:
         """Carry out what the key pool decided, and announce it."""
@@ -364,9 +379,8 @@ class Calls:
         keys = [key for key in self._keys.snapshot(event.at).keys if key.provider == event.provider]
         limited = call is not None and call.only is not None
         elsewhere = limited and any(key.state is not KeyState.DISABLED for key in keys)
-        refused = wire.LeaseRefused(
-            number=event.number, reason=event.reason, elsewhere=event.provider if elsewhere else ""
-        )
+        where = event.provider if elsewhere else ""
+        refused = wire.LeaseRefused(number=event.number, reason=event.reason, elsewhere=where)
         self._actions.send(item, refused)
         if not elsewhere:
             self._end(Stop.NO_KEY, event.reason, "", event.at)

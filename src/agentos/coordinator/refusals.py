@@ -8,6 +8,9 @@ from agentos.credentials.key_state import KeyState
 from agentos.credentials.snapshot import KeyView
 from agentos.model import SAME_FOR_ALL, CallError
 from agentos.spending.call import Call
+from agentos.wire import LeaseWanted
+
+SAME_LEAST = 2  # items that must get the same refusal; one alone may be the item's own fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,8 @@ class Refusals:
 
     set_in: Mapping[str, str]  # where each role's model is set, by role
     user_file: str
+    _refused: dict[tuple[str, int], str] = field(default_factory=dict)  # models, by item and lease
+    _said: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # items, by model and text
     _answered: set[str] = field(default_factory=set)  # models that replied in this run
     _no_credit: set[str] = field(default_factory=set)  # keys
 
@@ -37,14 +42,22 @@ class Refusals:
         if call.error is CallError.NO_CREDIT:
             return self._out_of_credit(call, message, list(keys))
         model = f"{call.provider}:{call.model}"
+        if call.error is CallError.BAD_REQUEST:
+            return self._bad_request(call, model, message)
         if call.error not in SAME_FOR_ALL or model in self._answered:
             return None
         message = message.rstrip(".")
         setting = f"base_url of {call.provider} in {self.user_file}"
         match call.error:
             case CallError.NO_MODEL:
-                reason, text = f"{model} does not exist", f"{model} does not exist at {message}"
+                reason, text = f"{model} is not available", f"{model} is not available at {message}"
                 setting = self.set_in.get(call.role, call.role)
+            case CallError.FORBIDDEN:
+                reason, text = f"{call.provider} refuses this account", f"{call.provider}: {message}"
+                setting = "your account there"
+            case CallError.PROXY_REFUSED:
+                reason, text = "the proxy refuses the connection", f"{call.provider}: {message}"
+                setting = f"proxy under [network] in {self.user_file}"
             case CallError.UNTRUSTED:
                 reason = f"the certificate of {call.provider}'s server is not trusted"
                 text = f"{call.provider}: {message}"
@@ -53,6 +66,26 @@ class Refusals:
                 text = f"{call.provider}: no such API at {message}"
         text = f"{text}. Check {setting}; 'agentos doctor --live' tests it."
         return RunRefused(stop=Stop.MISCONFIGURED, reason=reason, text=text)
+
+    def is_refused(self, item: str, lease: int) -> bool:
+        """Whether a call was refused for a reason that may be the same for every item, or the item's own."""
+        return (item, lease) in self._refused
+
+    def is_open(self, wanted: LeaseWanted, item: str) -> bool:
+        """Whether the calls of other items may show whose fault the refusal of the last try is."""
+        return self._refused.get((item, wanted.after)) not in self._answered
+
+    def _bad_request(self, call: Call, model: str, message: str) -> RunRefused | None:
+        """One item's request may be at fault. If two get the same text, and nobody a reply, it is not."""
+        self._refused[call.item, call.lease] = model
+        items = self._said.setdefault((model, message), set())
+        items.add(call.item)
+        if len(items) < SAME_LEAST or model in self._answered:
+            return None
+        text = f"{model} refuses every request: {message.rstrip('.')}."
+        setting = f"{self.set_in.get(call.role, call.role)} and base_url of {call.provider}"
+        text = f"{text} Check {setting}; 'agentos doctor --live' tests it."
+        return RunRefused(stop=Stop.MISCONFIGURED, reason=f"{model} refuses every request", text=text)
 
     def _out_of_credit(self, call: Call, message: str, keys: list[KeyView]) -> RunRefused | None:
         groups = {key.group for key in keys if key.id == call.key}

@@ -24,6 +24,7 @@ _UNREAD = SAME_FOR_ALL | {
     CallError.BAD_REQUEST,
     CallError.CAPACITY,
     CallError.CORRECTED,
+    CallError.DECLINED,
     CallError.KEY_REJECTED,
     CallError.NO_CREDIT,
     CallError.UNREACHABLE,

@@ -33,15 +33,18 @@ _ADVICE: Mapping[CallError, str] = {
     CallError.CAPACITY: "the provider is overloaded; try later: agentos doctor --live",
     CallError.KEY_REJECTED: "create a new key at the provider, then:",
     CallError.BAD_REQUEST: "name a model that this key may use; 'agentos config' shows where it is set",
+    CallError.DECLINED: "name a model that answers; 'agentos config' shows where it is set",
     CallError.TRANSIENT: "check the network and base_url, then: agentos doctor --live",
     CallError.DROPPED: "check the network and base_url, then: agentos doctor --live",
     CallError.UNREACHABLE: "check the network and base_url, then: agentos doctor --live",
     CallError.NO_CREDIT: "pay the provider's bill, then: agentos doctor --live",
     CallError.NO_MODEL: "name a model that this key may use; 'agentos config' shows where it is set",
+    CallError.FORBIDDEN: "check your account at the provider, then: agentos doctor --live",
     CallError.WRONG_ENDPOINT: "check base_url in your configuration file, then: agentos doctor --live",
+    CallError.PROXY_REFUSED: "check proxy under [network] and its login, then: agentos doctor --live",
     CallError.UNTRUSTED: "check base_url and the server's certificate, then: agentos doctor --live",
 }
-_OF_EVERY_KEY = SAME_FOR_ALL | {CallError.BAD_REQUEST, CallError.UNREACHABLE}
+_OF_EVERY_KEY = SAME_FOR_ALL | {CallError.BAD_REQUEST, CallError.DECLINED, CallError.UNREACHABLE}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.finish import check_finish
+from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, incomplete
 from agentos.llm.prompt_cache import marked_content
-from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply, thinking_tokens
+from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
 from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
@@ -64,15 +65,11 @@ def _reply(answer: HttpAnswer) -> Reply:
         usage = read_usage(data.get("usage") or {})
     except (KeyError, TypeError, AttributeError):
         raise incomplete("it has no content") from None
-    if finish == "refusal":
-        raise declined("refusal", usage)
-    if finish == "max_tokens":
-        raise CutReply(usage, model=str(data.get("model", "")))
-    if not isinstance(finish, str) or finish not in {"end_turn", "tool_use", "stop_sequence"}:
-        raise incomplete(f"stop reason {finish!r}", usage)
+    model = str(data.get("model", ""))
+    check_finish(finish, usage, model=model)
     return Reply(
         text=json.dumps(tools[0], ensure_ascii=False) if tools else text,
-        model=str(data.get("model", "")),
+        model=model,
         headers=answer.headers,
         **usage.counts(),
     )

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agentos import redact
-from agentos.errors import AgentosError, ItemFailed, StopRequested
+from agentos.errors import AgentosError, ItemFailed, OwnFault, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
 from agentos.llm.same_model import Sameness, same_model
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.model import REFUSED_REQUEST, SAME_FOR_ALL, CallError
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
@@ -30,6 +30,7 @@ _NO_TRY = frozenset(
         CallError.UNREACHABLE,
     }
 )
+PAID_MOST = 2  # answers of one call that are paid for and cannot be used
 MODEL_LENGTH = 200  # characters that are kept of a served model's name
 
 
@@ -93,7 +94,8 @@ class Caller:
     def call(self, request: ModelRequest, *, keep: Callable[[Made], Kept]) -> Made:
         """Call until there is a reply; `keep` saves it before anything else happens."""
         began = time.monotonic()
-        tries = 0
+        tries = paid = 0
+        refusal = ""
         shaping = RequestShape(request, self._known(request), larger=request.role in self._larger)
         ask = LeaseRequest(
             provider=self._name,
@@ -103,7 +105,7 @@ class Caller:
             prompt_tokens=prompt_tokens(request),
         )
         while True:
-            leased = self._leases.lease(ask)
+            leased = self._leased(ask, refusal)
             started = time.monotonic()
             try:
                 reply = self._within_deadline(shaping.request, leased.secret)
@@ -114,14 +116,17 @@ class Caller:
                 seconds = time.monotonic() - started
                 changed = shaping.change(error)
                 settled = _failed(leased, error, seconds)
-                if changed and error.error_class is CallError.BAD_REQUEST:
+                if changed and error.error_class in REFUSED_REQUEST:
                     settled = settled.model_copy(update={"error": CallError.CORRECTED})
                 self._leases.settle(settled)
                 if not changed:
                     tries += _is_try(error.error_class, probe=leased.probe)
-                    self._check_retry(shaping, error, tries, time.monotonic() - began)
+                    paid += error.usage.tokens_out > 0
+                    most = self._max_retries if paid < PAID_MOST else 0
+                    self._check_retry(shaping, error, tries, time.monotonic() - began, most=most)
                 elif shaping.larger:
                     self._larger.add(request.role)
+                refusal = str(error)
                 ask = replace(ask, tries=tries, after=leased.lease)
             except (ItemFailed, StopRequested):
                 seconds = time.monotonic() - started
@@ -172,7 +177,9 @@ class Caller:
         self._facts[f"{self._name}:{shaping.request.model}"] = shaping.facts
         return shaping.facts
 
-    def _check_retry(self, shaping: RequestShape, error: ProviderError, tries: int, elapsed: float) -> None:
+    def _check_retry(
+        self, shaping: RequestShape, error: ProviderError, tries: int, elapsed: float, *, most: int
+    ) -> None:
         """Fail unless the call may be retried; the coordinator decides when, with the next lease."""
         request = shaping.request
         if shaping.was_cut(error):
@@ -184,15 +191,24 @@ class Caller:
             ) from None
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
-        if error.error_class is CallError.BAD_REQUEST:
-            raise ItemFailed(f"{self._name}:{request.model} refused the request: {error}") from None
+        if error.error_class is CallError.DECLINED:
+            raise self._refused(request.model, str(error)) from None
         # An item that asks again learns whether the whole run stops for the error.
-        most = max(1, self._max_retries) if error.error_class in SAME_FOR_ALL else self._max_retries
+        most = max(1, most) if error.error_class in SAME_FOR_ALL | {CallError.BAD_REQUEST} else most
         if tries > most:
             raise ItemFailed(
                 f"{self._name}:{request.model} gave no reply in {_tries(tries)} over {elapsed:.0f} s; "
                 f"last error: {error.error_class.value}: {error}"
             ) from None
+
+    def _leased(self, ask: LeaseRequest, refusal: str) -> LeaseGranted:
+        try:
+            return self._leases.lease(ask)
+        except OwnFault:
+            raise self._refused(ask.model, refusal) from None
+
+    def _refused(self, model: str, why: str) -> ItemFailed:
+        return ItemFailed(f"{self._name}:{model} refused the request: {why}")
 
     def _within_deadline(self, request: ModelRequest, secret: Secret) -> Reply:
         """Make the call in a thread, so that a stop or a slow server never has to be waited for."""

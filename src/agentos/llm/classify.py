@@ -5,17 +5,26 @@ are a provider's only sign of a final limit or of a model that does not exist: t
 anchored lines.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Never
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agentos.http_date import seconds_since_epoch
+from agentos.llm.error_body import (
+    codes,
+    details,
+    first_text,
+    has_no_quota,
+    is_daily,
+    named_limits,
+    read_error,
+    reasons,
+)
 from agentos.model import CallError, LimitName
 from agentos.model_access import Kind
 
@@ -23,13 +32,11 @@ MAX_DELAY = 86_400.0  # seconds; longer waits are shortened to this
 ABSURD_DELAY = 40 * 86_400.0  # seconds; beyond any real reset, so not a delay at all
 CLOCK_TOLERANCE = 5.0  # seconds; a Date header has whole seconds and is a little old
 SHORT_DELAY = 3_600.0  # seconds; a daily quota that resets sooner is a temporary limit
-MAX_BODY_BYTES = 1_000_000  # no provider's error is longer
 MAX_MESSAGE = 300  # characters
-VIOLATIONS_MOST = 20  # limits that one refusal may name
-MAX_QUOTA = 1e12
 
-_KEY_STATUSES = frozenset({401, 403})
+_BLAMED = {401: CallError.KEY_REJECTED, 403: CallError.KEY_REJECTED, 407: CallError.PROXY_REFUSED}
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
+_KEY_CODES = frozenset({"invalid_api_key", "authentication_error"})
 _PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
 _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `code` or `type`
     {
@@ -44,27 +51,45 @@ _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `co
         "budget_exceeded",
     }
 )
-_MODEL_CODES = frozenset(  # as `code` or `type`: OpenAI, Azure, Mistral, Together
-    {"model_not_found", "DeploymentNotFound", "invalid_model", "model_not_available"}
+_MODEL_CODES = frozenset(  # as `code` or `type`: OpenAI, Azure, Mistral, Together, GitHub, LiteLLM
+    {
+        "model_not_found",
+        "DeploymentNotFound",
+        "invalid_model",
+        "model_not_available",
+        "model_not_supported",
+        "unknown_model",
+        "key_model_access_denied",
+        "team_model_access_denied",
+        "user_model_access_denied",
+    }
 )
-# A 404 is about the model if it mentions one; else the address is wrong.
-_ABOUT_MODEL = re.compile(r"\bmodels?\b", re.IGNORECASE)
-_NO_MODEL = re.compile(  # DeepSeek, OpenRouter, LiteLLM, vLLM and others say it with a 400
-    r"(?:the )?model ['\"`]?[\w.:/@-]{0,200}['\"`]? ?(?:does not exist|not exist|not found|is not found)\b.*"
+# A 404 is about the model if it mentions one; else the address is wrong. A 403 likewise, else it is the key.
+_ABOUT_MODEL = re.compile(r"\b(?:models?|deployment)\b", re.IGNORECASE)
+_NO_MODEL = re.compile(  # DeepSeek, OpenRouter, LiteLLM, vLLM, Bedrock and others say it with a 400
+    r"(?:the )?(?:requested )?model ['\"`]?[\w.:/@-]{0,200}['\"`]? ?"
+    r"(?:does not exist|not exist|not found|is not found|is not supported|is not available)\b.*"
     r"|(?:.{0,200}[:,] )?invalid model name passed in model=.*"
-    r"|invalid model: .*"
+    r"|(?:invalid|unknown|unsupported) model(?: name| id)?:? .*"
+    r"|the provided model identifier is invalid\b.*"
+    r"|unable to access model .*"
     r"|[\w.:/@-]{1,200} is not a valid model(?: ID)?\b.*",
     re.IGNORECASE,
 )
+_NO_API = re.compile(r"(?:unsupported|invalid|unknown|missing) api[ -]version\b.*", re.IGNORECASE)
+# The key is fine, but its project or its place may not use the API; as a code, a reason or a whole line.
+_FORBIDDEN_CODES = frozenset({"unsupported_country_region_territory", "SERVICE_DISABLED"})
+_FORBIDDEN = re.compile(r"user location is not supported\b.*", re.IGNORECASE)
+# What is wrong with one prompt says nothing about others.
+_PROMPT_CODES = frozenset(
+    {"context_length_exceeded", "string_above_max_length", "content_filter", "content_policy_violation"}
+)
+_TOO_LONG = re.compile(r"context (?:length|window)|too long|token count", re.IGNORECASE)
 _OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "server_overloaded"})
 _SPEND_LIMIT_MESSAGES = (  # nothing else distinguishes their 400 from a bad request
     "Your credit balance is too low to access the ",
     "You have reached your specified API usage limits",
     "You have reached your specified workspace API usage limits",
-)
-# That format omits zeros: a quota of zero is missing from `quotaValue` and appears only in a line like this.
-_NO_QUOTA = re.compile(
-    r"^\* Quota exceeded for metric: [\w./-]+, limit: 0(?:, model: [\w./-]+)?[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"\d{1,16}(?:\.\d{1,16})?", re.ASCII)
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,12})?(?:d|h|ms|m|us|µs|ns|s))+", re.ASCII)
@@ -74,7 +99,6 @@ _RESET = re.compile(
     r"x-ratelimit-reset(?:-(?P<a>[a-z-]+))?|anthropic-ratelimit-(?P<b>[a-z-]+)-reset", re.ASCII
 )
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
-_MASKED = "***"  # in the middle of keys that providers show in part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +117,7 @@ def classify(
 ) -> Classified:
     """Classify any answer that is not 2xx; never raises, whatever the server sent."""
     fields = {name.lower(): value.strip() for name, value in headers.items()}
-    error = _error(body)
+    error = read_error(body)
     now = _server_time(fields, now_wall)
     asked = _asked_delay(fields, error, now)
     error_class = _error_class(provider, status, fields, error, asked)
@@ -102,15 +126,30 @@ def classify(
         retry_after = asked
         if retry_after is None and error_class is CallError.RATE_LIMITED:
             retry_after = _reset_delay(fields, error, now)
-    elif error_class is CallError.QUOTA_EXHAUSTED and _daily(error) and not _no_quota(error):
+    elif error_class is CallError.QUOTA_EXHAUSTED and is_daily(error) and not has_no_quota(error):
         quota_reset = asked or seconds_to_pacific_midnight(now)
     return Classified(
         error_class=error_class,
         message=_message(status, error_class, error, body),
         retry_after=retry_after,
         quota_reset=quota_reset,
-        limits=_limits(error) if error_class in {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED} else {},
+        limits=named_limits(error)
+        if error_class in {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED}
+        else {},
     )
+
+
+def error_status(body: bytes) -> int:
+    """The status that an error with a 2xx status should have had, as gateways send it."""
+    error = read_error(body)
+    numbers = [str(error.get(name)) for name in ("code", "status", "status_code")]
+    found = next((int(one) for one in numbers if re.fullmatch(r"[45]\d\d", one, re.ASCII)), None)
+    if found is not None:
+        return found
+    if codes(error) & {"rate_limit_exceeded", "rate_limit_error"}:
+        return 429
+    known = codes(error) & (_FINAL_CODES | _MODEL_CODES | _KEY_CODES | {"invalid_request_error"})
+    return 400 if known else 500
 
 
 def seconds_to_pacific_midnight(now_wall: float) -> float | None:
@@ -136,144 +175,52 @@ def _error_class(
     provider: Kind, status: int, fields: Mapping[str, str], error: dict[str, Any], asked: float | None
 ) -> CallError:
     found = CallError.TRANSIENT
-    if status in _KEY_STATUSES or _reasons(error) & _KEY_REASONS:
+    if reasons(error) & _KEY_REASONS or codes(error) & _KEY_CODES:
         found = CallError.KEY_REJECTED
-    elif status in {503, 529} or (status >= 429 and _codes(error) & _OVERLOAD_CODES):
+    elif (known := _for_every_item(status, fields, error)) is not None:
+        found = known
+    elif status in _BLAMED:
+        found = _BLAMED[status]
+    elif status in {503, 529} or (status >= 429 and codes(error) & _OVERLOAD_CODES):
         found = CallError.CAPACITY
     elif status == 402 or (400 <= status < 500 and _is_final(provider, status, fields, error)):
         found = CallError.NO_CREDIT
     elif status == 429:
-        lasting = _daily(error) and (asked is None or asked > SHORT_DELAY)
-        found = CallError.QUOTA_EXHAUSTED if lasting or _no_quota(error) else CallError.RATE_LIMITED
-    elif 300 <= status < 500 and status not in _PASSING_STATUSES:
-        found = _refusal(status, error)
+        lasting = is_daily(error) and (asked is None or asked > SHORT_DELAY)
+        found = CallError.QUOTA_EXHAUSTED if lasting or has_no_quota(error) else CallError.RATE_LIMITED
+    elif 400 <= status < 500 and status not in _PASSING_STATUSES:
+        own = status == 413 or codes(error) & _PROMPT_CODES or _TOO_LONG.search(first_text(error, "message"))
+        found = CallError.DECLINED if own else CallError.BAD_REQUEST
     return found
 
 
-def _refusal(status: int, error: dict[str, Any]) -> CallError:
-    """Tell a refusal of this request from one that every request would get."""
-    message = _first_text(error, "message", "detail")
-    if _codes(error) & _MODEL_CODES or (status == 400 and _NO_MODEL.fullmatch(message)):
+def _for_every_item(status: int, fields: Mapping[str, str], error: dict[str, Any]) -> CallError | None:
+    """Recognize what is wrong with the model, the address or the account; no key is to blame for it."""
+    if not 300 <= status < 500 or status in _PASSING_STATUSES | {402, 407, 429}:
+        return None
+    message = first_text(error, "message", "detail")
+    if (codes(error) | reasons(error)) & _FORBIDDEN_CODES or _FORBIDDEN.fullmatch(message):
+        return CallError.FORBIDDEN
+    if codes(error) & _MODEL_CODES or (status in {400, 422} and _NO_MODEL.fullmatch(message)):
         return CallError.NO_MODEL
-    if status == 404 and _ABOUT_MODEL.search(message):
+    if status in {403, 404} and _ABOUT_MODEL.search(message):
         return CallError.NO_MODEL
-    if status in {404, 405} or status < 400:
+    page = status != 401 and not error and fields.get("content-type", "").lower().startswith("text/html")
+    if status in {404, 405} or status < 400 or page or _NO_API.fullmatch(message):
         return CallError.WRONG_ENDPOINT
-    return CallError.BAD_REQUEST
+    return None
 
 
 def _is_final(provider: Kind, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
     """Say whether it is a limit on money, which waiting does not cure, rather than on rate."""
-    if _codes(error) & _FINAL_CODES:
+    if codes(error) & _FINAL_CODES:
         return True
     if provider != "anthropic":
         return False
-    if any(reason.endswith("spend_limit_reached") for reason in _reasons(error)):
+    if any(reason.endswith("spend_limit_reached") for reason in reasons(error)):
         return "retry-after" not in fields
     message = error.get("message")
     return status == 400 and isinstance(message, str) and message.startswith(_SPEND_LIMIT_MESSAGES)
-
-
-def _error(body: bytes) -> dict[str, Any]:
-    """Return the error object of a body, or an empty one if the body cannot be trusted."""
-    if len(body) > MAX_BODY_BYTES:
-        return {}
-    try:
-        parsed = json.loads(body, object_pairs_hook=_distinct, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return {}
-    if isinstance(parsed, list) and parsed:  # Google's OpenAI-compatible endpoint wraps it
-        parsed = parsed[0]
-    if not isinstance(parsed, dict):
-        return {}
-    inner = parsed.get("error", parsed)
-    if isinstance(inner, str):
-        return {"message": inner}
-    return inner if isinstance(inner, dict) else {}
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a duplicate key: which one counts is unknown")
-    return found
-
-
-def _refuse(constant: str) -> Never:
-    raise ValueError(constant)
-
-
-def _codes(error: dict[str, Any]) -> set[str]:
-    return {value for name in ("code", "type") if isinstance(value := error.get(name), str)}
-
-
-def _details(error: dict[str, Any], kind: str) -> Iterable[dict[str, Any]]:
-    """Yield Google's typed details of one kind."""
-    details = error.get("details")
-    for one in details if isinstance(details, list) else ():
-        if isinstance(one, dict) and one.get("@type") == f"type.googleapis.com/google.rpc.{kind}":
-            yield one
-
-
-def _limits(error: dict[str, Any]) -> dict[LimitName, float]:
-    """Return the limits that Google's QuotaFailure names, by `quotaId` and `quotaValue`."""
-    found: dict[LimitName, float] = {}
-    for failure in _details(error, "QuotaFailure"):
-        violations = failure.get("violations")
-        for one in violations[:VIOLATIONS_MOST] if isinstance(violations, list) else ():
-            limit = _violated(one) if isinstance(one, dict) else None
-            if limit is not None:
-                name, value = limit
-                found[name] = min(value, found.get(name, value))
-    return found
-
-
-def _violated(violation: dict[str, Any]) -> tuple[LimitName, float] | None:
-    quota, value = violation.get("quotaId"), violation.get("quotaValue")
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    if not isinstance(quota, str) or not _NUMBER.fullmatch(text) or not 1.0 <= float(text) <= MAX_QUOTA:
-        return None
-    tokens = "Tokens" in quota or "token" in str(violation.get("quotaMetric"))[:MAX_MESSAGE]
-    per_day = "PerDay" in quota
-    if not per_day and "PerMinute" not in quota:
-        return None
-    if tokens:
-        # What it counts are tokens sent; there is no budget for a day's tokens.
-        return None if per_day else ("itpm" if "Input" in quota else "tpm", float(text))
-    return ("rpd" if per_day else "rpm", float(text))
-
-
-def _reasons(error: dict[str, Any]) -> set[str]:
-    """Return the reasons named in the details: Google's ErrorInfo, Anthropic's error_code."""
-    found = [one.get("reason") for one in _details(error, "ErrorInfo")]
-    if isinstance(details := error.get("details"), dict):
-        found.append(details.get("error_code"))
-    return {reason for reason in found if isinstance(reason, str)}
-
-
-def _violations(error: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    for one in _details(error, "QuotaFailure"):
-        violations = one.get("violations")
-        for violation in violations if isinstance(violations, list) else ():
-            if isinstance(violation, dict):
-                yield violation
-
-
-def _daily(error: dict[str, Any]) -> bool:
-    ids = (violation.get("quotaId") for violation in _violations(error))
-    return any(isinstance(one, str) and "PerDay" in one for one in ids)
-
-
-def _no_quota(error: dict[str, Any]) -> bool:
-    """Say whether this key has no quota at all for the model, so that no reset will bring any."""
-    if any(violation.get("quotaValue") in ("0", 0) for violation in _violations(error)):
-        return True
-    message = error.get("message")
-    return (
-        error.get("status") == "RESOURCE_EXHAUSTED"
-        and isinstance(message, str)
-        and bool(_NO_QUOTA.search(message))
-    )
 
 
 def _asked_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -> float | None:
@@ -283,7 +230,7 @@ def _asked_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -
         return delay
     if delay := _delay(fields.get("retry-after", ""), now):
         return delay
-    for one in _details(error, "RetryInfo"):
+    for one in details(error, "RetryInfo"):
         if isinstance(text := one.get("retryDelay"), str) and (delay := _sane(_duration(text))):
             return delay
     return None
@@ -308,7 +255,7 @@ def _reset_delay(fields: Mapping[str, str], error: dict[str, Any], now: float) -
             unknown.add(limit)
         elif _NUMBER.fullmatch(remaining) and float(remaining) == 0:
             used_up.add(limit)
-    chosen = used_up or (_codes(error) & resets.keys()) or unknown
+    chosen = used_up or (codes(error) & resets.keys()) or unknown
     return max((resets[limit] for limit in chosen), default=None)
 
 
@@ -347,24 +294,19 @@ def _server_time(fields: Mapping[str, str], now_wall: float) -> float:
 
 
 def _message(status: int, error_class: CallError, error: dict[str, Any], body: bytes) -> str:
-    code = _first_text(error, "code", "type")
+    code = first_text(error, "code", "type")
     code = code if _CODE.fullmatch(code) else ""
     head = f"HTTP {status} {code}" if code else f"HTTP {status}"
     if error_class is CallError.KEY_REJECTED:
         return f"{head}: the provider rejected this key."  # a provider's own text may quote parts of the key
     if 300 <= status < 400:
         return f"{head}: the server redirects elsewhere; the key is not sent there."
-    text = _first_text(error, "message", "detail", "status") or _phrase(status)
+    text = first_text(error, "message", "detail", "status") or _phrase(status)
     if body and not error:
         text += f" ({len(body)} bytes that are not an error of this provider)"
-    words = "".join(char if char.isprintable() else " " for char in text[: 20 * MAX_MESSAGE]).split()
-    text = " ".join("[key]" if _MASKED in word else word for word in words)
+    text = " ".join("".join(one if one.isprintable() else " " for one in text[: 20 * MAX_MESSAGE]).split())
     line = f"{head}: {text}" if text else head
     return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."
-
-
-def _first_text(error: dict[str, Any], *names: str) -> str:
-    return next((one for name in names if isinstance(one := error.get(name), str) and one), "")
 
 
 def _phrase(status: int) -> str:

@@ -31,7 +31,14 @@ _CONNECTING: dict[type[OSError], str] = {  # the first that fits
     OSError: "host or network unreachable",
 }
 _TIMED_OUT = {"ConnectTimeout": "timed out connecting", "PoolTimeout": "timed out waiting for a connection"}
+_FIRST_CONNECTION = frozenset({*_CONNECTING.values(), _TIMED_OUT["ConnectTimeout"]}) - {
+    _CONNECTING[ssl.SSLError]
+}
 _STATUS = re.compile(r"\b[1-5]\d\d\b", re.ASCII)
+
+
+_PROXY_REFUSES = {"407": "the proxy requires a login", "403": "the proxy does not allow this server"}
+_CUT_SHORT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)  # may be an outage
 
 
 class Failure(NamedTuple):
@@ -62,8 +69,7 @@ def read_failure(exc: BaseException, *, answering: bool) -> Failure:
     if name.endswith("Timeout"):
         return Failure(CallError.TRANSIENT, "timed out waiting for a reply")
     if name == "ProxyError":
-        status = _STATUS.search(str(exc))
-        return Failure(CallError.UNREACHABLE, f"the proxy failed{f' (HTTP {status[0]})' if status else ''}")
+        return _of_proxy(str(exc))
     if name == "ConnectError":
         return _not_connected(exc)
     if not answering and (name == "ReadError" or str(exc).startswith("Server disconnected without sending")):
@@ -72,11 +78,26 @@ def read_failure(exc: BaseException, *, answering: bool) -> Failure:
     return Failure(CallError.TRANSIENT, "the reply ended early" if answering else words)
 
 
+def _of_proxy(text: str) -> Failure:
+    status = found[0] if (found := _STATUS.search(text)) else ""
+    after = f" (HTTP {status})" if status else ""
+    if status in _PROXY_REFUSES:
+        return Failure(CallError.PROXY_REFUSED, f"{_PROXY_REFUSES[status]}{after}")
+    return Failure(CallError.UNREACHABLE, f"the proxy failed{after}")
+
+
+def never_connected(failure: Failure) -> bool:
+    """Whether the first connection failed: to the proxy, if there is one."""
+    return failure.error_class is CallError.UNREACHABLE and failure.words in _FIRST_CONNECTION
+
+
 def _not_connected(exc: BaseException) -> Failure:
     cause = next((one for one in _causes(exc) if isinstance(one, OSError)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         why = _CERTIFICATE.get(cause.verify_code, f"OpenSSL error {cause.verify_code}")
         return Failure(CallError.UNTRUSTED, f"the certificate is not trusted: {why}")
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, _CUT_SHORT):
+        return Failure(CallError.WRONG_ENDPOINT, "the TLS handshake failed; the port may not be for https")
     for kind, words in _CONNECTING.items():
         if isinstance(cause, kind):
             return Failure(CallError.UNREACHABLE, words)

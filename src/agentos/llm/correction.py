@@ -62,6 +62,8 @@ _CONTEXTS = tuple(
         r"context length is (?P<context>[\d,]+).{0,120}?\((?P<prompt>[\d,]+) (?:in|of|for)\b",
         # maximum context length is 2048 tokens. However, your request has 8 input tokens
         r"context length is (?P<context>[\d,]+).{0,160}?(?:has|contains)(?: at least)? (?P<prompt>\d+) input",
+        # maximum context length of 32768 tokens. You requested ...: 20000 tokens from the input messages
+        r"context length of (?P<context>[\d,]+).{0,160}?(?P<prompt>\d[\d,]*) tokens from the input",
         # `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 1000 `inputs` tokens
         r"must be <= (?P<context>\d+)\. Given: (?P<prompt>\d+) `?inputs",
     )
@@ -78,7 +80,14 @@ _LARGEST = tuple(
         (rf"(?:maximum|limit|max)(?: \w+){{0,4}}?(?: is| of| to|:) {_NUMBER}", 0),
         (rf"(?:less than|lower than|smaller than|below|<) {_NUMBER}", 1),
         (rf"(?:max_tokens|max_completion_tokens) > {_NUMBER} must", 0),
+        (rf"(?:not|n't)(?: be)?(?: set)?(?: to)? (?:greater|more|larger|higher|bigger) than {_NUMBER}", 0),
+        (rf"\b1 ?(?:to|-|\.\.\.?) ?{_NUMBER}", 0),
     )
+)
+# A text about output tokens with one number in it names the largest value, unless it is about something else.
+_ALONE = re.compile(r"(?<![\w.,-])(\d[\d,_]{0,11})(k?)(?![\w-]|\.\d)", re.IGNORECASE)
+_NOT_THE_LARGEST = re.compile(
+    r"at least|minimum|>=|≥|greater than or equal|budget|context|prompt", re.IGNORECASE
 )
 # These refusals are about something else, so a request without a schema would be refused as well.
 _NOT_THE_SCHEMA = re.compile(
@@ -189,19 +198,34 @@ def _limit(text: str, name: str | None, parameters: Mapping[str, Any]) -> Correc
             context, prompt = _count(found["context"]), _count(found["prompt"])
             fits = SMALLEST_OUTPUT <= context - prompt - MARGIN < asked and context <= LARGEST
             return Correction(context=context, prompt=prompt) if fits else None
-    if not _ABOUT_OUTPUT.search(text):
-        return None
+    return _output_limit(text, name, asked) if _ABOUT_OUTPUT.search(text) else None
+
+
+def _output_limit(text: str, name: str, asked: int) -> Correction | None:
     for pattern, too_large in _LARGEST:
         for found in pattern.finditer(text):
             if SMALLEST_OUTPUT <= (largest := _count(found[1]) - too_large) < asked:
                 return Correction(max_output=largest)
     other = _OTHER_NAME.get(name)
-    if other is None:
+    if other is not None and _names(text, other) and (_names(text, name) or _INSTEAD.search(text)):
+        return Correction(limit_name=other)
+    only = _only_number(text, asked)
+    if only is None and (other is None or not _UNSUPPORTED.search(text) or not _names(text, name)):
         return None
-    instead = _INSTEAD.search(text)
-    refused = _UNSUPPORTED.search(text) and re.search(rf"(?<!\w){name}(?!\w)", text)
-    named = instead is not None and instead[1].lower() == other
-    return Correction(limit_name=other) if named or refused else None
+    return Correction(limit_name=other) if only is None else Correction(max_output=only)
+
+
+def _names(text: str, parameter: str) -> bool:
+    return re.search(rf"(?<!\w){parameter}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _only_number(text: str, asked: int) -> int | None:
+    """The one number in a text that may be the largest value."""
+    if _NOT_THE_LARGEST.search(text):
+        return None
+    numbers = {_count(found[1]) * (1_000 if found[2] else 1) for found in _ALONE.finditer(text)}
+    possible = {one for one in numbers if SMALLEST_OUTPUT <= one < asked}
+    return possible.pop() if len(possible) == 1 else None
 
 
 def _unsupported(text: str, named: str, parameters: Mapping[str, Any]) -> Correction | None:

@@ -4,15 +4,15 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+from agentos.llm.finish import check_finish
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
-from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply, thinking_tokens
+from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
 from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
 from agentos.wire import ProviderAccess
 
 _BY_BUDGET = re.compile(r"(?:.*/)?gemini-[12](?:\D.*)?")  # later models take a level instead
-_DECLINED = frozenset({"SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"})
 
 
 class Gemini:
@@ -58,13 +58,8 @@ def _reply(answer: HttpAnswer) -> Reply:
         usage = _usage(data.get("usageMetadata") or {})
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("it has no candidate") from None
-    if isinstance(finish, str) and finish in _DECLINED:
-        raise declined(str(finish), usage)
-    if finish == "MAX_TOKENS":
-        raise CutReply(usage, model=str(data.get("modelVersion", "")))
-    if finish != "STOP":
-        raise incomplete(f"finish reason {finish!r}", usage)
     model = str(data.get("modelVersion", ""))
+    check_finish(finish, usage, model=model)
     return Reply(text=text, model=model, headers=answer.headers, **usage.counts())
 
 

@@ -15,11 +15,11 @@ import httpx2
 
 from agentos import redact
 from agentos.errors import ItemFailed
-from agentos.llm.classify import classify
-from agentos.llm.connection import host_of, read_failure
+from agentos.llm.classify import classify, error_status
+from agentos.llm.connection import host_of, never_connected, read_failure
 from agentos.llm.correction import fitted, understand
 from agentos.llm.provider import ProviderError, RefusedReply
-from agentos.model import SAME_FOR_ALL, CallError, Usage
+from agentos.model import REFUSED_REQUEST, SAME_FOR_ALL, CallError, Usage
 from agentos.model_access import Kind
 from agentos.model_facts import ModelFacts
 from agentos.secret import Secret
@@ -36,6 +36,7 @@ _LIMIT_HEADERS = (
     "ratelimit",  # the IETF's, and one of Mistral's
     "retry-after",
 )
+_ANSWERS = frozenset({"choices", "content", "candidates"})  # what a reply has, in each format
 MAX_HEADER = 200  # characters; a longer one is left out, because half a number is another number
 
 
@@ -67,6 +68,7 @@ class Endpoint:
         base, mark, query = base_url.partition("?")
         self._base, self._query = base.rstrip("/"), mark + query
         self._host = host_of(base_url)
+        self._proxy = "" if access.proxy is None else f"the proxy {host_of(access.proxy.url)}"
         self._call_timeout = call_timeout
         self._headers = access.headers
         # No proxies or netrc from the environment: nothing leaves the machine that the user did not ask for.
@@ -101,7 +103,8 @@ class Endpoint:
                 content = self._read(response, deadline)
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             failure = read_failure(exc, answering=response is not None)
-            raise ProviderError(failure.error_class, f"{self._host}: {failure.words}") from None
+            where = self._proxy if self._proxy and never_connected(failure) else self._host
+            raise ProviderError(failure.error_class, f"{where}: {failure.words}") from None
         limits = {
             name.lower(): value
             for name, value in response.headers.items()
@@ -111,30 +114,10 @@ class Endpoint:
         }
         if limits:
             limits["date"] = _date(response)
-        # Before anything is cut out of it: a piece of a secret would not be recognized.
-        echoed = _echoed(response, content)
         if not response.is_success:
-            found = classify(
-                self._provider, response.status_code, response.headers, content, now_wall=time.time()
-            )
-            message = found.message
-            if found.error_class in SAME_FOR_ALL:
-                message = f"{self._host}: {message}"
-            # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
-            rejected = found.error_class is CallError.KEY_REJECTED
-            refused = f"HTTP {response.status_code}: the server's reply contains the key {echoed}; not shown"
-            raise ProviderError(
-                found.error_class,
-                message if echoed is None or rejected else refused,
-                retry_after=found.retry_after,
-                quota_reset=found.quota_reset,
-                headers=limits,
-                correction=understand(response.status_code, content, body)
-                if found.error_class is CallError.BAD_REQUEST
-                else None,
-                limits=found.limits,
-            )
-        if echoed is not None:
+            raise self._refused(response.status_code, response, content, body, limits)
+        # Before anything is cut out of it: a piece of a secret would not be recognized.
+        if (echoed := _echoed(response, content)) is not None:
             # Paid for anyway. The server's token counts are not trusted either, so they are estimated.
             estimated = Usage(tokens_in=len(json.dumps(body)) // 4, tokens_out=len(content) // 4)
             raise RefusedReply(echoed, usage=estimated)
@@ -142,7 +125,37 @@ class Endpoint:
             raise ProviderError(
                 CallError.WRONG_ENDPOINT, f"{self._host}: HTTP {response.status_code}: a web page, not JSON"
             )
-        return HttpAnswer(data=_object(content), headers=limits)
+        data = _object(content)
+        if data.get("error") and not data.keys() & _ANSWERS:
+            raise self._refused(error_status(content), response, content, body, limits)
+        return HttpAnswer(data=data, headers=limits)
+
+    def _refused(
+        self,
+        status: int,
+        response: httpx2.Response,
+        content: bytes,
+        body: Mapping[str, Any],
+        limits: dict[str, str],
+    ) -> ProviderError:
+        """Make the error for an answer that is not a reply."""
+        found = classify(self._provider, status, response.headers, content, now_wall=time.time())
+        message = found.message
+        if found.error_class in SAME_FOR_ALL:
+            message = f"{self._host}: {message}"
+        # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
+        if found.error_class is not CallError.KEY_REJECTED and (echoed := _echoed(response, content)):
+            message = f"HTTP {status}: the server's reply contains the key {echoed}; not shown"
+        understood = found.error_class in REFUSED_REQUEST
+        return ProviderError(
+            found.error_class,
+            message,
+            retry_after=found.retry_after,
+            quota_reset=found.quota_reset,
+            headers=limits,
+            correction=understand(status, content, body) if understood else None,
+            limits=found.limits,
+        )
 
     def _read(self, response: httpx2.Response, deadline: float) -> bytes:
         # The client's timeout applies between bytes: a server that sends one at a time would never reach it.
@@ -206,7 +219,7 @@ def incomplete(why: str, usage: Usage | None = None) -> ProviderError:
 
 def declined(why: str, usage: Usage | None = None) -> ProviderError:
     """Make the error for a model that will not answer this request, however often it is asked."""
-    return ProviderError(CallError.BAD_REQUEST, f"the model declined: {why}", usage=usage)
+    return ProviderError(CallError.DECLINED, f"the model declined: {why}", usage=usage)
 
 
 def count(value: Any) -> int:

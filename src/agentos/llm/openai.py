@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, declined, incomplete
+from agentos.llm.finish import check_finish
+from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, incomplete
 from agentos.llm.prompt_cache import cache_key
-from agentos.llm.provider import Cancel, CutReply, ModelRequest, Reply
+from agentos.llm.provider import Cancel, ModelRequest, Reply
 from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
@@ -54,18 +55,22 @@ def _reply(answer: HttpAnswer) -> Reply:
         choice = data["choices"][0]
         message = choice["message"]
         finish = choice.get("finish_reason")
-        content, refusal = message.get("content"), message.get("refusal")
+        content, refusal = _text(message.get("content")), message.get("refusal")
         usage = _usage(data.get("usage") or {})
     except (KeyError, IndexError, TypeError, AttributeError):
         raise incomplete("it has no message") from None
-    if refusal or finish == "content_filter":
-        raise declined(str(refusal or finish)[:200], usage)
-    if finish == "length":
-        raise CutReply(usage, model=str(data.get("model", "")))
-    if finish != "stop" or not isinstance(content, str):
-        raise incomplete(f"finish reason {finish!r}", usage)
     model = str(data.get("model", ""))
+    check_finish(finish, usage, model=model, refusal=refusal)
+    if not isinstance(content, str):
+        raise incomplete("it has no text", usage)
     return Reply(text=content, model=model, headers=answer.headers, **usage.counts())
+
+
+def _text(content: Any) -> Any:
+    """The text of a message; some servers send it as a list of parts, thinking among them."""
+    if not isinstance(content, list):
+        return content
+    return "".join(part["text"] for part in content if part.get("type") in {"text", "output_text"})
 
 
 def _usage(usage: Any) -> Usage:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from agentos import redact
 from agentos.errors import AgentosError, StopRequested
 from agentos.llm.correction import Correction
 from agentos.model import CallError, LimitName, Usage
@@ -71,7 +72,7 @@ class ProviderError(AgentosError):
         usage: Usage | None = None,
         correction: Correction | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(redact.hide_parts(message))  # a server may quote a part of the key
         self.error_class = error_class
         self.retry_after = retry_after  # seconds, as the server says
         self.quota_reset = quota_reset  # seconds until a used-up quota resets

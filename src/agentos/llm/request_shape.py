@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from agentos.llm.correction import CORRECTIONS_MOST, output_limit
 from agentos.llm.provider import USUAL_OUTPUT, Cancel, CutReply, ModelRequest, Provider, ProviderError, Reply
-from agentos.model import CallError
+from agentos.model import REFUSED_REQUEST
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 
@@ -40,7 +40,7 @@ class RequestShape:
 
     def was_cut(self, error: ProviderError) -> bool:
         """Whether the call failed because its reply is too long: it was cut, or no longer one is allowed."""
-        refused = error.error_class is CallError.BAD_REQUEST and self.cut_at > 0
+        refused = error.error_class in REFUSED_REQUEST and self.cut_at > 0
         return isinstance(error, CutReply) or refused
 
     def _grow(self, error: CutReply) -> bool:

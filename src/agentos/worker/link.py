@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from agentos.errors import NoUsableKey
+from agentos.errors import NoUsableKey, OwnFault
 from agentos.frames import FrameReader, encode, read_for_worker
 from agentos.llm.caller import LeaseRequest
 from agentos.llm.provider import Cancel
@@ -69,6 +69,8 @@ class Link:
         self.send(LeaseWanted(number=number, **asdict(ask)))
         self._cancel.wait(lambda: number in self._answers, None)
         answer = self._answers.pop(number)
+        if isinstance(answer, LeaseRefused) and answer.own_fault:
+            raise OwnFault
         if isinstance(answer, LeaseRefused):
             raise NoUsableKey(answer.reason)
         return answer

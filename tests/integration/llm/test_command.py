@@ -440,7 +440,7 @@ def test_a_login_that_is_missing_shows_in_the_messages_of_claude() -> None:
 def test_an_answer_of_claude_that_is_not_whole_is_no_answer(reason: str) -> None:
     error = claude_error(claude_result(stop_reason=reason), code=0)
     assert (error.usage.tokens_in, error.usage.tokens_out) == (123, 7), "it was paid for"
-    assert error.error_class is (CallError.CUT_OFF if reason == "max_tokens" else CallError.BAD_REQUEST)
+    assert error.error_class is (CallError.CUT_OFF if reason == "max_tokens" else CallError.DECLINED)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from agentos.llm.openai import OpenAI
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError
 from agentos.model import CallError
 from agentos.secret import Secret
+from agentos.wire import ProviderAccess, ProxyAccess
 from harness.certificate import make_certificate
 
 SECRET = "sk-connection-test-123456"
@@ -97,8 +98,20 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
 def test_a_server_without_tls() -> None:
     with listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
         error = fails(f"https://127.0.0.1:{port}/v1")
-    assert error.error_class is CallError.UNREACHABLE
-    assert str(error) == f"127.0.0.1:{port}: the TLS handshake failed"
+    assert error.error_class is CallError.WRONG_ENDPOINT
+    assert str(error) == f"127.0.0.1:{port}: the TLS handshake failed; the port may not be for https"
+
+
+def test_a_proxy_that_is_down_is_blamed_itself() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    via = ProviderAccess(kind="openai", proxy=ProxyAccess(url=f"http://127.0.0.1:{port}"))
+    provider = OpenAI("https://llm.example/v1", call_timeout=5.0, via=via)
+    with pytest.raises(ProviderError) as caught:
+        provider.call(REQUEST, secret=Secret("key-1", SECRET), cancel=Cancel())
+    provider._endpoint._client.close()
+    assert caught.value.error_class is CallError.UNREACHABLE
+    assert str(caught.value) == f"the proxy 127.0.0.1:{port}: connection refused"
 
 
 def test_a_web_page() -> None:
@@ -119,7 +132,11 @@ class ConnectTimeout(Exception):  # noqa: N818
 
 def test_a_proxy_that_refuses_is_named_by_its_status_alone() -> None:
     failure = read_failure(ProxyError(f"407 {SECRET}"), answering=False)
-    assert failure == (CallError.UNREACHABLE, "the proxy failed (HTTP 407)")
+    assert failure == (CallError.PROXY_REFUSED, "the proxy requires a login (HTTP 407)")
+    failure = read_failure(ProxyError("403 Forbidden"), answering=False)
+    assert failure == (CallError.PROXY_REFUSED, "the proxy does not allow this server (HTTP 403)")
+    failure = read_failure(ProxyError(f"502 {SECRET}"), answering=False)
+    assert failure == (CallError.UNREACHABLE, "the proxy failed (HTTP 502)")
     assert read_failure(ProxyError(SECRET), answering=False).words == "the proxy failed"
 
 

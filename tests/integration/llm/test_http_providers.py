@@ -81,14 +81,13 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
         ("400", CallError.BAD_REQUEST),
         ("401", CallError.KEY_REJECTED),
         ("402", CallError.NO_CREDIT),
-        ("403", CallError.KEY_REJECTED),
         ("500", CallError.TRANSIENT),
         ("502", CallError.TRANSIENT),
         ("503", CallError.CAPACITY),
         ("529", CallError.CAPACITY),
         ("redirect", CallError.WRONG_ENDPOINT),
         ("length", CallError.CUT_OFF),
-        ("filtered", CallError.BAD_REQUEST),
+        ("filtered", CallError.DECLINED),
         ("cut", CallError.TRANSIENT),
         ("reset", CallError.DROPPED),
         ("garbage", CallError.TRANSIENT),
@@ -101,6 +100,12 @@ def test_every_fault_is_told_by_its_class(provider: Make, fault: str, expected: 
     assert error.error_class is expected
     assert error.retry_after == (3.0 if fault == "429,seconds=3" else None)
     assert SECRET not in str(error)
+
+
+def test_a_403_blames_the_key_only_where_it_is_about_the_key(provider: Make) -> None:
+    made = provider("403")
+    place = isinstance(made, OpenAI)  # it says that the country is not supported
+    assert fails(made).error_class is (CallError.FORBIDDEN if place else CallError.KEY_REJECTED)
 
 
 def test_a_wrong_key_is_rejected(provider: Make) -> None:

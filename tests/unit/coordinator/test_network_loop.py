@@ -8,8 +8,8 @@ import pytest
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import WaitFor
-from agentos.model import CallError
-from agentos.wire import LeaseGranted
+from agentos.model import SAME_FOR_ALL, CallError
+from agentos.wire import LeaseGranted, LeaseRefused
 from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
 
 ONE_KEY = [KeySpec(id="key-1", provider="open")]
@@ -139,7 +139,7 @@ def refused(error: CallError = CallError.NO_MODEL, **more: Any) -> Worker:
     return worker(parts)
 
 
-@pytest.mark.parametrize("error", [CallError.NO_MODEL, CallError.WRONG_ENDPOINT, CallError.UNTRUSTED])
+@pytest.mark.parametrize("error", sorted(SAME_FOR_ALL))
 def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(error: CallError) -> None:
     scripts = {str(one): [refused(error)] for one in range(1, 201)}
     run = LoopRun(scripts, parallel=4, set_in={"drafter": "drafter in user.toml"}).go()
@@ -155,9 +155,9 @@ def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(e
 
 def test_the_message_names_the_model_and_where_it_is_set() -> None:
     run = LoopRun({"1": [refused()]}, set_in={"drafter": "drafter in user.toml"}).go()
-    assert run.row("1").error == "open:m does not exist"
-    (told,) = (line for line in run.folder.lines if "does not exist at" in line)
-    assert "open:m does not exist at api.example.com: HTTP 404" in told
+    assert run.row("1").error == "open:m is not available"
+    (told,) = (line for line in run.folder.lines if "is not available at" in line)
+    assert "open:m is not available at api.example.com: HTTP 404" in told
     assert "Check drafter in user.toml; 'agentos doctor --live' tests it." in told
 
 
@@ -204,6 +204,58 @@ def test_calls_at_a_provider_are_not_given_up_for_a_rejected_key() -> None:
     run = LoopRun({"1": [rejected], "2": [worker(partial(call, seconds=30.0))]}, keys=ONE_KEY).go()
     assert run.stopped is Stop.NO_KEY
     assert run.statuses() == {"1": "paused", "2": "approved"}
+
+
+# A refusal that may be an item's own fault, or the same for every item.
+
+ODD = "HTTP 400: Something is odd."
+
+
+def own_fault(message: str = ODD, *, seconds: float = 1.0) -> Worker:
+    """A worker whose request is refused; it asks whose fault it is, and is told."""
+
+    def parts() -> Any:
+        after = yield from call(1, error=CallError.BAD_REQUEST, message=message, seconds=seconds)
+        yield from call(2, tries=1, after=after)
+
+    return worker(parts)
+
+
+def verdicts(run: LoopRun) -> list[tuple[str, bool]]:
+    return [(one.reason, one.own_fault) for _, _, one in run.engine.sent if isinstance(one, LeaseRefused)]
+
+
+def test_the_same_refusal_of_two_items_ends_the_run_and_every_item_can_be_resumed() -> None:
+    scripts = {str(one): [own_fault(seconds=one)] for one in range(1, 101)}
+    run = LoopRun(scripts, parallel=4, set_in={"drafter": "drafter in user.toml"}).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    statuses = list(run.statuses().values())
+    assert (statuses.count("paused"), statuses.count("pending")) == (4, 96)
+    assert len(run.recorded("leased")) <= 4
+    assert not any(own for _, own in verdicts(run))
+    (told,) = (line for line in run.folder.lines if ODD.rstrip(".") in line)
+    assert "open:m refuses every request: HTTP 400: Something is odd. Check drafter in user.toml" in told
+
+
+def test_a_refusal_of_one_item_alone_is_its_own_fault() -> None:
+    run = LoopRun({"1": [own_fault()], "2": [worker(partial(call, seconds=30.0))]}).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True)]
+    assert run.statuses()["2"] == "approved"
+    assert len(run.recorded("leased")) == 2
+
+
+def test_different_refusals_are_the_items_own_fault() -> None:
+    run = LoopRun({"1": [own_fault("HTTP 400: a")], "2": [own_fault("HTTP 400: b", seconds=2.0)]}).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True), ("", True)]
+
+
+def test_the_same_refusals_of_a_model_that_has_replied_are_the_items_own_fault() -> None:
+    first = worker(call, partial(call, 2, seconds=20.0))
+    run = LoopRun({"1": [first], "2": [own_fault(seconds=2.0)], "3": [own_fault(seconds=2.0)]}).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True), ("", True)]
 
 
 # Credit.

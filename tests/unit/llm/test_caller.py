@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from agentos.errors import ItemFailed, NoUsableKey, StopRequested
+from agentos.errors import ItemFailed, NoUsableKey, OwnFault, StopRequested
 from agentos.llm.caller import SAFETY_TOKENS, Caller, LeaseRequest, Made, estimate_tokens
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.model import SAME_FOR_ALL, CallError, Usage
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
@@ -50,6 +50,8 @@ class Desk:
             raise StopRequested
         if self.keys is not None and number > self.keys:
             raise NoUsableKey("no key is left")
+        if self.settled and self.settled[-1].error is CallError.BAD_REQUEST:
+            raise OwnFault
         return LeaseGranted(
             number=number,
             lease=100 + number,
@@ -211,16 +213,27 @@ def test_when_every_key_is_rejected_the_coordinator_has_the_last_word() -> None:
     assert desk.seen.count("call") == 2
 
 
-def test_a_bad_request_fails_at_once() -> None:
-    desk = Desk([error(CallError.BAD_REQUEST, "prompt too long"), REPLY])
+def test_a_declined_request_fails_at_once() -> None:
+    desk = Desk([error(CallError.DECLINED, "prompt too long"), REPLY])
     with pytest.raises(ItemFailed, match="refused the request: prompt too long"):
         call(desk)
     assert desk.seen == ["lease", "call", "settle"]
-    assert desk.settled[0].error == "bad_request"
+    assert desk.settled[0].error == "declined"
+
+
+@pytest.mark.parametrize("max_retries", [0, 5])
+def test_the_coordinator_says_whose_fault_a_bad_request_is(max_retries: int) -> None:
+    desk = Desk([error(CallError.BAD_REQUEST, "odd"), REPLY])
+    with pytest.raises(ItemFailed, match="openai:gpt-5 refused the request: odd"):
+        call(desk, max_retries=max_retries)
+    assert desk.seen == ["lease", "call", "settle", "lease"]
+    stopping = Desk([error(CallError.BAD_REQUEST, "odd"), REPLY], keys=1)
+    with pytest.raises(NoUsableKey):
+        call(stopping, max_retries=max_retries)
 
 
 REFUSALS = {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, *NO_TRY}
-RETRIED = [one for one in CallError if one not in REFUSALS | {CallError.BAD_REQUEST}]
+RETRIED = [one for one in CallError if one not in REFUSALS | {CallError.BAD_REQUEST, CallError.DECLINED}]
 
 
 @pytest.mark.parametrize("error_class", RETRIED)
@@ -409,3 +422,14 @@ def test_a_reply_of_nothing_but_thinking_is_incomplete_and_tried_again() -> None
     failed, good = desk.settled
     assert (failed.error, failed.tokens_out, good.error) == (CallError.TRANSIENT, REPLY.tokens_out, None)
     assert "the reply is incomplete: it has nothing but the model's thinking" in failed.message
+
+
+def test_an_answer_that_is_paid_for_and_cannot_be_used_is_tried_once_more_only() -> None:
+    def odd() -> ProviderError:
+        usage = Usage(tokens_in=10, tokens_out=20)
+        return ProviderError(CallError.TRANSIENT, "finish reason 'odd'", usage=usage)
+
+    desk = Desk([odd(), error(CallError.TRANSIENT, "HTTP 500"), odd(), REPLY])
+    with pytest.raises(ItemFailed, match="finish reason 'odd'"):
+        call(desk)
+    assert len(desk.settled) == 3

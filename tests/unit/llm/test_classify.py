@@ -21,6 +21,7 @@ QUOTA_EXHAUSTED = CallError.QUOTA_EXHAUSTED
 CAPACITY = CallError.CAPACITY
 KEY_REJECTED = CallError.KEY_REJECTED
 BAD_REQUEST = CallError.BAD_REQUEST
+DECLINED = CallError.DECLINED
 TRANSIENT = CallError.TRANSIENT
 NO_CREDIT = CallError.NO_CREDIT
 NO_MODEL = CallError.NO_MODEL
@@ -83,9 +84,10 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (403, KEY_REJECTED),
         (404, WRONG_ENDPOINT),
         (405, WRONG_ENDPOINT),
+        (407, CallError.PROXY_REFUSED),
         (408, TRANSIENT),
         (409, TRANSIENT),
-        (413, BAD_REQUEST),
+        (413, DECLINED),
         (422, BAD_REQUEST),
         (429, RATE_LIMITED),
         (500, TRANSIENT),
@@ -143,9 +145,7 @@ class TestOpenAI:
         text = (
             "insufficient_quota billing 429 API_KEY_INVALID overloaded_error: 14290 tokens, PerDay limit: 0"
         )
-        assert (
-            ask(status=400, body=openai("context_length_exceeded", message=text)).error_class is BAD_REQUEST
-        )
+        assert ask(status=400, body=openai("context_length_exceeded", message=text)).error_class is DECLINED
         assert ask(status=429, body=openai("rate_limit_exceeded", message=text)).error_class is RATE_LIMITED
         assert ask(status=500, body=openai(None, message=text)).error_class is TRANSIENT
         assert ask(status=500, body=text.encode()).error_class is TRANSIENT
@@ -159,9 +159,6 @@ class TestOpenAI:
         found = ask(status=401, body=openai("invalid_api_key", "invalid_request_error", text))
         assert found.error_class is KEY_REJECTED
         assert found.message == "HTTP 401 invalid_api_key: the provider rejected this key."
-        for status in (400, 429, 500):
-            shown = ask(status=status, body=openai("odd", message=text)).message
-            assert "abcd" not in shown
 
     def test_other_servers_of_the_protocol(self) -> None:
         flat = {
@@ -430,9 +427,56 @@ class TestMessage:
     def test_a_model_that_does_not_exist(self, provider: Kind, status: int, body: Any) -> None:
         assert ask(provider, status, body).error_class is NO_MODEL
 
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (400, openai(None, "", "The provided model identifier is invalid.")),
+            (400, openai(None, "", "Unknown model: foo")),
+            (400, openai("model_not_supported", "", "The requested model is not supported.")),
+            (400, openai(None, "", "Unable to access model foo. Please visit the list of models.")),
+            (401, openai("401", "key_model_access_denied", "key not allowed to access model.")),
+            (403, openai("model_not_found", "", "Project `p` does not have access to model `gpt-5`")),
+            (403, openai(None, "permission_error", "Your API key may not use the specified model.")),
+            (403, openai("403", "", "You are not allowed to access this deployment.")),
+        ],
+    )
+    def test_a_refusal_of_a_model_does_not_blame_the_key(self, status: int, body: Any) -> None:
+        assert ask(status=status, body=body).error_class is NO_MODEL
+
+    def test_a_refusal_of_the_account_does_not_blame_the_key(self) -> None:
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"}
+        disabled = google(info, status="PERMISSION_DENIED", message="The API has not been used in project 1.")
+        assert ask("gemini", 403, disabled).error_class is CallError.FORBIDDEN
+        place = google(
+            status="FAILED_PRECONDITION", message="User location is not supported for the API use."
+        )
+        assert ask("gemini", 400, place).error_class is CallError.FORBIDDEN
+        country = openai("unsupported_country_region_territory", "request_forbidden", "Country not supported")
+        assert ask(status=403, body=country).error_class is CallError.FORBIDDEN
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (403, openai(None, "permission_error", "Your API key has no permission for this resource.")),
+            (403, openai("invalid_api_key", "", "This key may not use any model.")),
+            (401, openai(None, "", "No such key; see the models page.")),
+            (401, b"<html>401 Unauthorized</html>"),
+        ],
+    )
+    def test_a_refusal_of_the_key(self, status: int, body: Any) -> None:
+        assert (
+            ask(status=status, body=body, headers={"content-type": "text/html"}).error_class is KEY_REJECTED
+        )
+
+    @pytest.mark.parametrize("status", [400, 403, 404])
+    def test_a_web_page_is_not_this_api(self, status: int) -> None:
+        page = b"<html>The plain HTTP request was sent to HTTPS port</html>"
+        found = ask(status=status, body=page, headers={"Content-Type": "text/html; charset=utf-8"})
+        assert found.error_class is WRONG_ENDPOINT
+
     def test_a_sentence_in_the_middle_says_nothing_about_the_model(self) -> None:
         quoted = openai(None, "invalid_request_error", "messages.0: 'the model x does not exist' is too long")
-        assert ask(status=400, body=quoted).error_class is BAD_REQUEST
+        assert ask(status=400, body=quoted).error_class is DECLINED
 
     @pytest.mark.parametrize(
         ("status", "body"),
@@ -442,6 +486,7 @@ class TestMessage:
             (404, {"detail": "Not Found"}),
             (404, openai(None, "invalid_request_error", "Invalid URL (POST /v2/chat/completions)")),
             (405, {"detail": "Method Not Allowed"}),
+            (400, openai("BadRequest", "", "Unsupported API version")),
             (307, b""),
         ],
     )

@@ -265,6 +265,8 @@ def test_the_same_refusal_of_the_corrected_request_is_not_corrected_again(server
             "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
         ),
         (400, "max_tokens must be greater than thinking.budget_tokens"),
+        (400, "thinking.budget_tokens must be at least 1024 and less than max_tokens"),
+        (400, "max_tokens is wrong: 4096 or 8192"),
         (400, "max_tokens is too large: 16000. This model supports at most 12 completion tokens."),
         (400, "max_tokens is too small: it must be at most 999999999999999"),
         (500, INSTEAD),
@@ -274,6 +276,50 @@ def test_the_same_refusal_of_the_corrected_request_is_not_corrected_again(server
 def test_what_cannot_be_corrected_is_not(status: int, message: str) -> None:
     sent = {"model": "m", "messages": [], "max_tokens": 16_000}
     assert understand(status, json.dumps(error(message)).encode(), sent) is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens cannot be greater than 8192",
+        "max_tokens (16000) must not be greater than 8192",
+        "The max_tokens value must not be larger than 8192.",
+        "max_tokens must be from 1 to 8192",
+        "max_tokens must be in range 1-8192",
+        "max_tokens should be in [1..8192]",
+        "Value error, max_tokens: 16000 is out of range (1, 8192)",
+        "max_tokens=16000 exceeds maximum 8192",
+        "max_tokens exceeds limit 8192",
+        "max_tokens exceeds the limit (8192)",
+        "max_tokens too large, max allowed 8192",
+        "The value of max_tokens (16000) is greater than the maximum allowed (8192)",
+        "Requested 16000 output tokens, but the model only supports 8192",
+        "max_tokens value 16000 is larger than the largest permitted value 8192",
+        "16000 is greater than the maximum of 8192 - 'max_tokens'",
+        "The value 16000 of `max_tokens` is above the maximum value 8,192",
+        "max_tokens: 16000 is not supported by gpt-4-0613, which writes 8192",
+    ],
+)
+def test_the_largest_value_is_understood_in_many_words(message: str) -> None:
+    sent = {"model": "m", "messages": [], "max_tokens": 16_000}
+    assert understand(400, json.dumps(error(message)).encode(), sent) == Correction(max_output=8_192)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Please provide max_completion_tokens instead of max_tokens",
+        "max_tokens has been replaced by max_completion_tokens for reasoning models of 2024",
+        "'max_tokens' is not allowed for this model; please specify 'max_completion_tokens'",
+        "Parameter max_tokens must not be set for o-series models. Set max_completion_tokens.",
+        "Invalid parameter: max_tokens (did you mean max_completion_tokens?)",
+        "max_tokens: Extra inputs are not permitted",
+    ],
+)
+def test_the_other_name_is_understood_in_many_words(message: str) -> None:
+    sent = {"model": "m", "messages": [], "max_tokens": 16_000}
+    expected = Correction(limit_name="max_completion_tokens")
+    assert understand(400, json.dumps(error(message)).encode(), sent) == expected
 
 
 def test_a_quoted_request_says_nothing() -> None:

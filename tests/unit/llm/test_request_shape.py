@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agentos.errors import ItemFailed
+from agentos.errors import ItemFailed, OwnFault
 from agentos.llm.caller import Caller, LeaseRequest, Made
 from agentos.llm.correction import CORRECTIONS_MOST, Correction
 from agentos.llm.provider import USUAL_OUTPUT, Cancel, CutReply, ModelRequest, ProviderError, Reply
@@ -39,6 +39,8 @@ class Desk:
     settled: list[CallSettled] = field(default_factory=list)
 
     def lease(self, ask: LeaseRequest) -> LeaseGranted:
+        if self.settled and self.settled[-1].error is CallError.BAD_REQUEST:
+            raise OwnFault
         self.wanted.append(ask)
         number = len(self.wanted)
         return LeaseGranted(number=number, lease=number, key="key-1", secret=Secret("key-1", "s-1"))

@@ -31,9 +31,11 @@ const KEY_STATES = {
 };
 const ERRORS = {
   rate_limited: "429: rate limited", quota_exhausted: "quota exhausted", capacity: "model overloaded",
-  key_rejected: "key rejected", bad_request: "request rejected", transient: "temporary error",
+  key_rejected: "key rejected", bad_request: "request rejected", declined: "prompt rejected",
+  transient: "temporary error",
   dropped: "connection closed", unreachable: "provider unreachable", no_credit: "out of credit",
-  no_model: "model does not exist", wrong_endpoint: "wrong address", untrusted: "certificate not trusted",
+  no_model: "model not available", forbidden: "account refused", wrong_endpoint: "wrong address",
+  untrusted: "certificate not trusted", proxy_refused: "proxy refused",
 };
 const FILINGS = { wanted: "not yet", unknown: "unknown; check on GitHub" };
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
