@@ -1,6 +1,7 @@
 """Reads which files a design changes, and compares them with the files of the repository. Pure."""
 
 import re
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,17 @@ from heapq import nsmallest
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.{1,300})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_WANTED = re.compile(r"(?:[\d.]+\s+)?(?:\W*)files? (?:changed|to change|affected)\W*", re.IGNORECASE)
+_WHAT = "changed|modified|affected|touched"
+_WANTED = re.compile(
+    rf"(?:[\d.]+\s+)?\W*(?:files? (?:{_WHAT}|to (?:be )?(?:change|modify)d?)|(?:{_WHAT}) files?)"
+    r"(?: \([^()]*\))?\W*",
+    re.IGNORECASE,
+)
+_FILES_MARK = re.compile(r"<!--\s*files\s*-->", re.IGNORECASE)  # in a template, at a heading in any language
+_COMMENT = re.compile(r"<!--[^<>]{0,100}-->")
+_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{1,300}\)")
+_BOLD = re.compile(r"(?<![\w/*])\*\*([^*\n]{1,300})\*\*(?![\w/*])|(?<![\w/])__(\S{1,300}?)__(?![\w./])")
+_LINES = re.compile(r"(?:#L\d|:\d|\s*\((?:lines?|l\.)\s*\d)[\s\d,L)-]*$", re.IGNORECASE)  # where in the file
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.*)")
 _CODE = re.compile(r"`{1,9}([^`\n]{1,400})`{1,9}")
 _PATH = re.compile(r"[\w.@+\-()\[\]{}*/]+")
@@ -82,15 +93,30 @@ _BEFORE: tuple[tuple[Mark, re.Pattern[str]], ...] = (
 _MOVED = re.compile(r"->|=>|\u2192|\b(?:moved?|renamed?)\b", re.IGNORECASE)
 
 
-def changes_in(document: str) -> tuple[FileChange, ...]:
-    """The files listed under a heading "Files changed", each once per mark; prose is skipped."""
+def changes_in(document: str, headings: Collection[str] = ()) -> tuple[FileChange, ...]:
+    """The files listed under a heading "Files changed", each once per mark; prose is skipped.
+
+    `headings` are others that a template uses instead, from `marked_headings`.
+    """
     found: dict[FileChange, None] = {}
-    for group, line in _section(document):
+    for group, line in _section(document, frozenset(headings)):
         for change in _changes(line, group):
             found[change] = None
             if len(found) >= _MOST_FILES:
                 return tuple(found)
     return tuple(found)
+
+
+def marked_headings(template: str) -> frozenset[str]:
+    """The headings that a template marks with `<!-- files -->`, beside them or alone below them."""
+    found: set[str] = set()
+    heading = ""
+    for line in template.splitlines():
+        if (match := _HEADING.fullmatch(line)) is not None:
+            heading = _title(match[2])
+        if heading and _FILES_MARK.search(line) and (match or _FILES_MARK.fullmatch(line.strip())):
+            found.add(heading.casefold())
+    return frozenset(found)
 
 
 def files_changed(document: str) -> tuple[str, ...]:
@@ -206,7 +232,7 @@ def _shared(folders: Sequence[str], parts: Sequence[str]) -> int:
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(folders), len(parts)))
 
 
-def _section(document: str) -> Iterator[tuple[Mark, str]]:
+def _section(document: str, headings: frozenset[str]) -> Iterator[tuple[Mark, str]]:
     """The lines under the heading and its sub-headings, up to the next heading of the same level.
 
     Each comes with the mark of the group it is in: a sub-heading, or a line such as `**Added:**`.
@@ -225,7 +251,8 @@ def _section(document: str) -> Iterator[tuple[Mark, str]]:
         if heading is not None:
             depth = len(heading[1])
             if level == 0 or depth <= level:
-                level = depth if _WANTED.fullmatch(_title(heading[2])) else 0
+                title = _title(heading[2])
+                level = depth if title.casefold() in headings or _WANTED.fullmatch(title) else 0
             group = _mark(_BEFORE, _title(heading[2]))
         elif level and not fence:
             if (named := _mark(_BEFORE, line)) is not Mark.UNKNOWN:
@@ -234,7 +261,8 @@ def _section(document: str) -> Iterator[tuple[Mark, str]]:
 
 
 def _title(heading: str) -> str:
-    return heading.replace("*", "").replace("`", "").strip(" \t#")
+    plain = _COMMENT.sub("", unicodedata.normalize("NFC", heading))
+    return plain.replace("*", "").replace("`", "").strip(" \t#")
 
 
 def _mark(patterns: Sequence[tuple[Mark, re.Pattern[str]]], text: str) -> Mark:
@@ -246,6 +274,8 @@ def _mark_after(text: str) -> Mark:
 
 
 def _changes(line: str, group: Mark) -> Iterator[FileChange]:
+    # Of links and bold words, only what is shown.
+    line = _BOLD.sub(lambda found: found[1] or found[2], _LINK.sub(r"\1", line))
     if line.lstrip().startswith("|"):
         yield from _row(line, group)
     elif (item := _LIST_ITEM.fullmatch(line)) is not None:
@@ -278,7 +308,10 @@ def _item(text: str, group: Mark) -> Iterator[FileChange]:
         return
     if not paths:
         return
-    mark = _first(_mark_after(text[codes[-1].end() :]), _mark(_BEFORE, text[: codes[0].start()]), group)
+    rest = text[codes[-1].end() :]
+    before = _mark(_BEFORE, text[: codes[0].start()])
+    # "Add `a.py` handling: changed": what is said at the end counts more than a verb.
+    mark = _first(_mark_after(rest), _mark_after(rest.partition(":")[2]), before, group)
     if len(paths) == 2 and mark is Mark.UNKNOWN and _MOVED.search(text):
         yield FileChange(path=paths[0][1], mark=Mark.REMOVED)
         yield FileChange(path=paths[1][1], mark=Mark.ADDED)
@@ -309,7 +342,7 @@ def _leading_path(text: str, *, bare: bool) -> FileChange | None:
 
 def _normalised(text: str) -> str | None:
     """One spelling per file; None if the text is not a path inside the repository."""
-    path = text.strip().replace("\\", "/")
+    path = _LINES.sub("", text.strip()).replace("\\", "/")
     if "://" in path or path.startswith(("/", "~")) or len(path) > _MOST_LENGTH or ":" in path:
         return None
     parts = [part for part in path.split("/") if part not in {"", "."}]

@@ -12,6 +12,7 @@ from agentos.files_changed import (
     changes_in,
     check_paths,
     files_changed,
+    marked_headings,
 )
 
 TRACKED = (
@@ -32,6 +33,15 @@ def marks(lines: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("line", "mark"),
     [
+        ("- [src/a.py](src/a.py): changed", "changed"),
+        ("- [`src/a.py`](../blob/main/src/a.py): changed", "changed"),
+        ("- __src/a.py__: changed", "changed"),
+        ("- **src/a.py**: added", "added"),
+        ("- `src/a.py#L10-L20`: changed", "changed"),
+        ("- `src/a.py:10-20`: changed", "changed"),
+        ("- `src/a.py (line 10)`: changed", "changed"),
+        ("- Add `src/a.py` handling: changed", "changed"),
+        ("- Add `src/a.py` with retries", "added"),
         ("- `src/a.py`: added; checks the request.", "added"),
         ("- `src/a.py`: Added. Checks the request.", "added"),
         ("- `src/a.py` (new): checks", "added"),
@@ -189,3 +199,37 @@ def test_any_document_is_read_at_once(piece: str) -> None:
     """With a pattern that looks ahead without a bound, this test would not end."""
     text = piece * (300_000 // len(piece))
     assert changes_in(f"## Files changed\n\n- {text}x\n# {text}x\n") == ()
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Files to be changed",
+        "Changed files",
+        "Files modified",
+        "Files changed (summary)",
+        "Files changed <!-- x -->",
+    ],
+)
+def test_usual_headings_of_the_section(heading: str) -> None:
+    assert files_changed(f"## {heading}\n\n- `src/a.py`: changed\n") == ("src/a.py",)
+
+
+@pytest.mark.parametrize(
+    "where", ["### Geänderte Dateien <!-- files -->", "### Geänderte Dateien\n\n<!-- files -->"]
+)
+def test_a_template_may_name_the_section_in_any_language(where: str) -> None:
+    headings = marked_headings(f"# Titel\n\n## Hintergrund\n\n{where}\n")
+    decomposed = "### Gea\u0308nderte Dateien"
+    for heading in ("### Geänderte Dateien", decomposed):
+        document = f"{heading}\n\n- `src/a.py`: changed\n"
+        assert [change.path for change in changes_in(document, headings)] == ["src/a.py"]
+    assert changes_in("### Hintergrund\n\n- `src/a.py`: changed\n", headings) == ()
+
+
+def test_names_that_look_like_emphasis_stay_whole() -> None:
+    assert set(marks("- `src/__init__.py`: changed\n- src/__main__.py: changed\n- src/**/b.py: changed")) == {
+        "src/__init__.py",
+        "src/__main__.py",
+        "src/**/b.py",
+    }

@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agentos.files_changed import WrongPath, added_in, changes_in, check_paths
+from agentos.files_changed import WrongPath, added_in, changes_in, check_paths, marked_headings
 from agentos.model import counted
 from agentos.review import ParsedReview, Verdict, read_reply, render_review, review_schema, structured_review
 from agentos.stamp import MOCK, author, text_hash
@@ -272,7 +272,7 @@ class _Nodes:
         """The paths of a design that do not fit the repository; only then are other designs read."""
         if self.document.kind != "lld" or not self.context.files:
             return ()
-        changes = changes_in(draft)
+        changes = changes_in(draft, marked_headings(self.template))
         if not check_paths(changes, self.context.files):
             return ()
         others = other_documents(self.context.worktree, self.document.output)
