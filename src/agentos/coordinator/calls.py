@@ -155,7 +155,10 @@ class Calls:
             if not any(isinstance(event, Settled) for event in decided):
                 self._record_counted(item, call)  # its lease had expired
             decided = [
-                replace(event, usd=call.cost) if isinstance(event, Settled) else event for event in decided
+                replace(event, usd=call.cost, tokens_reasoning=call.tokens_reasoning)
+                if isinstance(event, Settled)
+                else event
+                for event in decided
             ]
         self._take(decided)
         self._ask_again(now)
@@ -340,6 +343,7 @@ class Calls:
                 tokens_in=call.tokens_in,
                 tokens_out=call.tokens_out,
                 tokens_cached=call.tokens_cached,
+                tokens_reasoning=call.tokens_reasoning,
                 usd=call.cost,
             )
         )

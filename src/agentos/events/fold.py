@@ -197,13 +197,14 @@ def _settle(
         call.end, call.error = at, error
         if used is not None:
             call.tokens_in, call.tokens_out = used.tokens_in, used.tokens_out
-            call.tokens_cached = used.tokens_cached
+            call.tokens_cached, call.tokens_reasoning = used.tokens_cached, used.tokens_reasoning
 
 
 def _pay(item: ItemState, call: keys.Settled | keys.CallCounted) -> None:
     item.tokens_in += call.tokens_in
     item.tokens_out += call.tokens_out
     item.tokens_cached += call.tokens_cached
+    item.tokens_reasoning += call.tokens_reasoning
     item.usd = None if item.usd is None or call.usd is None else item.usd + call.usd
 
 

@@ -35,6 +35,7 @@ class Settled(AskerEvent):
     error: str | None
     seconds: float
     tokens_cached: int = 0  # the part of tokens_in that was read from a cache
+    tokens_reasoning: int = 0  # the part of tokens_out that is not in the reply
     usd: float | None = None  # its cost, added by the coordinator; None: unknown
 
 
@@ -46,6 +47,7 @@ class CallCounted(ItemEvent):
     tokens_in: int
     tokens_out: int
     tokens_cached: int = 0
+    tokens_reasoning: int = 0
     usd: float | None  # None: unknown
 
 

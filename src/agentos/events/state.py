@@ -86,6 +86,7 @@ class CallSpan(TimelineSpan):
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
+    tokens_reasoning: int = 0
 
     @property
     def cut_short(self) -> str | None:
@@ -187,6 +188,7 @@ class ItemState:
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
+    tokens_reasoning: int = 0
     usd: float | None = 0.0  # None once a call had no known price
     filing_state: str | None = None  # filed, wanted or unknown; None if it is not meant to be filed
     filed: FiledAs | None = None

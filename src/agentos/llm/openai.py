@@ -77,11 +77,14 @@ def _usage(usage: Any) -> Usage:
     """The cached tokens are part of the prompt's, the reasoning part of the completion's."""
     tokens_in, tokens_out = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     sent, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+    reasoning = count(written.get("reasoning_tokens"))
+    if reasoning and count(usage.get("total_tokens")) == tokens_in + tokens_out + reasoning:
+        tokens_out += reasoning  # xAI counts it beside the completion, and charges for both
     # DeepSeek and servers with its format count cache hits outside of the details.
     cached = count(sent.get("cached_tokens")) or count(usage.get("prompt_cache_hit_tokens"))
     return Usage(
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         tokens_cached=min(cached, tokens_in),
-        tokens_reasoning=min(count(written.get("reasoning_tokens")), tokens_out),
+        tokens_reasoning=min(reasoning, tokens_out),
     )

@@ -57,6 +57,7 @@ class RunFacts:
     tokens_in: int
     tokens_out: int
     tokens_cached: int
+    tokens_reasoning: int
     waited_seconds: float
     cost_usd: float | None
     cost_known_usd: float
@@ -237,6 +238,7 @@ def _facts(
         tokens_in=sum(item.tokens_in for item in items),
         tokens_out=sum(item.tokens_out for item in items),
         tokens_cached=sum(item.tokens_cached for item in items),
+        tokens_reasoning=sum(item.tokens_reasoning for item in items),
         waited_seconds=round(sum(item.waited_seconds for item in items), 3),
         cost_usd=None if len(known) < len(items) else round(sum(known), 6),
         cost_known_usd=round(sum(item.cost_known_usd for item in items), 6),

@@ -24,6 +24,7 @@ class Row:
     tokens_in: int
     tokens_out: int
     tokens_cached: int
+    tokens_reasoning: int
     cost_usd: float | None
     error: str | None
     reason: str | None
@@ -59,6 +60,7 @@ def _from_summary(record: Record) -> Row | None:
         tokens_in=count_of(record, "tokens_in"),
         tokens_out=count_of(record, "tokens_out"),
         tokens_cached=count_of(record, "tokens_cached"),
+        tokens_reasoning=count_of(record, "tokens_reasoning"),
         cost_usd=number_of(record, "cost_usd"),
         error=text_of(record, "error"),
         reason=text_of(record, "reason"),
@@ -82,6 +84,7 @@ def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
         tokens_in=item.tokens_in,
         tokens_out=item.tokens_out,
         tokens_cached=item.tokens_cached,
+        tokens_reasoning=item.tokens_reasoning,
         cost_usd=None,  # comes from its calls
         error=item.error if item.status != Status.SKIPPED else None,
         reason=item.reason,

@@ -88,7 +88,8 @@ def call_dict(paid: PaidCall, now: float) -> dict[str, Any]:
     call = paid.call
     data: dict[str, Any] = {"kind": call.kind, "start": call.start, "end": call.ends(now)}
     data |= {"node": call.node, "key": call.key, "model": call.model}
-    used = {name: getattr(call, name) or None for name in ("tokens_in", "tokens_out", "tokens_cached")}
+    names = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
+    used = {name: getattr(call, name) or None for name in names}
     ended = {"error": call.failure, "cut": call.cut_short}
     audited = {"cost_usd": paid.cost_usd, "served": paid.served, "kept": paid.kept}
     known = _known(ended | used | audited)

@@ -36,6 +36,7 @@ class ItemRow:
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0  # the part of tokens_in that was read from a cache
+    tokens_reasoning: int = 0  # the part of tokens_out that is not in the reply
     cost_usd: float | None = 0.0
     error: str | None = None
     reason: str | None = None  # why it was skipped
@@ -213,6 +214,7 @@ def item_row(item: ItemState, files: ItemFiles) -> ItemRow:
         tokens_in=item.tokens_in,
         tokens_out=item.tokens_out,
         tokens_cached=item.tokens_cached,
+        tokens_reasoning=item.tokens_reasoning,
         cost_usd=None if item.usd is None else round(item.usd, 6),
         error=item.error,
         reason=item.reason,

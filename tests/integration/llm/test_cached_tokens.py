@@ -90,6 +90,16 @@ USAGES: dict[str, tuple[Kind, dict[str, Any], Usage]] = {
         },
         Usage(tokens_in=100, tokens_out=50, tokens_cached=64, tokens_reasoning=30),
     ),
+    "xai": (
+        "openai",
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 50,
+            "total_tokens": 4150,
+            "completion_tokens_details": {"reasoning_tokens": 4000},
+        },
+        Usage(tokens_in=100, tokens_out=4050, tokens_reasoning=4000),
+    ),
     "deepseek": (
         "openai",
         {"prompt_tokens": 100, "completion_tokens": 50, "prompt_cache_hit_tokens": 64},

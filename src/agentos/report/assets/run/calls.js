@@ -53,7 +53,7 @@ const Calls = (Base) => class extends Base {
     const notes = tries.map((one, n) => tryText(one, n + 1, of)).filter(Boolean);
     const count = (value) => (call.error || call.cut || call.open ? "–" : tokens(value || 0));
     const cells = [h("td", {}, moment(call.start)), h("td", {}, call.node || "–"), h("td", {}, call.served || call.model || "–"), h("td", {}, call.key),
-      ...[count(call.tokens_in), count(call.tokens_cached), count(call.tokens_out), call.error || call.cut || call.open ? "–" : money(call.cost_usd), seconds(call.end - call.start)].map((text) => h("td", { class: "ar-num" }, text))];
+      ...[count(call.tokens_in), count(call.tokens_cached), count(call.tokens_out) + (call.error || call.cut ? "" : reasoningPart(call)), call.error || call.cut || call.open ? "–" : money(call.cost_usd), seconds(call.end - call.start)].map((text) => h("td", { class: "ar-num" }, text))];
     const more = notes.length || call.error || (call.kept && this.options.prompt);
     return [h("tr", { class: more ? "ar-call-head" : null }, cells),
       more ? h("tr", { class: "ar-call-more" }, h("td", { colspan: String(width) }, notes.map((text) => h("p", { class: "ar-muted" }, text)), this.promptPart(item, call))) : null];

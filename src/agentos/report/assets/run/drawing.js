@@ -147,7 +147,7 @@ function rowLines(row) {
   }
   const { item } = row;
   return [item.label + (item.title ? " " + item.title : ""), ["status", statusOf(item.status).word], ["reviews", item.reviews], ["time", seconds(item.seconds)],
-    ...(item.waited_seconds >= 0.005 ? [["waited", seconds(item.waited_seconds)]] : []), ...(item.waiting ? [["now", waitingFor(item)]] : []), ...(item.tokens_in ? [["tokens", tokensIn(item) + " in, " + tokens(item.tokens_out) + " out"]] : []), ...(item.error ? [["reason", clipped(item.error)]] : [])];
+    ...(item.waited_seconds >= 0.005 ? [["waited", seconds(item.waited_seconds)]] : []), ...(item.waiting ? [["now", waitingFor(item)]] : []), ...(item.tokens_in ? [["tokens", tokensIn(item) + " in, " + tokensOut(item) + " out"]] : []), ...(item.error ? [["reason", clipped(item.error)]] : [])];
 }
 
 function clipped(text) {
@@ -162,7 +162,7 @@ function spanLines(span, row) {
   switch (span.kind) {
     case "call":
       return [(span.node || "model") + " call" + (span.open ? ", in flight" : ""), ...of, when, ...long, ["key", span.key || row.id], ["model", span.served || span.model || "?"],
-        ...(span.tokens_in || span.tokens_out ? [["tokens", (span.tokens_in || 0) + " in" + cachedPart(span) + ", " + (span.tokens_out || 0) + " out"]] : []),
+        ...(span.tokens_in || span.tokens_out ? [["tokens", (span.tokens_in || 0) + " in" + cachedPart(span) + ", " + (span.tokens_out || 0) + " out" + reasoningPart(span)]] : []),
         ...(span.cost_usd !== undefined ? [["cost", money(span.cost_usd)]] : []), ...(span.error ? [["error", ERRORS[span.error] || span.error]] : []), ...(span.cut ? [["ended", span.cut]] : [])];
     case "life":
       return ["Worker, attempt " + span.attempt, ...of, when, ...long, ...(span.ready !== undefined ? [["ready after", seconds(span.ready - span.start)]] : []), ...(span.resumed ? [["resumed", "from its checkpoint"]] : []),

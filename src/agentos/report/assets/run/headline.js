@@ -129,7 +129,7 @@ const Headline = (Base) => class extends Needs(Time(Base)) {
       stat("Calls in flight", parallelism.mean_calls.toFixed(1), "on average", "How many calls were at the models at the same time, on average."),
       stat("Worker time waited", time.total ? Math.round(waited / time.total * 100) + " %" : "–", waited >= 0.05 ? seconds(waited) + ", all workers added up" : null, "The part of the workers' time that went into waiting: for keys, overloaded models, providers, the budget or a retry. Workers wait side by side, so the sum can be longer than the run took."),
       stat("Overhead", percent(over), over === null || over === undefined ? null : seconds(run.wall_seconds * over / (100 + over)) + " longer than ideal", "How much longer the run took than a scheduler without any start-up or idle time would have needed for the same items.", spark(trend.map((one) => one.overhead), "Overhead of the last runs")),
-      stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokensIn(run) + " in, " + tokens(run.tokens_out) + " out", "What all calls sent and received."),
+      stat("Tokens", tokens(run.tokens_in + run.tokens_out), tokensIn(run) + " in, " + tokensOut(run) + " out", "What all calls sent and received."),
       stat("Cost", cost, [budget, run.pretended ? "simulated (mock)" : null, run.cost_usd === null && run.cost_known_usd > 0 ? "some prices unknown" : null].filter(Boolean).join(", "), "What the calls of this run cost.", spark(trend.map((one) => one.cost_usd), "Cost of the last runs")));
   }
 

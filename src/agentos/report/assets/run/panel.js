@@ -73,7 +73,7 @@ const Panel = (Base) => class extends Base {
       h("dl", { class: "ar-facts" },
         fact("Time", item.seconds ? h("span", { "data-tick": "time" }, seconds(item.seconds)) : null), fact("Waited", item.waited_seconds >= 0.005 ? h("span", { "data-tick": "waited" }, seconds(item.waited_seconds)) : null),
         fact("Reviews", item.reviews || null), fact("Attempts", item.attempts || null),
-        fact("Tokens", item.tokens_in + item.tokens_out ? tokensIn(item) + " in, " + tokens(item.tokens_out) + " out" : null),
+        fact("Tokens", item.tokens_in + item.tokens_out ? tokensIn(item) + " in, " + tokensOut(item) + " out" : null),
         fact("Cost", costOf(item)),
         fact("Output", item.output && !item.filed ? h("code", {}, item.output) : null),
         fact("Filed", item.filed ? filedLink(item.filed) : item.filing ? FILINGS[item.filing] || item.filing : null),

@@ -86,6 +86,14 @@ function tokensIn(used) {
   return tokens(used.tokens_in) + cachedPart(used);
 }
 
+function reasoningPart(used) {
+  return used.tokens_reasoning ? " (" + tokens(used.tokens_reasoning) + " reasoning)" : "";
+}
+
+function tokensOut(used) {
+  return tokens(used.tokens_out) + reasoningPart(used);
+}
+
 function money(value) {
   if (value === null || value === undefined) return "unknown";
   if (value === 0) return "$0";
