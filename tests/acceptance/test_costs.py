@@ -79,13 +79,13 @@ def test_a_server_that_does_not_count_tokens_is_not_free(project: Project) -> No
 
 def test_a_review_by_another_model_is_paid_for_and_audited_but_not_taken(project: Project) -> None:
     project.issue(1)
-    with server(USAGE, served="gpt-4o-mini-but-other") as url:
+    with server(USAGE, served="gpt-4o-audio") as url:
         assert run(project, url).code == Exit.FAILED
     row = project.row("1")
     assert "replied, so the review was rejected" in row["error"]
     kinds = {record["kind"]: record for record in project.audits("1")}
     assert kinds["failed_call"]["key"] == "openai"
-    assert kinds["failed_call"]["served"] == "gpt-4o-mini-but-other"
+    assert kinds["failed_call"]["served"] == "gpt-4o-audio"
     known = kinds["call"]["cost_usd"]
     assert row["cost_usd"] is None or row["cost_usd"] > known
 

@@ -185,11 +185,11 @@ def test_a_review_by_another_model_is_an_error_and_the_draft_is_kept(service: Ma
     project.issue(1)
     result = provider.lld("1")
     assert result.code == 1, result.text
-    assert ":gpt-5 was requested but 'gpt-5-other' replied" in project.row("1")["error"]
+    assert ":gpt-5 was requested but 'gpt-5-mini' replied" in project.row("1")["error"]
     assert provider.totals()["calls"] == 2, "a review by another model is not asked for again"
     assert project.row("1")["tokens_out"] > 0
     (draft,) = calls(project, "drafter")
-    assert draft["served"] == "drafter-other", "the drafter's model is recorded, whichever it is"
+    assert draft["served"] == "drafter-mini", "the drafter's model is recorded, whichever it is"
     provider.faults()
     assert provider.lld("--retry-failed").code == 0
     assert provider.totals()["calls"] == 3, "the draft was paid for before"

@@ -206,9 +206,9 @@ def test_a_refused_text_says_so(clients: Make) -> None:
 
 def test_another_model_is_named(clients: Make) -> None:
     one = clients("other-model")
-    assert one.chat().model == "gpt-x-other"
-    assert one.message().model == "claude-x-other"
-    assert one.generate().model_version == "gemini-x-other"
+    assert one.chat().model == "gpt-x-mini"
+    assert one.message().model == "claude-x-mini"
+    assert one.generate().model_version == "gemini-x-mini"
 
 
 # Errors, by the clients' own types.

@@ -307,7 +307,7 @@ class Service:
         if kind in {FaultKind.LENGTH, FaultKind.FILTERED}:
             half = reply.text[: len(reply.text) // 2]
             return replace(reply, text=half, finish="length" if kind is FaultKind.LENGTH else "filtered")
-        return replace(reply, model=f"{call.model}-other") if kind is FaultKind.OTHER_MODEL else reply
+        return replace(reply, model=f"{call.model}-mini") if kind is FaultKind.OTHER_MODEL else reply
 
     async def _administer(self, connection: HttpConnection, request: HttpRequest) -> None:
         action = (request.method, request.path.removeprefix(ADMIN))

@@ -70,7 +70,7 @@ def test_a_review_comes_by_the_schema(provider: Make) -> None:
 
 
 def test_the_model_that_served_is_told(provider: Make) -> None:
-    assert ask(provider("other-model")).model == "model-x-other"
+    assert ask(provider("other-model")).model == "model-x-mini"
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ class TestSpoiltReplies:
         order(base, "empty")
         assert b"## Context" not in CALLS[provider](base).raw
         order(base, "other-model")
-        assert b'-x-other"' in CALLS[provider](base).raw
+        assert b'-x-mini"' in CALLS[provider](base).raw
 
     def test_cut_body(self, base: str) -> None:
         order(base, "cut")
