@@ -160,8 +160,8 @@ SUMMARY_KEYS = {
 }  # fmt: skip
 ITEM_KEYS = {
     "id", "label", "status", "verdict", "reviews", "attempts", "seconds", "waited_seconds", "tokens_in",
-    "tokens_out", "tokens_cached", "tokens_reasoning", "cost_usd", "error", "reason", "output", "filing", "log",
-    "checkpoint", "findings",
+    "tokens_out", "tokens_cached", "tokens_reasoning", "cost_usd", "error", "reason", "output", "filing",
+    "log", "checkpoint", "findings",
 }  # fmt: skip
 KEY_KEYS = {
     "id",
