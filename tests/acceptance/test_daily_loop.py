@@ -856,7 +856,8 @@ def _struck_everywhere(tmp_path: Path, *, kept_before: bool) -> Iterator[tuple[P
 NEW = "# The new one\n"
 
 
-@pytest.mark.parametrize("kept_before", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("kept_before", [False, True])
 def test_a_kill_at_every_act_on_the_disk_while_a_document_is_replaced(
     tmp_path: Path, kept_before: bool
 ) -> None:

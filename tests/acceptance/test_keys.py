@@ -118,6 +118,7 @@ def _all_text(root: Path) -> Iterator[str]:
             yield path.read_bytes().decode("latin-1")
 
 
+@pytest.mark.slow
 def test_one_key_without_known_limits_takes_six_calls_at_once(simulated: Make, project: Project) -> None:
     service = simulated(key(1), latency=3.5)  # they go out half a second apart at first
     items(project, 6)

@@ -63,6 +63,7 @@ def test_an_item_with_a_secret_in_its_text_is_done_once(fleet: Fleet) -> None:
     assert len(submitter.project.trails("1-lld")) == 1
 
 
+@pytest.mark.slow
 def test_without_a_machine_items_wait_and_were_never_started(fleet: Fleet) -> None:
     submitter = fleet.submitter("one", 2)
     run = submitter.start("--parallel", "2")
@@ -76,6 +77,7 @@ def test_without_a_machine_items_wait_and_were_never_started(fleet: Fleet) -> No
     assert "killed" not in result.text, result
 
 
+@pytest.mark.slow
 def test_a_second_submitter_is_told_who_has_the_items(fleet: Fleet) -> None:
     fleet.machine()
     first = fleet.submitter("one", 1, script="latency=60")

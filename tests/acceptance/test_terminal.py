@@ -20,7 +20,7 @@ FOOTER = re.compile(r"^\d+/\d+ done ")
 ROW = re.compile(r"^LLD-\d+  .*\b(starting|load|draft|gate|review|judge|finalize)\b.* \d:\d\d")
 FOUR = ("1 approved", "1 needs revision", "1 discuss", "1 failed")
 TITLE = "Title of 5"
-SIZES = [(40, 20), (80, 24), pytest.param(160, 50, marks=pytest.mark.slow)]
+SIZES = [(80, 24), *(pytest.param(*size, marks=pytest.mark.slow) for size in ((40, 20), (160, 50)))]
 
 
 PAGE = Path(__file__).parents[2] / "docs/terminal.md"
@@ -131,7 +131,8 @@ def test_four_kinds_of_results_limits_and_a_wait_for_the_budget_never_wrap(
     assert left_behind(everything(terminal)) == []
 
 
-@pytest.mark.parametrize("narrow", [45, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("narrow", [45, 20])
 def test_a_full_terminal_made_narrower_than_the_footer(
     box: Project, open_terminal: OpenTerminal, narrow: int
 ) -> None:
@@ -147,7 +148,7 @@ def test_a_full_terminal_made_narrower_than_the_footer(
     assert left_behind(everything(terminal)) == []
 
 
-@pytest.mark.parametrize(("wide", "narrow"), [(100, 50), (160, 40)])
+@pytest.mark.parametrize(("wide", "narrow"), [(100, 50), pytest.param(160, 40, marks=pytest.mark.slow)])
 def test_a_terminal_with_free_rows_made_narrower_again_and_again(
     box: Project, open_terminal: OpenTerminal, wide: int, narrow: int
 ) -> None:
