@@ -137,7 +137,7 @@ def test_a_backlog_of_ten_goes_through_the_gateway(project: Project, gateway: Ga
     configure(project, gateway, reviewer="no-such-model")
     missing = project.run("--config", "user.toml", "lld", "11", env={"LITELLM_KEY": MASTER_KEY})
     assert missing.code == 2, missing.text
-    assert "openai:no-such-model does not exist" in project.row("11")["error"]
+    assert "openai:no-such-model is not available" in project.row("11")["error"]
 
 
 def test_two_named_providers_speak_two_formats_with_one_gateway(project: Project, gateway: Gateway) -> None:

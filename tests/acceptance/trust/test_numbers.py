@@ -181,7 +181,8 @@ def test_a_journal_of_nonsense_ends_its_item_and_fresh_helps(bench: OddBench) ->
     """The first is what an answer of 10**19 tokens left behind in an earlier version."""
     fail: Change = lambda answer: setattr(answer, "status", 400)  # noqa: E731
     odd = spoiled(bench, *(fail for _ in JOURNALS))
-    assert bench.run("lld", "--all", "-j", "4").code == 1
+    for item in odd:  # one by one: a model that refuses two items in the same words stops the run
+        assert bench.run("lld", item).code == 1
     for item, record in zip(odd, JOURNALS, strict=True):
         database = bench.project.home / "checkpoints" / f"lld_workflow_{item}.db"
         with contextlib.closing(sqlite3.connect(database)) as db, db:
