@@ -270,6 +270,8 @@ class KeyService:
 
     def others(self, wanted: wire.LeaseWanted) -> frozenset[str]:
         """The ids by which its machine means other keys than this process."""
+        if not wanted.fingerprints:
+            return frozenset()  # of this machine: there is nothing to compare
         salt = self._run_id.encode()
         ours = {key: secret.fingerprint(salt) for key, secret in self._ring.secrets.items()}
         theirs = zip(wanted.only or (), wanted.fingerprints, strict=False)
