@@ -69,7 +69,7 @@ def enable_key(project: Project, key_id: str, say: Callable[[str], None]) -> boo
             secret = key_value(reference, config.environment)
         except ConfigError:
             return cleared
-        return enable_in(rows, spec_of(reference), secret, config.base_urls, say) or cleared
+        return enable_in(rows, spec_of(reference, config), secret, config.base_urls, say) or cleared
 
 
 def _references(config: Config) -> tuple[KeyReference, ...]:

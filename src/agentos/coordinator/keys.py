@@ -75,7 +75,7 @@ def key_ring(config: Config, providers: Sequence[str]) -> KeyRing:
         specs += MOCK_KEYS
         secrets |= {spec.id: Secret(spec.id, "mock") for spec in MOCK_KEYS}
     found, unusable = _read_keys(config, providers)
-    specs += (spec_of(reference) for reference in found)
+    specs += (spec_of(reference, config) for reference in found)
     secrets |= {reference.id: secret for reference, secret in found.items()}
     for name in sorted(keyless(config, providers) - {spec.provider for spec in specs}):
         # The pool treats it as one key without a secret.
@@ -155,7 +155,8 @@ def login_keys(config: Config, known: Iterable[str]) -> tuple[KeyReference, ...]
     return tuple(KeyReference(id=name, provider=name) for name in sorted(names))
 
 
-def spec_of(reference: KeyReference) -> KeySpec:
+def spec_of(reference: KeyReference, config: Config) -> KeySpec:
+    """The key as the pool knows it. OpenAI, Anthropic and Google limit each model, other servers each key."""
     return KeySpec(
         id=reference.id,
         provider=reference.provider,
@@ -166,6 +167,7 @@ def spec_of(reference: KeyReference) -> KeySpec:
         burst=reference.burst,
         max_in_flight=reference.max_in_flight,
         gentle=True,
+        per_model=reference.provider not in config.base_urls,
     )
 
 

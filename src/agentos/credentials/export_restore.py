@@ -7,11 +7,12 @@ cooldowns end early by as much, and a budget gains at most one full bucket.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from agentos.credentials.bucket import Bucket
+from agentos.credentials.fixed_window import FixedWindow
 from agentos.credentials.headers import Limit
 from agentos.credentials.key_state import Cooldown, Group, Key, KeySpec, KeyState, TokenEstimate
 from agentos.credentials.pace_guess import PaceGuess
@@ -28,12 +29,16 @@ from agentos.credentials.saved_state import (
     SavedKey,
     SavedPool,
     SavedRefill,
+    SavedSharing,
     read_state,
 )
+from agentos.credentials.sharing import Sharing
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
 _GUESS_TIMES = ("since", "anchor", "refused_at")
+_SHARING_TIMES = ("shared_until", "doubted_at")
+_WINDOW_TIMES = ("first", "soonest", "latest")
 SAME_TIME = 1.0  # seconds by which the two clocks may differ, before it counts as a jump
 
 Move = Callable[[float], float]  # turns a time of one clock into the same time of another
@@ -142,6 +147,7 @@ class _Export:
             "name": name,
             "rest": self._cooldown(group.cooldown),
             "halved_at": self._time(group.halved_at),
+            "sharing": self._moved(group.sharing, _SHARING_TIMES),
             "budgets": [self._budget(model, budget) for model, budget in group.budgets.items()],
         }
 
@@ -158,6 +164,7 @@ class _Export:
     def _budget(self, model: str, budget: Quota) -> dict[str, Any]:
         return {
             "model": model,
+            "charged_at": self._time(budget.charged_at),
             "learnt": {which.value: value for which, value in budget.learnt.items()},
             "buckets": [
                 {"limit": which.value, "level": bucket.held, "at": self._time(bucket.at)}
@@ -167,7 +174,7 @@ class _Export:
             "known_since": budget.known_since,
             "long_rate": budget.long_rate,
             "sizes": {which.value: size for which, size in budget.sizes.items()},
-            "refills": [_refill(which, refill) for which, refill in budget.refills.items()],
+            "refills": [self._refill(which, refill) for which, refill in budget.refills.items()],
             "guess": None if budget.guess is None else self._guess(budget.guess),
             "jitter": budget.jitter,
             "answered": budget.answered,
@@ -182,9 +189,17 @@ class _Export:
             "eased_at": self._time(budget.eased_at),
         }
 
+    def _refill(self, which: Limit, refill: Refill) -> dict[str, Any]:
+        bounds = {name: value for name, value in asdict(refill).items() if value != math.inf}
+        window = self._moved(refill.window, _WINDOW_TIMES)
+        return {"which": which.value, "size_high": None, "rate_high": None, **bounds, "window": window}
+
     def _guess(self, guess: PaceGuess) -> dict[str, Any]:
-        times = {name: self._time(getattr(guess, name)) for name in _GUESS_TIMES}
-        return asdict(guess) | times
+        return self._moved(guess, _GUESS_TIMES)
+
+    def _moved(self, state: PaceGuess | FixedWindow | Sharing, times: Iterable[str]) -> dict[str, Any]:
+        """Return all fields, with the times of the wall clock."""
+        return asdict(state) | {name: self._time(getattr(state, name)) for name in times}
 
     def _sent(self, sent: Sent) -> dict[str, Any]:
         return {
@@ -236,17 +251,6 @@ class _Export:
         }
 
 
-def _refill(which: Limit, refill: Refill) -> dict[str, Any]:
-    bounds = {name: value for name, value in asdict(refill).items() if value != math.inf}
-    return {"which": which.value, "size_high": None, "rate_high": None, **bounds}
-
-
-def _restored_refill(saved: SavedRefill) -> Refill:
-    values = saved.model_dump(exclude={"which"})
-    values |= {name: math.inf for name in ("size_high", "rate_high") if values[name] is None}
-    return Refill(**values)
-
-
 class _Restore:
     """Fills the state of a new pool, which has only its keys so far."""
 
@@ -290,8 +294,23 @@ class _Restore:
             return  # its keys now belong to another group
         group.cooldown = self._cooldown(saved.rest)
         group.halved_at = self._past(saved.halved_at)
+        group.sharing = self._sharing(saved.sharing)
         for one in saved.budgets:
             self._fill_budget(group.budget(one.model, self._at), one)
+
+    def _sharing(self, saved: SavedSharing | None) -> Sharing:
+        if saved is None:
+            return Sharing()
+        return Sharing(
+            shared_until=None if saved.shared_until is None else self._move(saved.shared_until),
+            apart=saved.apart,
+            told={
+                model: {Limit(which): value for which, value in limits.items()}
+                for model, limits in saved.told.items()
+            },
+            doubts=saved.doubts,
+            doubted_at=self._past(saved.doubted_at),
+        )
 
     def _keep_cooldown(self, saved: SavedKey) -> None:
         """Let a key wait as long as before if it now belongs to another group."""
@@ -319,15 +338,17 @@ class _Restore:
         budget.learnt = {Limit(which): value for which, value in saved.learnt.items()}
         budget.long_rate = saved.long_rate
         budget.sizes = {Limit(which): size for which, size in saved.sizes.items()}
-        budget.refills = {Limit(one.which): _restored_refill(one) for one in saved.refills}
+        budget.refills = {Limit(one.which): self._refill(one) for one in saved.refills}
         budget.jitter = saved.jitter
+        budget.charged_at = self._past(saved.charged_at)
         if saved.guess is None or budget.guess is None:
             budget.guess = None
         else:
             values = saved.guess.model_dump()
             times = {name: values[name] for name in _GUESS_TIMES}
             moved = {name: None if time is None else self._move(time) for name, time in times.items()}
-            budget.guess = PaceGuess(**values | moved)
+            for name, value in (values | moved).items():
+                setattr(budget.guess, name, value)  # models share it
         budget.ease, budget.refused_ease = saved.ease, saved.refused_ease
         budget.burst_share = saved.burst_share
         budget.strikes, budget.struck_at = saved.strikes, self._past(saved.struck_at)
@@ -336,6 +357,7 @@ class _Restore:
         budget.held_for = None if saved.held_for is None else Limit(saved.held_for)
         budget.grants, budget.known_since = saved.grants, saved.known_since
         budget.answered = saved.answered
+        budget.history.clear()
         for sent in saved.history:
             cost = Cost(1.0, sent.tokens, sent.tokens_in, sent.tokens_out)
             budget.history.append(Sent(self._move(sent.at), cost))
@@ -348,6 +370,17 @@ class _Restore:
                 bucket.held = min(capacity, one.level)
                 budget.buckets[which] = bucket
         budget.pace(self._at)  # for limits that are newly configured
+
+    def _refill(self, saved: SavedRefill) -> Refill:
+        values = saved.model_dump(exclude={"which", "window"})
+        values |= {name: math.inf for name in ("size_high", "rate_high") if values[name] is None}
+        window = FixedWindow()
+        if saved.window is not None:
+            kept = saved.window
+            window = FixedWindow(**kept.model_dump())
+            window.first = None if kept.first is None else self._move(kept.first)
+            window.soonest, window.latest = self._past(kept.soonest), self._past(kept.latest)
+        return Refill(**values, window=window)
 
     def _fill_models(self) -> None:
         for saved in self._saved.lanes:

@@ -1,5 +1,6 @@
 """The live state of each key and quota group, and what blocks a call. Part of `pool_state`. Pure."""
 
+import copy
 import math
 import zlib
 from collections.abc import Mapping
@@ -8,7 +9,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from agentos.credentials.headers import Limit
+from agentos.credentials.pace_guess import PaceGuess
 from agentos.credentials.quota import Cost, Quota, QuotaPlan
+from agentos.credentials.sharing import Sharing, same_limits
 from agentos.model import CallError
 
 SLOTS_FIRST = 10.0  # calls that a key may have in flight before anything is known
@@ -49,6 +52,12 @@ class KeySpec:
     burst: int | None = None
     max_in_flight: int | None = None  # None: adaptive
     gentle: bool = False  # start slowly while no limit is known
+    per_model: bool = True  # whether each model has the configured limits, or all models together
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether any limit is configured."""
+        return not (self.rpm is self.tpm is self.rpd is None)
 
     def __post_init__(self) -> None:
         for name in ("rpm", "tpm", "rpd", "burst", "max_in_flight"):
@@ -172,14 +181,57 @@ class Group:
     plan: QuotaPlan
     keys: list["Key"] = field(default_factory=list)
     cooldown: Cooldown = field(default_factory=Cooldown)
-    budgets: dict[str, Quota] = field(default_factory=dict)  # by model
+    budgets: dict[str, Quota] = field(default_factory=dict)  # by model; all the same one if they share it
     halved_at: float = -math.inf
+    sharing: Sharing = field(default_factory=Sharing)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all models use one budget."""
+        return self.sharing.shared_until is not None or not (self.plan.per_model or self.sharing.apart)
 
     def budget(self, model: str, now: float) -> Quota:
         found = self.budgets.get(model)
         if found is None:
-            found = self.budgets[model] = Quota(self.plan, now)
+            shared = next(iter(self.budgets.values()), None) if self.is_shared else None
+            found = self.budgets[model] = shared or Quota(self.plan, now, self._guess(now))
         return found
+
+    def _guess(self, now: float) -> PaceGuess | None:
+        """Return the pace that is being guessed for all models without a known limit."""
+        if not self.plan.gentle:
+            return None
+        return next((one.guess for one in self.budgets.values() if one.guess), PaceGuess(since=now))
+
+    def refused(self, mine: Quota, now: float) -> bool:
+        """Note that a call of a model was refused; return whether it seems to share its limits."""
+        others = (one for one in self.budgets.values() if one is not mine and one.is_in_use(now))
+        if not mine.is_paced or not any(same_limits(mine.limits(), one.limits()) for one in others):
+            return False
+        return self.sharing.doubt(now)
+
+    def share(self, now: float) -> None:
+        """Let all models use one budget, the emptiest, unless their limits differ."""
+        known = [one for one in self.budgets.values() if one.limits()]
+        if self.is_shared or not all(same_limits(one.limits(), known[0].limits()) for one in known):
+            return
+        self.sharing.believe(now)
+        if known:
+            emptiest = min(known, key=lambda one: one.fullness(now))
+            self.budgets = dict.fromkeys(self.budgets, emptiest)
+
+    def separate(self) -> None:
+        """Let each model use a budget of its own again."""
+        self.sharing.shared_until = None
+        for model, budget in self.budgets.items():
+            self.budgets[model] = own = copy.deepcopy(budget)
+            own.guess = budget.guess
+
+    def told(self, model: str, limits: Mapping[Limit, float]) -> None:
+        """Note the limits that the server named for a model."""
+        if self.sharing.named(model, limits) and self.is_shared:
+            self.sharing.apart = True
+            self.separate()
 
     def renew(self, now: float) -> None:
         """Reset the daily counts."""

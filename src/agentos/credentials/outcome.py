@@ -1,5 +1,6 @@
 """What the result of a call means for its key, its quota group and its model. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from agentos.credentials.headers import MAX_LIMIT, MINUTE, Limit, LimitHeaders, number, read_headers
@@ -47,6 +48,7 @@ class Judge:
 
     now: float
     last_lease: int
+    groups: Iterable[Group] = ()  # all of the pool
     backoff: Backoff = BACKOFF
     capacity_backoff: Backoff = BACKOFF
 
@@ -98,6 +100,8 @@ class Judge:
         if not readings:
             return []
         served = settlement.error is None
+        told = {which: one.limit for which, one in readings.items() if one.limit is not None}
+        lease.key.group.told(lease.model_state.model, told)
         new = lease.budget.learn(readings, age=self.now - lease.since, now=self.now, served=served)
         if new and lease.budget.is_paced:
             for key in lease.key.group.keys:
@@ -143,6 +147,11 @@ class Judge:
         if group.cooldown.is_news(lease.number):
             group.cooldown.strikes += 1
             explained = lease.budget.refused(lease.grant, self.now, told=requested)
+            if group.refused(lease.budget, self.now):
+                # What one key of a provider shows is true for its others.
+                for one in self.groups:
+                    if one.provider == group.provider:
+                        one.share(self.now)
             delay = requested or self._backoff(lease).delay(
                 group.cooldown.strikes, f"{group.provider}/{group.name}"
             )
@@ -171,7 +180,7 @@ class Judge:
         ]
 
     def _backoff(self, lease: Lease) -> Backoff:
-        """Return how long to wait if the server does not say: less, if the pace is being guessed."""
+        """Return how long to wait if the server does not say: less, if a pace is known or being guessed."""
         first = lease.budget.untold_wait()
         return self.backoff if first is None else replace(self.backoff, first=min(first, self.backoff.first))
 

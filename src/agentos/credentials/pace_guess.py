@@ -81,7 +81,7 @@ class PaceGuess:
 
     def wait(self) -> float:
         """Return how long to stop after a refusal, if the server does not say."""
-        return min(WAIT_MOST, max(WAIT_LEAST, 1.0 / self.rate))
+        return untold_wait(self.rate)
 
     def _level(self, now: float) -> float:
         return min(1.0, self.level + max(0.0, now - self.since) * self.rate)
@@ -89,3 +89,8 @@ class PaceGuess:
     def _pace(self, rate: float, now: float) -> None:
         self.level, self.since = self._level(now), max(self.since, now)
         self.rate = min(FASTEST, max(SLOWEST, rate))
+
+
+def untold_wait(rate: float) -> float:
+    """Return how long to stop after a refusal at this pace: until one more call is due."""
+    return min(WAIT_MOST, max(WAIT_LEAST, 1.0 / rate))

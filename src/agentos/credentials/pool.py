@@ -270,6 +270,7 @@ class CredentialCoordinator:
         return Judge(
             now=self.pool_state.now,
             last_lease=self.pool_state.last_lease,
+            groups=self.pool_state.groups.values(),
             backoff=self._backoff,
             capacity_backoff=self._capacity_backoff,
         )
@@ -355,6 +356,8 @@ class CredentialCoordinator:
         for group in self.pool_state.groups.values():
             if group.cooldown.until is not None and group.cooldown.until <= now:
                 events += self._recover(group)
+            if (shared := group.sharing.shared_until) is not None and shared <= now:
+                group.separate()
         for model_state in self.pool_state.models.values():
             if model_state.cooldown.until is not None and model_state.cooldown.until <= now:
                 model_state.cooldown.wake(now)

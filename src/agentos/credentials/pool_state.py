@@ -265,4 +265,5 @@ def _plan(specs: Sequence[KeySpec]) -> QuotaPlan:
         rpd=lowest("rpd"),
         burst=None if burst is None else int(burst),
         gentle=any(spec.gentle for spec in specs),
+        per_model=all(spec.per_model or not spec.is_limited for spec in specs),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentos.credentials.bucket import Bucket
 from agentos.credentials.headers import Limit, LimitHeaders
-from agentos.credentials.pace_guess import PaceGuess
+from agentos.credentials.pace_guess import PaceGuess, untold_wait
 from agentos.credentials.refill import Refill
 from agentos.credentials.ticks import tick_span
 
@@ -34,6 +34,7 @@ BURST_REGAINED = 0.01
 BURST_LEAST = 0.05
 QUIET = 60.0  # seconds without a refusal after which the next one counts as the first again
 SIZE_ROUNDING = 0.1  # a learnt size may be this much short of a whole call
+IN_USE = 30.0  # seconds since the last call
 NEWS = 0.02  # a change of a learnt rate by less than this share is no news
 HISTORY = 64  # calls remembered, to start a bucket as if its limit had been known from the beginning
 
@@ -65,6 +66,7 @@ class QuotaPlan:
     rpd: float | None = None
     burst: int | None = None
     gentle: bool = False  # start slowly while no limit is known, and learn from refusals
+    per_model: bool = True  # whether each model has these limits, or all models together
 
     def limits(self) -> dict[Limit, float]:
         given = {Limit.RPM: self.rpm, Limit.RPD: self.rpd, Limit.TPM: self.tpm}
@@ -92,7 +94,7 @@ class Quota:
     what the provider allows, and the provider never allows more than its own limit.
     """
 
-    def __init__(self, plan: QuotaPlan, now: float) -> None:
+    def __init__(self, plan: QuotaPlan, now: float, guess: PaceGuess | None = None) -> None:
         self.learnt: dict[Limit, float] = {}
         self.buckets: dict[Limit, Bucket] = {}
         self.grants = 0
@@ -101,7 +103,8 @@ class Quota:
         self.long_rate: float | None = None  # learnt refill rate of a limit longer than a minute
         self.sizes: dict[Limit, float] = {}  # learnt sizes of the server's buckets
         self.refills: dict[Limit, Refill] = {}
-        self.guess: PaceGuess | None = PaceGuess(since=now) if plan.gentle else None
+        self.charged_at = -math.inf
+        self.guess = guess  # shared with the other models, while nobody knows any limit
         self.jitter = JITTER_FIRST
         self.answered = False
         self.history: deque[Sent] = deque(maxlen=HISTORY)  # calls before the first answer
@@ -175,9 +178,13 @@ class Quota:
         if not self.answered:
             self.history.append(Sent(now, cost))
         self.grants += 1
+        self.charged_at = now
         if self._is_tight:
             self.pace(now)
         return self.grants
+
+    def is_in_use(self, now: float) -> bool:
+        return now - self.charged_at < IN_USE
 
     def correct(self, charged: Cost, actual: Cost, now: float) -> None:
         """Replace what was charged with what the call really used."""
@@ -241,8 +248,11 @@ class Quota:
             self.guess.ignore()
 
     def untold_wait(self) -> float | None:
-        """Return how long to stop after a refusal without a hint, if the pace is being guessed."""
-        return None if self.guess is None else self.guess.wait()
+        """Return how long to stop after a refusal without a hint, if the pace is known or being guessed."""
+        if self.guess is not None:
+            return self.guess.wait()
+        requests = self.buckets.get(Limit.RPM)
+        return None if requests is None else untold_wait(requests.rate)
 
     def renew(self, now: float) -> None:
         """Reset the daily count: the provider's reset time has passed."""
@@ -256,7 +266,7 @@ class Quota:
         new: dict[Limit, float] = {}
         sizes = dict(self.sizes)
         for which, reading in readings.items():
-            value = self._value(which, reading, served=served)
+            value = self._value(which, reading, served=served, since=now - age, now=now)
             known = self.learnt.get(which)
             if value is not None and (known is None or abs(value - known) > NEWS * known):
                 self.learnt[which] = new[which] = value
@@ -269,7 +279,9 @@ class Quota:
             self._believe(which, reading, age, now)
         return new
 
-    def _value(self, which: Limit, reading: LimitHeaders, *, served: bool) -> float | None:
+    def _value(
+        self, which: Limit, reading: LimitHeaders, *, served: bool, since: float, now: float
+    ) -> float | None:
         """Return the limit that a reading tells, per minute; None if it is not clear yet."""
         if reading.limit is None or which is Limit.RPD:
             return reading.limit
@@ -279,7 +291,7 @@ class Quota:
         refill = self.refills.get(which)
         if refill is None or refill.limit != reading.limit:
             refill = self.refills[which] = Refill(reading.limit)
-        refill.read(reading, served=served, unit=1.0 if which is Limit.RPM else 0.0)
+        refill.read(reading, served=served, unit=1.0 if which is Limit.RPM else 0.0, since=since, now=now)
         if not refill.is_clear:
             return None
         if refill.size is not None:

@@ -4,12 +4,14 @@ A limit without a window is a minute's by custom, but some servers name the size
 seconds. Each answer says what remains and when the bucket is full again. From that, two
 readings are possible: the limit is a minute's and the bucket may be smaller; or the bucket has the size of
 the limit and its rate is not known yet. Every answer narrows both down, until one contradicts itself. A fixed
-window contradicts both. Then the limit is taken for a minute's, the slower of the two.
+window contradicts both. Its length follows from the ends of the windows (`fixed_window`); until that is
+known, the limit is taken for a minute's.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from agentos.credentials.fixed_window import FixedWindow
 from agentos.credentials.headers import MINUTE, LimitHeaders
 
 READINGS_NEEDED = 3  # before a rate faster than the limit per minute is believed
@@ -33,12 +35,19 @@ class Refill:
     remaining: float | None = None  # of the last reading
     reset: float = 0.0
     signs: int = 0  # readings that no fixed window can give
+    window: FixedWindow = field(default_factory=FixedWindow)
 
-    def read(self, reading: LimitHeaders, *, served: bool, unit: float) -> None:
-        """Add a reading. `served`: its call was; `unit`: what the call took at least."""
+    def read(
+        self, reading: LimitHeaders, *, served: bool, unit: float, since: float = 0.0, now: float = 0.0
+    ) -> None:
+        """Add a reading that was made between `since` and `now`.
+
+        `served`: its call was; `unit`: what the call took at least.
+        """
         remaining, reset, grain = reading.remaining, reading.reset, reading.grain
         if remaining is None or not reset or remaining > self.limit:
             return
+        self.window.read(reset, grain, since=since, now=now)
         soonest, latest = max(0.0, reset - grain), reset + grain
         self._sign(remaining, reset, grain, served=served)
         self.readings += 1
@@ -73,8 +82,15 @@ class Refill:
         return not self.minutes and self.own and self.rate_low * MINUTE > self.limit
 
     @property
+    def _is_window(self) -> bool:
+        """Whether only a fixed window explains the readings."""
+        return not self.minutes and not self.own
+
+    @property
     def is_clear(self) -> bool:
         """Whether there is a rate to believe: a faster one needs several readings that agree."""
+        if self._is_window:
+            return self.window.is_clear
         return not self._is_faster or self._is_sure or self.readings >= READINGS_MOST
 
     @property
@@ -84,11 +100,15 @@ class Refill:
     @property
     def per_minute(self) -> float:
         """The rate to believe, per minute."""
+        if self._is_window and (seconds := self.window.length) is not None:
+            return self.limit * MINUTE / seconds
         return self.rate_low * MINUTE if self._is_faster and self._is_sure else self.limit
 
     @property
     def size(self) -> float | None:
         """The size of the bucket, if it is known."""
+        if self._is_window and self.window.length is not None:
+            return self.limit
         if not self.readings or not (self.minutes or self._is_faster):
             return None
         return min(self.limit, self.size_low) if self.minutes else self.limit

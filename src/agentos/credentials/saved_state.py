@@ -23,6 +23,7 @@ from agentos.credentials.quota import (
     JITTER_LEAST,
     JITTER_MOST,
 )
+from agentos.credentials.sharing import SHARED_SECONDS
 from agentos.errors import StorageError
 from agentos.model import LimitName
 
@@ -61,6 +62,7 @@ class SavedKey(_Saved):
     burst: Annotated[int, Field(gt=0, le=10**9)] | None
     max_in_flight: Annotated[int, Field(gt=0, le=10**9)] | None
     gentle: bool
+    per_model: bool = True
     slots: Annotated[float, Field(ge=1, le=SLOTS_MOST)]
     fast: bool
     disabled: Text | None
@@ -94,6 +96,18 @@ class SavedSent(_Saved):
     tokens_out: Amount
 
 
+class SavedWindow(_Saved):
+    """What a server's answers said about the ends of its fixed windows."""
+
+    readings: Count
+    ends: Count
+    first: Time | None
+    soonest: Time | None
+    latest: Time | None
+    upper: Seconds | None
+    longest: Annotated[float, Field(ge=0, le=MAX_RESET)]
+
+
 class SavedRefill(_Saved):
     """What a server's answers said about one limit; None is no upper bound."""
 
@@ -109,6 +123,7 @@ class SavedRefill(_Saved):
     remaining: Amount | None
     reset: Annotated[float, Field(ge=0, le=MAX_RESET)]
     signs: Count
+    window: SavedWindow | None = None
 
 
 class SavedGuess(_Saved):
@@ -128,6 +143,7 @@ class SavedBudget(_Saved):
     """A group's budget for one model; rates and capacities follow from the limits and the pace."""
 
     model: Text
+    charged_at: Time | None = None
     learnt: dict[LimitName, Annotated[float, Field(gt=0, le=MAX_LIMIT)]]
     buckets: Annotated[list[SavedBucket], Field(max_length=5)]
     grants: Count
@@ -149,11 +165,25 @@ class SavedBudget(_Saved):
     eased_at: Time
 
 
+class SavedSharing(_Saved):
+    """Whether the models of a group share its limits."""
+
+    shared_until: Time | None
+    apart: bool
+    told: Annotated[
+        dict[Text, dict[LimitName, Annotated[float, Field(gt=0, le=MAX_LIMIT)]]],
+        Field(max_length=MODELS_MOST),
+    ]
+    doubts: Count
+    doubted_at: Time | None
+
+
 class SavedGroup(_Saved):
     provider: Text
     name: Text  # as in the pool state: "=ID" is the group of a single key
     rest: SavedCooldown
     halved_at: Time | None
+    sharing: SavedSharing | None = None
     budgets: Annotated[list[SavedBudget], Field(max_length=MODELS_MOST)]
 
 
@@ -295,9 +325,9 @@ def _past(saved: SavedPool) -> Iterable[float]:
     times += [lease.since for lease in saved.leases]
     times += [cooldown.woke for cooldown in _cooldowns(saved)]
     for group in saved.groups:
-        times.append(group.halved_at)
+        times += [group.halved_at, None if group.sharing is None else group.sharing.doubted_at]
         for budget in group.budgets:
-            times += [budget.struck_at, budget.eased_at]
+            times += [budget.struck_at, budget.eased_at, budget.charged_at]
             if budget.guess is not None:
                 times += [budget.guess.since, budget.guess.anchor, budget.guess.refused_at]
             times += [bucket.at for bucket in budget.buckets]
@@ -314,5 +344,7 @@ def _future(saved: SavedPool) -> Iterator[tuple[float, float]]:
     yield from (
         (cooldown.until, QUOTA_LONGEST) for cooldown in _cooldowns(saved) if cooldown.until is not None
     )
+    shared = (group.sharing.shared_until for group in saved.groups if group.sharing is not None)
+    yield from ((until, SHARED_SECONDS) for until in shared if until is not None)
     held = (budget.held_until for group in saved.groups for budget in group.budgets)
     yield from ((until, HOLD_LONGEST) for until in held if until is not None)

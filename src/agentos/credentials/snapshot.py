@@ -194,7 +194,8 @@ def _group_parallel(pool_state: PoolState, group: Group, now: float) -> int:
     if group.cooldown.until is not None and group.cooldown.until > now:
         return 0
     paced, used = 0, False
-    for model, budget in group.budgets.items():
+    # Several models may share one budget.
+    for budget, model in {budget: model for model, budget in group.budgets.items()}.items():
         model_state = pool_state.models.get((group.provider, model))
         if model_state is None:
             continue

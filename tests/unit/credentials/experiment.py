@@ -30,6 +30,35 @@ class TrueBucket:
         self.level = min(self.capacity, self.level + (now - self.at) * self.rate)
         self.at = now
 
+    def wait(self, need: float, now: float) -> float:
+        """Return the seconds until there is room."""
+        return (need - self.level) / self.rate
+
+    def full(self, now: float) -> float:
+        """Return the seconds until it is full again."""
+        return (self.capacity - self.level) / self.rate
+
+
+class TrueWindow(TrueBucket):
+    """The same for fixed windows: at the end of each, all of it is there again."""
+
+    def __init__(self, rate: float, capacity: float, *, offset: float) -> None:
+        super().__init__(rate, capacity)
+        self.length = capacity / rate
+        self.end = self.length * offset
+
+    def refill(self, now: float) -> None:
+        if now >= self.end:
+            self.end += self.length * (1 + (now - self.end) // self.length)
+            self.level = self.capacity
+        self.at = now
+
+    def wait(self, need: float, now: float) -> float:
+        return self.end - now if self.level < need else 0.0
+
+    def full(self, now: float) -> float:
+        return self.end - now
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quota:
@@ -55,7 +84,9 @@ class World:
     workers: int = 20
     send: tuple[float, float] = (0.0, 0.05)  # seconds from the grant to the provider
     service: tuple[float, float] = (0.05, 0.1)
-    style: str = ""  # how the provider names its limits: openai, anthropic, burst, ietf, gemini
+    style: str = ""  # how the provider names its limits: openai, anthropic, burst, ietf, gemini, window
+    models: tuple[str, ...] = ("m",)  # called in turn
+    per_model: bool = False  # whether each model has limits of its own
     retry_after: Callable[[float], float | None] = whole_seconds
     refused_costs: bool = False
     tokens: tuple[int, int] = (50, 150)  # of a call, really
@@ -88,15 +119,17 @@ class Experiment:
         self.result = Result(by_key=dict.fromkeys(world.quotas, 0))
         self._pool = CredentialCoordinator(world.keys)
         self._chance = random.Random(world.seed)
-        self._requests = {key: TrueBucket(q.per_second, q.burst) for key, q in world.quotas.items()}
-        self._tokens = {
-            key: TrueBucket(quota.tokens_per_second, quota.token_burst)
-            for key, quota in world.quotas.items()
-            if quota.tokens_per_second
-        }
+        self._requests: dict[tuple[str, str], TrueBucket] = {}
+        self._tokens: dict[tuple[str, str], TrueBucket] = {}
+        for model in world.models if world.per_model else ("",):
+            for key, quota in world.quotas.items():
+                self._requests[key, model] = self._bucket(quota)
+                if quota.tokens_per_second:
+                    self._tokens[key, model] = TrueBucket(quota.tokens_per_second, quota.token_burst)
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._numbers = itertools.count(1)
+        self._models = itertools.cycle(world.models)
         self._now = 0.0
         self._wake = math.inf
         self._left = world.calls
@@ -111,6 +144,15 @@ class Experiment:
         assert self._done == self.world.calls, "the pool stalled"
         self.result.ideal = self._ideal(self.result.tokens / self.world.calls)
         return self.result
+
+    def _bucket(self, quota: Quota) -> TrueBucket:
+        if self.world.style.startswith("window"):
+            return TrueWindow(quota.per_second, quota.burst, offset=self._chance.random())
+        return TrueBucket(quota.per_second, quota.burst)
+
+    def _owner(self, given: Leased) -> tuple[str, str]:
+        """Return whose limits a call counts against."""
+        return given.key, given.model if self.world.per_model else ""
 
     def _at(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (when, next(self._order), what))
@@ -133,15 +175,15 @@ class Experiment:
     def _next_call(self, item: str) -> None:
         if self._left:
             self._left -= 1
-            self._ask(item)
+            self._ask(item, next(self._models))
 
-    def _ask(self, item: str) -> None:
+    def _ask(self, item: str, model: str) -> None:
         self._take(
             self._pool.request(
                 asker=Asker("run", item, 1),
                 number=next(self._numbers),
                 provider="p",
-                model="m",
+                model=model,
                 tokens=self.world.asked,
                 now=self._now,
             )
@@ -149,22 +191,23 @@ class Experiment:
 
     def _arrive(self, given: Leased) -> None:
         size = self._chance.randint(*self.world.tokens)
-        needs = [(self._requests[given.key], 1.0)]
-        if given.key in self._tokens:
-            needs.append((self._tokens[given.key], float(size)))
+        owner = self._owner(given)
+        needs = [(self._requests[owner], 1.0)]
+        if owner in self._tokens:
+            needs.append((self._tokens[owner], float(size)))
         for bucket, _ in needs:
             bucket.refill(self._now)
-        wait = max((need - bucket.level) / bucket.rate for bucket, need in needs)
+        wait = max(bucket.wait(need, self._now) for bucket, need in needs)
         self.result.sent += 1
         if wait > 1e-9:
             self.result.refused += 1
             if self.world.refused_costs:
-                self._requests[given.key].level -= 1.0
+                self._requests[owner].level -= 1.0
             settlement = Settlement(
                 error=CallError.RATE_LIMITED,
                 retry_after=self.world.retry_after(wait),
-                headers=self._headers(given.key),
-                limits=self._violated(given.key) if self.world.style == "gemini" else {},
+                headers=self._headers(owner),
+                limits=self._violated(owner) if self.world.style == "gemini" else {},
             )
             back = self.world.send
         else:
@@ -173,12 +216,12 @@ class Experiment:
             self.result.by_key[given.key] += 1
             self.result.tokens += size
             settlement = Settlement(
-                tokens_in=size // 2, tokens_out=size - size // 2, headers=self._headers(given.key)
+                tokens_in=size // 2, tokens_out=size - size // 2, headers=self._headers(owner)
             )
             back = self.world.service
         self._at(self._now + self._chance.uniform(*back), partial(self._answer, given, settlement))
 
-    def _headers(self, key: str) -> dict[str, str]:
+    def _headers(self, key: tuple[str, str]) -> dict[str, str]:
         """Return what the provider says about a key's buckets, in its style."""
         found: dict[str, str] = {}
         buckets = {"requests": self._requests[key], "tokens": self._tokens.get(key)}
@@ -187,7 +230,7 @@ class Experiment:
                 found |= self._named(name, bucket)
         return found
 
-    def _violated(self, key: str) -> dict[Limit, float]:
+    def _violated(self, key: tuple[str, str]) -> dict[Limit, float]:
         """Return the limit that refuses a call, as Gemini names it."""
         tokens = self._tokens.get(key)
         if tokens is not None and self._requests[key].level >= 1.0:
@@ -196,13 +239,17 @@ class Experiment:
 
     def _named(self, name: str, bucket: TrueBucket) -> dict[str, str]:
         remaining = str(max(0, math.floor(bucket.level)))
-        missing = (bucket.capacity - bucket.level) / bucket.rate
+        missing = bucket.full(self._now)
         match self.world.style:
             case "openai":
                 return _three(
                     "x-ratelimit-{}-" + name, bucket.rate * 60, remaining, f"{missing * 1000:.0f}ms"
                 )
-            case "burst":
+            case "window-dates":
+                today = format_datetime(datetime.fromtimestamp(WALL + self._now, UTC), usegmt=True)
+                end = str(math.ceil(WALL + self._now + missing))
+                return _three("x-ratelimit-{}", bucket.capacity, remaining, end) | {"date": today}
+            case "burst" | "window":
                 return _three("x-ratelimit-{}-" + name, bucket.capacity, remaining, f"{missing:.3f}s")
             case "anthropic":
                 date = datetime.fromtimestamp(WALL + self._now, UTC)
@@ -227,7 +274,7 @@ class Experiment:
             self.result.seconds = self._now
             self._next_call(given.item)
         else:
-            self._ask(given.item)
+            self._ask(given.item, given.model)
 
     def _ideal(self, mean: float) -> float:
         """Return the shortest time in which the buckets let all calls of this mean size through."""
@@ -243,7 +290,7 @@ class Experiment:
             allowed = quota.burst + quota.per_second * seconds
             if quota.tokens_per_second:
                 allowed = min(allowed, (quota.token_burst + quota.tokens_per_second * seconds) / mean)
-            total += allowed
+            total += allowed * (len(self.world.models) if self.world.per_model else 1)
         return total
 
 

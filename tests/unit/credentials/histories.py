@@ -23,6 +23,7 @@ specs = st.builds(
     burst=st.sampled_from([None, None, 1, 5]),
     max_in_flight=st.sampled_from([None, None, 1, 3]),
     gentle=st.booleans(),
+    per_model=st.booleans(),
 )
 TOLD = [0.05, 1.0, 30.0, 5_000.0]
 HEADERS: list[dict[str, str]] = [
@@ -36,6 +37,11 @@ HEADERS: list[dict[str, str]] = [
         "x-ratelimit-limit-requests": "4",
         "x-ratelimit-remaining-requests": "3",
         "x-ratelimit-reset-requests": "0.25s",
+    },
+    {
+        "x-ratelimit-limit-requests": "4",
+        "x-ratelimit-remaining-requests": "1",
+        "x-ratelimit-reset-requests": "0.1s",
     },
     {"ratelimit-policy": '"a";q=4;w=1, "b";q=50;w=3600', "ratelimit": '"a";r=2;t=1'},
 ]

@@ -261,10 +261,10 @@ def test_the_state_of_version_1_has_these_fields() -> None:
     assert {name: sorted(data[name][0]) for name in lists} == {
         "keys": [
             "burst", "calls", "disabled", "disabled_at", "fast", "gentle", "id", "last_lease",
-            "max_in_flight", "provider", "quota_group", "rate_limited", "rpd", "rpm", "slots",
+            "max_in_flight", "per_model", "provider", "quota_group", "rate_limited", "rpd", "rpm", "slots",
             "tokens_in", "tokens_out", "tpm",
         ],
-        "groups": ["budgets", "halved_at", "name", "provider", "rest"],
+        "groups": ["budgets", "halved_at", "name", "provider", "rest", "sharing"],
         "lanes": ["estimate", "model", "provider", "rest", "seconds"],
         "asks": [
             "attempt", "item", "key_set", "lane", "lease_seconds", "number", "order", "run_id", "since",

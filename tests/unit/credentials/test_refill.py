@@ -1,7 +1,11 @@
 """How fast a server's bucket fills, told by its answers; and how a pace is found without any."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from agentos.credentials.fixed_window import READINGS_MOST as WINDOW_READINGS_MOST
+from agentos.credentials.fixed_window import FixedWindow
 from agentos.credentials.headers import LimitHeaders
 from agentos.credentials.pace_guess import BELOW, FIRST, PROBE_FIRST, PaceGuess
 from agentos.credentials.refill import READINGS_MOST, Refill
@@ -59,8 +63,7 @@ def test_a_bucket_of_one() -> None:
     ("limit", "readings", "grain"),
     [
         (60.0, [(59, 50.0), (40, 45.0), (39, 44.0)], 1.0),  # the middle of a minute
-        (10.0, [(9, 1.6), (8, 1.3), (7, 1.0)], 0.1),  # its last seconds
-        (4.0, [(3, 0.3), (2, 0.2), (1, 0.1)], GRAIN),
+        (10.0, [(9, 1.6), (8, 1.3), (7, 1.0), (9, 58.0)], 0.1),  # its last seconds, and the next
     ],
 )
 def test_a_fixed_window_is_taken_for_a_minute(
@@ -73,10 +76,68 @@ def test_a_fixed_window_is_taken_for_a_minute(
 
 def test_what_stays_unclear_is_taken_for_a_minute() -> None:
     refill = after(9.0, *[(8 - n % 2, 0.5 - 0.0001 * n) for n in range(2)], grain=0.1)
-    for _ in range(READINGS_MOST):
+    for _ in range(max(READINGS_MOST, WINDOW_READINGS_MOST)):
         reading = LimitHeaders(limit=9.0, remaining=0.0, reset=0.4, grain=0.1)
         refill.read(reading, served=False, unit=1.0)
     assert refill.is_clear
+    assert refill.per_minute == 9.0
+
+
+def windows(limit: float, seconds: float, *, calls: int, every: float, took: float) -> Refill:
+    """Return what is known after calls to a server with fixed windows, which answers after `took` seconds."""
+    refill, used, window = Refill(limit), 0.0, -1.0
+    for number in range(calls):
+        at = number * every
+        if at // seconds != window:
+            window, used = at // seconds, 0.0
+        used += 1.0
+        reading = LimitHeaders(
+            limit=limit, remaining=max(0.0, limit - used), reset=seconds * (window + 1) - at, grain=GRAIN
+        )
+        refill.read(reading, served=used <= limit, unit=1.0, since=at, now=at + took)
+    return refill
+
+
+@pytest.mark.parametrize("took", [0.0, 0.3])
+@pytest.mark.parametrize(("limit", "seconds"), [(4.0, 1.0), (20.0, 10.0), (100.0, 30.0)])
+def test_the_length_of_a_fixed_window_follows_from_its_ends(
+    limit: float, seconds: float, took: float
+) -> None:
+    refill = windows(limit, seconds, calls=int(8 * limit), every=seconds / limit + 0.001, took=took)
+    assert refill.is_clear
+    true = limit * 60.0 / seconds
+    assert 0.9 * true <= refill.per_minute <= 1.01 * true
+    assert refill.size == limit
+
+
+@pytest.mark.parametrize("took", [0.0, 5.0, 40.0])
+def test_a_minutes_window_stays_a_minutes_however_long_calls_take(took: float) -> None:
+    refill = windows(60.0, 60.0, calls=600, every=1.001, took=took)
+    assert (refill.is_clear, refill.per_minute) == (True, 60.0)
+
+
+@given(
+    seconds=st.floats(0.5, 60.0),
+    every=st.floats(0.05, 20.0),
+    took=st.lists(st.floats(0.0, 30.0), min_size=40, max_size=40),
+)
+def test_a_window_is_never_believed_to_be_shorter_than_it_is(
+    seconds: float, every: float, took: list[float]
+) -> None:
+    """Whenever an answer was made and however late it came."""
+    window = FixedWindow()
+    for number, late in enumerate(took):
+        at = number * every
+        end = seconds * (at // seconds + 1)
+        window.read(end - at, GRAIN, since=at - late / 2, now=at + late / 2)
+    assert window.upper is None or window.upper >= seconds - 3 * GRAIN
+
+
+def test_windows_without_calls_do_not_make_the_others_longer() -> None:
+    window = FixedWindow()
+    for at in (0.5, 1.5, 2.5, 3.5, 500.5, 501.5):
+        window.read(0.5, GRAIN, since=at, now=at)
+    assert window.length == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_slower_limit_is_never_believed_to_be_faster() -> None:

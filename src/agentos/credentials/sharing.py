@@ -1,0 +1,57 @@
+"""Whether the models of a quota group have limits of their own, or share them. Pure.
+
+OpenAI, Anthropic and Google limit each model, gateways mostly limit a key. No header says which. Limits that
+are learnt are each model's at first, and so nothing is lost where that is true. If calls are refused although
+each model keeps to its limits, and the limits are the same, then they are one. Different limits never are.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agentos.credentials.headers import Limit
+
+DOUBTS = 2  # refusals, before models with the same limits are believed to share them
+DOUBT_SECONDS = 10.0  # the longest time between them
+SHARED_SECONDS = 3600.0  # for so long it is believed; then it is tried again
+ALIKE = 0.05  # share by which two estimates of the same limit may differ
+
+Limits = Mapping[Limit, float]
+
+
+@dataclass(slots=True)
+class Sharing:
+    """What the answers of a group have said so far."""
+
+    shared_until: float | None = None  # refusals showed that the models share their limits
+    apart: bool = False  # the server named different limits for different models
+    told: dict[str, dict[Limit, float]] = field(default_factory=dict)  # the limits it named, by model
+    doubts: int = 0  # refusals of one model, while another with the same limits was in use
+    doubted_at: float = -math.inf
+
+    def doubt(self, now: float) -> bool:
+        """Count a refusal of a model; return whether it seems to share its limits with another."""
+        self.doubts = self.doubts + 1 if now - self.doubted_at < DOUBT_SECONDS else 1
+        self.doubted_at = now
+        return self.doubts >= DOUBTS
+
+    def believe(self, now: float) -> None:
+        self.shared_until, self.doubts = now + SHARED_SECONDS, 0
+
+    def named(self, model: str, limits: Limits) -> bool:
+        """Note the limits that the server named for a model; return whether another model has others."""
+        told = self.told.setdefault(model, {})
+        told.update(limits)
+        others = (other for name, other in self.told.items() if name != model)
+        return any(
+            which in other and not alike(told[which], other[which]) for other in others for which in told
+        )
+
+
+def alike(one: float, other: float) -> bool:
+    return abs(one - other) <= ALIKE * max(one, other)
+
+
+def same_limits(one: Limits, other: Limits) -> bool:
+    """Whether limits are the same, although each was estimated for itself."""
+    return one.keys() == other.keys() and all(alike(one[which], other[which]) for which in one)
