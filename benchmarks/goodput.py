@@ -45,6 +45,7 @@ class Setting:
     kind: str = "openai"  # the wire format
     headers: str = "own"
     configured: bool = False
+    reviewer: str = "model"  # drafts are written by `model`; another name shares its limits
     per_second: int = 4
     burst: int = 4
     items: int = 48
@@ -59,6 +60,8 @@ SETTINGS = (
     Setting(name="learnt, burst", headers="burst", bar=LEARNT),
     Setting(name="learnt, IETF", headers="ietf", bar=LEARNT),
     Setting(name="no hint", headers="none", bar=Bar(goodput=0.85, refused=0.05)),
+    Setting(name="configured, two models", configured=True, reviewer="other", bar=CONFIGURED),
+    Setting(name="learnt, two models", reviewer="other", bar=LEARNT),
 )
 SLOW_CONFIGURED, SLOW_LEARNT = Bar(goodput=0.97, refused=0.01), Bar(goodput=0.93, refused=0.03)
 SLOW_SETTINGS = tuple(
@@ -117,7 +120,7 @@ def ours(setting: Setting) -> str:
         project.issues(setting.items, f"verdicts={'REVISE,' * (ROUNDS - 1)}APPROVED")
         lines = [
             f'drafter = "{setting.kind}:model"',
-            f'reviewer = "{setting.kind}:model"',
+            f'reviewer = "{setting.kind}:{setting.reviewer}"',
             f"max_parallel = {WORKERS}",
             f"[providers.{setting.kind}]",
             f'base_url = "{simulator.url}{BASES[setting.kind]}"',
@@ -184,7 +187,11 @@ def goodput(wanted: str = "") -> Iterator[str]:
         if not peers:
             yield "  peers: not measured" if wanted else "  peers: could not be installed"
             continue
-        compared = [one for one in chosen if one.kind == "openai" and not one.configured]
+        compared = [
+            one
+            for one in chosen
+            if one.kind == "openai" and not one.configured and one.reviewer == Setting.reviewer
+        ]
         for setting in compared:
             for name in ("LiteLLM Router", "LiteLLM Router, resubmitting", "openai SDK, round robin"):
                 yield peer(name, setting) + f"   ({setting.name.removeprefix('learnt, ')})"
