@@ -272,11 +272,12 @@ class _Nodes:
         """The paths of a design that do not fit the repository; only then are other designs read."""
         if self.document.kind != "lld" or not self.context.files:
             return ()
-        changes = changes_in(draft, marked_headings(self.template))
+        headings = marked_headings(self.template)
+        changes = changes_in(draft, headings)
         if not check_paths(changes, self.context.files):
             return ()
         others = other_documents(self.context.worktree, self.document.output)
-        return check_paths(changes, self.context.files, added_in(others))
+        return check_paths(changes, self.context.files, added_in(others, headings))
 
     def review(self, state: LoopState) -> LoopState:
         number = state["reviews"] + 1
