@@ -70,8 +70,13 @@ def _check_named(item: Item, named: Sequence[str], repository: "TrackedRepositor
 
 
 def _refusal(item: Item, path: str, why: str) -> str:
-    secret = "looks like" in why or "secret" in why or "password" in why
-    allow = ", or allow it with context_allow in your configuration file" if secret else ""
+    from agentos.repo_map.file_kinds import EXCLUDED  # noqa: PLC0415 - many patterns
+
+    allow = ""
+    if why == EXCLUDED:
+        allow = ", or change context_exclude; 'agentos config' shows where it is set"
+    elif any(word in why for word in ("looks like", "secret", "password", "decrypted")):
+        allow = ", or allow it with context_allow in your configuration file"
     return f"context in {item.source} names {path!r}, which cannot be sent: {why}. Remove it there{allow}"
 
 

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from agentos.repo_map.secret_files import secret_name
 
 EXCLUDED = "context_exclude names it"
+NOT_FETCHED = "kept in Git LFS, and not fetched here; run 'git lfs pull'"
 MAX_FILE_BYTES = 1_000_000  # a larger file is data, or generated
 
 
@@ -128,11 +129,16 @@ def why_not_by_text(text: str) -> str | None:
     head = text[:4_000].split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if any(_COMMENT.match(line) and _GENERATED_TEXT.search(line[:300]) for line in head):
         return "generated"
-    if text.startswith(_LFS_POINTER):
+    if is_pointer(text):
         return "kept in Git LFS"
     if len(text) > _LONG_LINE and max(map(len, text.split("\n"))) > _LONG_LINE:
         return "generated (very long lines)"
     return None
+
+
+def is_pointer(text: str) -> bool:
+    """Whether a text only says where Git LFS keeps the file."""
+    return text.startswith(_LFS_POINTER)
 
 
 def decoded(data: bytes) -> str | None:

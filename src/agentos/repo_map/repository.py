@@ -5,17 +5,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 
+from agentos.git_tracked import decrypted
 from agentos.model import Item
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.file_kinds import (
     EXCLUDED,
     MAX_FILE_BYTES,
+    NOT_FETCHED,
     FileKind,
     MapOptions,
     allowed,
     below,
     decoded,
     excluded,
+    is_pointer,
     kind_of,
     shown,
     why_not_by_path,
@@ -64,14 +67,15 @@ class TrackedRepository:
     """Tracked files, their texts and words; the same for all items of a command."""
 
     def __init__(
-        self, *, worktree: Path, options: MapOptions, texts: Texts, commit: str, cache: MapCache
+        self, *, worktree: Path, options: MapOptions, git: Git, commit: str, cache: MapCache
     ) -> None:
         self.commit = commit[:12]
         self.files: frozenset[str] = frozenset()  # every tracked file that exists, links among them
         self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
         self._tree = worktree_tree(worktree)
         self._options = options
-        self._texts = texts
+        self._git = git
+        self._texts = Texts(git)
         self._cache = cache
         self._outlines = Outlines(cache)
         self._words = Words()
@@ -102,11 +106,11 @@ class TrackedRepository:
             return None
         head = git.head()
         kept = MapCache(cache, write=write_cache)
-        made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head, cache=kept)
+        made = cls(worktree=worktree, options=options, git=git, commit=head, cache=kept)
         state = compare(made._tree, tracked, git.staged(head))
         made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
         # What a filter wrote may be the plain text of an encrypted file: the commit's text is taken instead.
-        changed = state.changed - git.filtered(state.changed)
+        changed = state.changed - git.filters(state.changed).keys()
         made.changed = tuple(sorted(changed))
         for file in tracked:
             if file.no_file or file.path in state.missing:
@@ -306,21 +310,30 @@ class TrackedRepository:
 
     def _explicit(self, named: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
         """The files that the user names, with their text or why it is refused."""
-        for name in named:
-            clean = PurePosixPath(name).as_posix()
-            inside = [path for path in self._blobs if clean == "." or below(path, clean)][:MAX_NAMED]
-            for path in [clean] if clean in self._blobs else inside or [clean]:
-                if self._left_out.get(path) == EXCLUDED:
-                    yield path, None, EXCLUDED
-                    continue
-                text = self._text(path) if path in self._blobs else self._untracked(path)
+        paths = [path for name in named for path in self._meant(PurePosixPath(name).as_posix())]
+        filtered = self._git.filters(paths)
+        for path in paths:
+            if self._left_out.get(path) == EXCLUDED:
+                yield path, None, EXCLUDED
+            elif (why := decrypted(filtered.get(path, ""))) and not allowed(path, self._options):
+                yield path, None, why
+            else:
+                here = path in filtered or path not in self._blobs
+                text = self._in_worktree(path) if here else self._text(path)
                 yield path, text, self._refusals.get(path) or self._left_out.get(path) or ""
 
-    def _untracked(self, path: str) -> str | None:
-        """Read a file that git does not track, or that is left out of maps, because the user names it."""
+    def _meant(self, name: str) -> list[str]:
+        """The files that a name stands for: itself, or what is in the folder."""
+        inside = [path for path in self._blobs if name == "." or below(path, name)][:MAX_NAMED]
+        return [name] if name in self._blobs else inside or [name]
+
+    def _in_worktree(self, path: str) -> str | None:
+        """Read the worktree's version of a named file: it is left out of maps, or git filters it."""
         try:
             text = decoded(read_worktree(self._tree, path, MAX_FILE_BYTES))
             why = "not text" if text is None else why_secret(path, text, self._options)
+            if why is None and is_pointer(text or ""):
+                why = NOT_FETCHED
         except OSError as exc:
             text, why = None, f"cannot be read: {exc.strerror or exc}"
         self._refusals[path] = why

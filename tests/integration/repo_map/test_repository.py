@@ -445,3 +445,26 @@ def test_the_texts_of_all_designs_are_read_at_once(
 
 def test_repository_is_what_open_returns(project: GitProject) -> None:
     assert isinstance(project.try_open(), TrackedRepository)
+
+
+@pytest.mark.parametrize("path", ["src/vault.py", "vendor/vault.py"])
+def test_a_named_file_that_git_decrypts_is_refused_unless_it_is_allowed(
+    project: GitProject, path: str
+) -> None:
+    """Also one that is left out by its path, which is read from the worktree if it is named."""
+    project.put(".gitattributes", "vault.py filter=git-crypt\n*.big filter=lfs\n")
+    project.put(path, b"\0GITCRYPT\0as it is in git")
+    project.put("a.big", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")
+    project.commit()
+    project.put(path, "PLAIN = 'words'\n")
+    for options, sent in ((MapOptions(), False), (MapOptions(allow=(path,)), True)):
+        repository = project.open(options)
+        for found in (
+            repository.map_for(item("Parse options"), tokens=4_000, named=[path]),
+            repository.only_named([path], tokens=4_000),
+        ):
+            assert ("PLAIN = 'words'" in everything(found)) is sent
+            assert sent or "filter=git-crypt" in reasons(found)[path]
+    assert "git lfs pull" in reasons(map_of(project, named=["a.big"]))["a.big"]
+    project.put("a.big", "FETCHED = 1\n")
+    assert "FETCHED = 1" in everything(map_of(project, named=["a.big"]))
