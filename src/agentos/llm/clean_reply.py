@@ -16,6 +16,16 @@ _UNSEEN = "\ufeff\u200b\u2060"  # a byte order mark, or a space without width
 _THINKING = re.compile(
     r"(?:^|(?<=\n))\s*<(think|thinking|thoughts?|reasoning)(?: [^<>]{0,200})?>", re.IGNORECASE
 )
+_OTHER_THINKING = (  # of other chat templates: each whole, or cut off
+    re.compile(r"\s*\[THINK\](?:.*?\[/THINK\]|.*\Z)", re.DOTALL),
+    re.compile(r"\s*\u25c1think\u25b7(?:.*?\u25c1/think\u25b7|.*\Z)", re.DOTALL),
+    re.compile(
+        r"\s*(?:<\|start\|>\w{1,20})?<\|channel\|>(?:.*?<\|channel\|>)?final(?: [^<>]{0,100})?<\|message\|>"
+        r"|\s*(?:<\|start\|>\w{1,20})?<\|channel\|>(?:analysis|commentary)\b.*\Z",
+        re.DOTALL,
+    ),
+)
+_END_OF_TURN = re.compile(r"<\|(?:return|end|im_end|eot_id|endoftext)\|>\s*\Z")
 _END_OF_THINKING = re.compile(
     r"^.*</(?:think|thinking|thoughts?|reasoning)>[ \t]*(?:$|(?=[#{]))", re.IGNORECASE | re.MULTILINE
 )
@@ -65,6 +75,9 @@ def clean_reply(text: str, *, review: bool) -> CleanReply:
 
 
 def _without_thinking(text: str) -> str:
+    for pattern in _OTHER_THINKING:
+        if (found := pattern.match(text)) is not None:
+            text = _END_OF_TURN.sub("", text[found.end() :].lstrip("\n"))
     at = 0
     if (first := _THINKING.search(text)) is not None and _is_chat_before_thinking(text[: first.start()]):
         at = first.start()

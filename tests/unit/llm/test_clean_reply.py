@@ -34,6 +34,16 @@ UNDERLINED = "LLD-42: Login\n=============\n\nText.\n\n# Part\n\nMore.\n"
         (f"<think>a <think>b</think> c</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
         (f"So I write:</think>{DOCUMENT}", DOCUMENT, (THINKING,)),
         (f"Okay.\n<think>a</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"[THINK]a\n# b[/THINK]\n\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        ("[THINK]It was cut off", "", (THINKING,)),
+        (f"\u25c1think\u25b7a\u25c1/think\u25b7{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (
+            f"<|channel|>analysis<|message|># a<|end|><|channel|>final<|message|>{DOCUMENT}<|return|>",
+            DOCUMENT,
+            (THINKING,),
+        ),
+        (f"<|channel|>final<|message|>{DOCUMENT}", DOCUMENT, (THINKING,)),
+        ("<|channel|>analysis<|message|>It was cut off", "", (THINKING,)),
         (f"\ufeff{DOCUMENT}", DOCUMENT, (UNSEEN,)),
         (f"\ufeff\u200bSure:\n\n{DOCUMENT}", DOCUMENT, (UNSEEN, BEFORE)),
         (f"\ufeff<think>a</think>{DOCUMENT}", DOCUMENT, (UNSEEN, THINKING)),
@@ -92,6 +102,9 @@ def test_a_draft_loses_its_wrapping(reply: str, text: str, removed: tuple[str, .
         "```markdown\n# An example\n```\n\n" + "Text. " * 120 + "\n",
         "Sure is a word. Here is a text without a heading.\n",
         "## Context\n\nIt ends with\n</think>\n",
+        "[Thinking](a.md) is a link.\n",
+        "# Title\n\n[THINK]is a tag[/THINK]\n",
+        "# Title\n\nThe mark <|channel|>final<|message|> and <|im_end|>\n",
     ],
 )
 def test_content_is_not_touched(reply: str) -> None:
