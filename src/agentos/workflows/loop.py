@@ -259,7 +259,7 @@ class _Nodes:
             (False, "names files that do not exist"),
             (True, "adds files that exist already"),
         ):
-            if listed := [str(path) for path in paths if path.exists is exist]:
+            if listed := [path.path if exist else str(path) for path in paths if path.exists is exist]:
                 self.tools.say(f"{name} {said}: {', '.join(listed)}")
         step = after_gate(state, self.context, missing, wrong)
         if missing:
