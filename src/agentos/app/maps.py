@@ -64,7 +64,11 @@ class Maps:
 def _check_named(item: Item, named: Sequence[str], repository: "TrackedRepository") -> None:
     """Refuse files that git does not track: an item may have been written by anybody."""
     for path in named:
-        known = path in repository.files or any(one.startswith(f"{path}/") for one in repository.files)
+        known = (
+            path == "."
+            or path in repository.files
+            or any(one.startswith(f"{path}/") for one in repository.files)
+        )
         if not known:
             raise ItemFailed(_refusal(item, path, "git does not track it"))
 

@@ -23,6 +23,7 @@ from agentos.repo_map.file_kinds import (
     shown,
     why_not_by_path,
     why_not_by_text,
+    why_secret,
 )
 from agentos.repo_map.file_tree import draw_tree
 from agentos.repo_map.git_state import Git, compare, read_worktree
@@ -40,7 +41,6 @@ from agentos.repo_map.history import index_messages
 from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
 from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, own_words
-from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.texts import Texts, Unusable, is_lasting
 from agentos.repo_map.word_index import Counted, WordIndex
@@ -59,8 +59,6 @@ REFERRING = 5  # of the best files: whom they refer to
 BEFORE_NEIGHBOURS = 10  # files that are ranked by what the item says alone
 NEIGHBOURS = 3
 MAX_REFERENCES = 200  # of one file
-_BY_NAME = "files with this name hold secrets"
-_KEY_INSIDE = "it contains one of your keys"
 
 
 class TrackedRepository:
@@ -132,11 +130,13 @@ class TrackedRepository:
         ranked, refused = self._rank(item)
         shared = self._shared_parts(tokens)
         own = Budget(tokens - sum(part.tokens for part in shared))
-        given = {part.path for part in shared if part.kind is PartKind.GUIDE}
-        given |= self._take_named(named, own, refused, given)
+        guides = {part.path: part.text for part in shared if part.kind is PartKind.GUIDE}
+        # A guide may be an excerpt: if it is named, and there is room, it comes whole.
+        enough = {path for path, text in guides.items() if not self._says_more(path, text, own.letters // 2)}
+        given = enough | self._take_named(named, own, refused, enough)
         outlines = 0
         for one in ranked:
-            if one.path in given:
+            if one.path in given or (one.path in guides and not one.named):
                 continue
             text = self._text(one.path) or ""
             if one.named:
@@ -308,6 +308,11 @@ class TrackedRepository:
         self._check([path])
         return self._texts.get(self._blobs[path]) if self._refusals[path] is None else None
 
+    def _says_more(self, path: str, excerpt: str, most: int) -> bool:
+        """Whether the whole text says more than an excerpt, and is not too long."""
+        text = self._text(path) if path in self._blobs else None
+        return text is not None and len(text) <= most and text.strip() != excerpt.strip()
+
     def _explicit(self, named: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
         """The files that the user names, with their text or why it is refused."""
         paths = [path for name in named for path in self._meant(PurePosixPath(name).as_posix())]
@@ -378,15 +383,6 @@ def _segments(indexes: Iterable[WordIndex], paths: Sequence[str], blobs: Mapping
     for number, path in enumerate(paths):
         files[blobs[path]].append(number)
     return [Segment(index, [tuple(files.pop(blob, ())) for blob in index.names]) for index in indexes]
-
-
-def why_secret(path: str, text: str, options: MapOptions) -> str | None:
-    """Why a text must not be sent, if it must not."""
-    if options.holds_key(text):
-        return _KEY_INSIDE
-    if allowed(path, options):
-        return None
-    return _BY_NAME if secret_name(PurePosixPath(path).name) else secret_in(text)
 
 
 def _whole(path: str, text: str, most: int, *, why: str) -> Part:

@@ -468,3 +468,18 @@ def test_a_named_file_that_git_decrypts_is_refused_unless_it_is_allowed(
     assert "git lfs pull" in reasons(map_of(project, named=["a.big"]))["a.big"]
     project.put("a.big", "FETCHED = 1\n")
     assert "FETCHED = 1" in everything(map_of(project, named=["a.big"]))
+
+
+def test_a_guide_that_is_named_comes_whole_if_all_items_get_only_a_part_of_it(project: GitProject) -> None:
+    for name, lines in (("AGENTS.md", 900), ("CONTRIBUTING.md", 900), ("README.md", 300)):
+        project.put(name, f"# {name}\n\n" + "".join(f"Line {number} of {name}.\n" for number in range(lines)))
+    project.commit()
+    for title, named in (("Parse options", ["README.md"]), ("Correct README.md", [])):
+        found = project.open().map_for(item(title), tokens=8_000, named=named)
+        (part,) = (one for one in found.own if one.path == "README.md")
+        assert "Line 299 of README.md" in part.text
+        assert "Line 299 of README.md" not in "".join(one.text for one in found.shared)
+    # Nothing is sent twice: there is no room for more of it, or there is no more.
+    for tokens in (2_000, 40_000):
+        found = project.open().map_for(item("Correct README.md"), tokens=tokens, named=["README.md"])
+        assert "README.md" not in {one.path for one in found.own}
