@@ -283,3 +283,20 @@ def test_a_repo_cannot_send_a_decrypted_file_as_rules_or_template(repository: Be
     assert result.code == Exit.USAGE
     assert f"{setting} 'vault.md' is refused: git filters it (filter=git-crypt)" in result.said
     assert f"{setting} 'vault.md' is refused" in repository.free("doctor").text
+
+
+def test_a_file_with_a_key_of_the_user_is_skipped_in_a_folder_and_an_error_by_name(repository: Bench) -> None:
+    key = repository.environment["OPENAI_API_KEY"]
+    repository.project.write("conf/mine.md", f"The key is {key}.\n")
+    repository.project.write("conf/other.md", "Leases last a minute.\n")
+    repository.commit()
+    repository.config.write_text(f'context_allow = ["conf/*"]\n{repository.config.read_text()}')
+    for command in (("lld", "42"), ("lld", "42", "--dry-run"), ("context", "42", "--text")):
+        named = repository.free(*command, "--context", "conf/mine.md")
+        assert named.code == Exit.USAGE
+        assert "--context conf/mine.md is refused: it contains one of your keys. Remove it" in named.said
+    result = repository.ok("lld", "42", "--context", "conf")
+    assert "Skipping conf/mine.md of --context: it contains one of your keys." in result.said
+    for asked in repository.provider.asked:
+        assert "Leases last a minute." in asked.prompt
+        assert key not in asked.prompt

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentos import redact
 from agentos.app.dialog import Dialog
 from agentos.app.project import Project
 from agentos.config import Config, Origin
@@ -61,6 +62,7 @@ def context_rules(
         lineage=settings.lineage_folder,
         exclude=settings.context_exclude,
         allow=settings.context_allow,
+        holds_key=lambda text: redact.find(text) is not None,
         skip=skip,
     )
 

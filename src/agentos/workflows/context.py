@@ -56,6 +56,7 @@ class ContextRules:
     lineage: str = ""  # folder whose files are never taken from a folder
     exclude: tuple[str, ...] = ()  # patterns of files that are never sent
     allow: tuple[str, ...] = ()  # patterns of files that may be sent although they look like secrets
+    holds_key: Callable[[str], bool] = lambda _text: False  # one of the user's own keys
     skip: Callable[[str, str], None] = lambda _path, _why: None  # told what is skipped, and why
 
 
@@ -115,6 +116,8 @@ def _text(tree: Tree, found: _Found, rules: ContextRules) -> str | None:
         raise _Refused("files with this name hold secrets", allow)
     data = _read(tree, found)
     text = None if data is None else _decoded(data, found)
+    if text is not None and rules.holds_key(text):
+        raise _Refused("it contains one of your keys", "Remove it from the file.")
     if text is not None and not may and (secret := secret_in(text)):
         raise _Refused(secret, f"Remove it from the file. {allow}")
     if text is not None and is_pointer(text):
