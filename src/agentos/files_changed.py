@@ -11,6 +11,11 @@ from fnmatch import fnmatchcase
 from heapq import nsmallest
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.{1,300})")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")  # makes the line above it a heading
+_NO_TITLE = re.compile(r"\s*(?:[-*+>|]|\d{1,3}[.)]\s|$)")  # a list, a table, a quotation, an empty line
+_NUMBER = re.compile(
+    r"(?:section\s+)?(?:\d{1,3}(?:\.\d{1,3}){0,5}(?:[.):\uff0e\u3001]\s*|\s+)|[a-z][.)]\s+)", re.IGNORECASE
+)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _WHAT = "changed|modified|affected|touched"
 _WANTED = re.compile(
@@ -26,6 +31,9 @@ _LINES = re.compile(r"(?:#L\d|:\d|\s*\((?:lines?|l\.)\s*\d)[\s\d,L)-]*$", re.IGN
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.*)")
 _CODE = re.compile(r"`{1,9}([^`\n]{1,400})`{1,9}")
 _PATH = re.compile(r"[\w.@+\-()\[\]{}*/]+")
+_WIDE = str.maketrans(  # East Asian texts have their own punctuation
+    {"\uff1a": ":", "\uff0c": ",", "\u3001": ",", "\uff1b": ";", "\uff08": " (", "\uff09": ")", "\uff5c": "|"}
+)
 _ENDS = re.compile(r"\s*(?:[:,;|]|\s[-\u2013\u2014]\s|\()|\s*$|\s+\(")
 _FILE = re.compile(r"\S*\.\w+|Makefile|Dockerfile|LICENSE")
 _MOST_FILES = 500  # of one document
@@ -99,7 +107,7 @@ def changes_in(document: str, headings: Collection[str] = ()) -> tuple[FileChang
     `headings` are others that a template uses instead, from `marked_headings`.
     """
     found: dict[FileChange, None] = {}
-    for group, line in _section(document, frozenset(headings)):
+    for group, line in _section(document, headings):
         for change in _changes(line, group):
             found[change] = None
             if len(found) >= _MOST_FILES:
@@ -111,24 +119,23 @@ def marked_headings(template: str) -> frozenset[str]:
     """The headings that a template marks with `<!-- files -->`, beside them or alone below them."""
     found: set[str] = set()
     heading = ""
-    for line in template.splitlines():
-        if (match := _HEADING.fullmatch(line)) is not None:
-            heading = _title(match[2])
-        if heading and _FILES_MARK.search(line) and (match or _FILES_MARK.fullmatch(line.strip())):
-            found.add(heading.casefold())
+    for depth, line in _lines(template):
+        if depth:
+            heading = _title(line).casefold()
+        if heading and (_FILES_MARK.search if depth else _FILES_MARK.fullmatch)(line.strip()):
+            found.add(heading)
     return frozenset(found)
 
 
-def files_changed(document: str) -> tuple[str, ...]:
+def files_changed(document: str, headings: Collection[str] = ()) -> tuple[str, ...]:
     """The paths of these files."""
-    return tuple(dict.fromkeys(change.path for change in changes_in(document)))
+    return tuple(dict.fromkeys(change.path for change in changes_in(document, headings)))
 
 
-def added_in(documents: Iterable[str]) -> frozenset[str]:
+def added_in(documents: Iterable[str], headings: Collection[str] = ()) -> frozenset[str]:
     """The files that any of these designs adds."""
-    return frozenset(
-        change.path for text in documents for change in changes_in(text) if change.mark is Mark.ADDED
-    )
+    changes = (change for text in documents for change in changes_in(text, headings))
+    return frozenset(change.path for change in changes if change.mark is Mark.ADDED)
 
 
 def check_paths(
@@ -232,37 +239,52 @@ def _shared(folders: Sequence[str], parts: Sequence[str]) -> int:
     return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(folders), len(parts)))
 
 
-def _section(document: str, headings: frozenset[str]) -> Iterator[tuple[Mark, str]]:
+def _section(document: str, headings: Collection[str]) -> Iterator[tuple[Mark, str]]:
     """The lines under the heading and its sub-headings, up to the next heading of the same level.
 
     Each comes with the mark of the group it is in: a sub-heading, or a line such as `**Added:**`.
     """
     level = 0  # of the heading; 0 outside of it
-    fence = ""
     group = Mark.UNKNOWN
-    for line in document.splitlines():
-        if match := _FENCE.match(line):
-            if not fence:
-                fence = match[1]
-            elif match[1].startswith(fence):
-                fence = ""
-            continue
-        heading = None if fence else _HEADING.fullmatch(line)
-        if heading is not None:
-            depth = len(heading[1])
+    for depth, line in _lines(document):
+        if depth:
+            title = _title(line)
             if level == 0 or depth <= level:
-                title = _title(heading[2])
                 level = depth if title.casefold() in headings or _WANTED.fullmatch(title) else 0
-            group = _mark(_BEFORE, _title(heading[2]))
-        elif level and not fence:
+            group = _mark(_BEFORE, title)
+        elif level:
             if (named := _mark(_BEFORE, line)) is not Mark.UNKNOWN:
                 group = named
             yield group, line
 
 
+def _lines(document: str) -> Iterator[tuple[int, str]]:
+    """The lines outside code, each with its depth if it is a heading, else 0."""
+    fence = ""
+    lines = document.splitlines()
+    for number, line in enumerate(lines):
+        if match := _FENCE.match(line):
+            if not fence:
+                fence = match[1]
+            elif match[1].startswith(fence):
+                fence = ""
+        elif fence:
+            continue
+        elif (heading := _HEADING.fullmatch(line)) is not None:
+            yield len(heading[1]), heading[2]
+        else:
+            alone = number == 0 or not lines[number - 1].strip()
+            below = lines[number + 1] if alone and number + 1 < len(lines) else ""
+            under = None if _NO_TITLE.match(line) else _UNDERLINE.fullmatch(below)
+            yield (0 if under is None else 1 if under[1][0] == "=" else 2), line
+
+
 def _title(heading: str) -> str:
+    """The words of a heading, without its number."""
     plain = _COMMENT.sub("", unicodedata.normalize("NFC", heading))
-    return plain.replace("*", "").replace("`", "").strip(" \t#")
+    plain = plain.replace("*", "").replace("`", "").strip(" \t#")
+    number = _NUMBER.match(plain)
+    return plain[number.end() if number else 0 :].rstrip(" \t:.\uff1a")
 
 
 def _mark(patterns: Sequence[tuple[Mark, re.Pattern[str]]], text: str) -> Mark:
@@ -276,12 +298,24 @@ def _mark_after(text: str) -> Mark:
 def _changes(line: str, group: Mark) -> Iterator[FileChange]:
     # Of links and bold words, only what is shown.
     line = _BOLD.sub(lambda found: found[1] or found[2], _LINK.sub(r"\1", line))
+    if not line.isascii():
+        line = "".join(part if code else part.translate(_WIDE) for code, part in _spans(line))
     if line.lstrip().startswith("|"):
         yield from _row(line, group)
     elif (item := _LIST_ITEM.fullmatch(line)) is not None:
         yield from _item(item[1].strip(), group)
     elif (found := _leading_path(line.strip(), bare=False)) is not None:
         yield FileChange(path=found.path, mark=_first(found.mark, group))
+
+
+def _spans(line: str) -> Iterator[tuple[bool, str]]:
+    """A line in pieces, each with whether it is code: there, every letter may belong to a path."""
+    at = 0
+    for code in _CODE.finditer(line):
+        yield False, line[at : code.start()]
+        yield True, code[0]
+        at = code.end()
+    yield False, line[at:]
 
 
 def _row(line: str, group: Mark) -> Iterator[FileChange]:

@@ -238,3 +238,65 @@ def test_a_hostile_front_matter_reaches_nothing_outside(repository: Bench, tmp_p
     result = repository.run("lld", "50", "51", "52", "53")
     assert result.code == Exit.FAILED
     assert not repository.provider.asked
+
+
+def test_a_named_file_that_is_excluded_or_decrypted_is_an_error(repository: Bench) -> None:
+    project = repository.project
+    project.write(".gitattributes", "conf/vault.md filter=git-crypt\n")
+    project.write("conf/vault.md", "Encrypted.\n")
+    project.write("conf/legacy.md", "Old words.\n")
+    project.write("agentos.toml", 'context_exclude = ["conf/legacy.md"]\n')
+    project.issue(43, "---\ncontext: [conf/legacy.md]\n---\n# T\n\nText.\n")
+    project.issue(44, "---\ncontext: [conf/vault.md]\n---\n# T\n\nText.\n")
+    repository.commit()
+    project.write("conf/vault.md", "Decrypted words.\n")
+    for name, why in (("legacy", "context_exclude names it"), ("vault", "may be decrypted")):
+        for command in (("lld", "42"), ("lld", "42", "--dry-run"), ("context", "42")):
+            result = repository.free(*command, "--context", f"conf/{name}.md")
+            assert result.code == Exit.USAGE
+            assert f"--context conf/{name}.md is refused: " in result.said
+            assert why in result.said
+    assert (
+        "To send it anyway, change context_exclude; 'agentos config' shows"
+        in repository.free("context", "42", "--context", "conf/legacy.md").said
+    )
+    assert repository.run("lld", "43", "44").code == Exit.FAILED
+    errors = {row["id"]: row["error"] for row in project.summary()["items"]}
+    assert "context_exclude names it. Remove it there, or change context_exclude" in errors["43"]
+    assert "or allow it with context_allow" in errors["44"]
+    assert not repository.provider.asked
+    repository.config.write_text(f'context_allow = ["conf/vault.md"]\n{repository.config.read_text()}')
+    repository.ok("lld", "44", "--retry-failed")
+    assert all("Decrypted words." in one.prompt for one in repository.provider.asked)
+
+
+@pytest.mark.parametrize("setting", ["rules", "lld_template"])
+def test_a_repo_cannot_send_a_decrypted_file_as_rules_or_template(repository: Bench, setting: str) -> None:
+    project = repository.project
+    text = "# T\n\n**Issue:** #1\n\n## Context\n\n## Proposed Changes\n"
+    project.write(".gitattributes", "vault.md filter=git-crypt\n")
+    project.write("vault.md", text)
+    project.write("agentos.toml", f'{setting} = "vault.md"\n')
+    repository.commit()
+    project.write("vault.md", f"{text}\nDecrypted words.\n")
+    result = repository.free("lld", "42")
+    assert result.code == Exit.USAGE
+    assert f"{setting} 'vault.md' is refused: git filters it (filter=git-crypt)" in result.said
+    assert f"{setting} 'vault.md' is refused" in repository.free("doctor").text
+
+
+def test_a_file_with_a_key_of_the_user_is_skipped_in_a_folder_and_an_error_by_name(repository: Bench) -> None:
+    key = repository.environment["OPENAI_API_KEY"]
+    repository.project.write("conf/mine.md", f"The key is {key}.\n")
+    repository.project.write("conf/other.md", "Leases last a minute.\n")
+    repository.commit()
+    repository.config.write_text(f'context_allow = ["conf/*"]\n{repository.config.read_text()}')
+    for command in (("lld", "42"), ("lld", "42", "--dry-run"), ("context", "42", "--text")):
+        named = repository.free(*command, "--context", "conf/mine.md")
+        assert named.code == Exit.USAGE
+        assert "--context conf/mine.md is refused: it contains one of your keys. Remove it" in named.said
+    result = repository.ok("lld", "42", "--context", "conf")
+    assert "Skipping conf/mine.md of --context: it contains one of your keys." in result.said
+    for asked in repository.provider.asked:
+        assert "Leases last a minute." in asked.prompt
+        assert key not in asked.prompt

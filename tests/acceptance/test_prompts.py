@@ -177,3 +177,39 @@ def test_the_mock_follows_such_a_template_too(bench: Bench) -> None:
     bench.project.issue(42)
     bench.ok("lld", "42", "--mock")
     assert "\n## Kontext\n\nWritten by the mock drafter.\n" in bench.document(42).read_text()
+
+
+GERMAN = (
+    "# LLD-<id>\n\n**Vorgang:** #<Nr> <!-- required -->\n\n## Kontext\n\n<!-- required -->\n\n"
+    "## 2. Geänderte Dateien\n\n<!-- files -->\n"
+)
+
+
+def german(item: int, *files: str) -> str:
+    listed = "".join(f"- {line}\n" for line in files)
+    return (
+        f"# LLD-{item}: T\n\n**Vorgang:** #{item}\n\n## Kontext\n\nWarum.\n\n## Geänderte Dateien\n\n{listed}"
+    )
+
+
+def test_designs_in_another_language_overlap_and_add_files_for_each_other(bench: Bench) -> None:
+    bench.project.write("docs/t.md", GERMAN)
+    bench.project.write("agentos.toml", 'lld_template = "docs/t.md"\n')
+    bench.project.write("src/pool.py", "POOL = 1\n")
+    bench.project.issue(1)
+    bench.project.issue(2)
+    bench.commit()
+    bench.provider.drafts.append(german(1, "`src/pool.py`: changed", "`src/lease.py`: added"))
+    bench.provider.drafts.append(german(2, "`src/pool.py`: changed", "`src/lease.py`: changed"))
+    result = bench.ok("lld", "1", "2", "--json")
+    assert "do not exist" not in result.err  # the first design adds it
+    assert len(bench.provider.of("drafter")) == 2
+    assert result.json["overlaps"] == [
+        {"items": ["LLD-1", "LLD-2"], "files": ["src/lease.py", "src/pool.py"]}
+    ]
+    bench.provider.drafts.extend([german(3, "`src/pools.py`: changed"), german(3, "`src/pool.py`: changed")])
+    bench.project.issue(3)
+    assert (
+        "draft 1 names files that do not exist: src/pools.py (nearest: src/pool.py)"
+        in bench.ok("lld", "3").text
+    )

@@ -233,3 +233,38 @@ def test_names_that_look_like_emphasis_stay_whole() -> None:
         "src/__main__.py",
         "src/**/b.py",
     }
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## 3. 変更ファイル",
+        "## 3.1 変更ファイル",
+        "## \uff13\uff0e変更ファイル",
+        "## 変更ファイル\uff1a",
+        "変更ファイル\n----",
+    ],
+)
+def test_a_number_or_another_way_to_write_a_heading_makes_no_difference(heading: str) -> None:
+    lines = (
+        "- `src/a.py`\uff1achanged",
+        "- src/b.py\uff08added\uff09",
+        "\uff5c`src/c\uff08案\uff09.py`\uff5cremoved\uff5c",
+    )
+    document = "\n".join(["# T", "", heading, "", *lines, ""])
+    for template in ("## 2. 変更ファイル <!-- files -->", "変更ファイル\n---\n\n<!-- files -->"):
+        found = {one.path: one.mark.value for one in changes_in(document, marked_headings(template))}
+        assert found == {"src/a.py": "changed", "src/b.py": "added", "src/c\uff08案\uff09.py": "removed"}
+
+
+def test_a_mark_inside_code_marks_nothing() -> None:
+    assert (
+        marked_headings("## Dateien\n\n```\n<!-- files -->\n## Andere <!-- files -->\n```\n") == frozenset()
+    )
+
+
+def test_all_that_read_the_section_know_the_same_headings() -> None:
+    headings = marked_headings("## Dateien <!-- files -->")
+    design = "## Dateien\n\n- `a/x.py`: added\n- `a/old.py`: changed\n"
+    assert files_changed(design, headings) == ("a/x.py", "a/old.py")
+    assert added_in([design], headings) == {"a/x.py"}

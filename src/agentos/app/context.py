@@ -7,8 +7,9 @@ from typing import Any
 from agentos.app.dialog import Dialog
 from agentos.app.invocation import Invocation
 from agentos.app.maps import Maps, open_maps
+from agentos.app.named_files import named_context
 from agentos.app.project import Project, open_project
-from agentos.app.request import find_items, named_context
+from agentos.app.request import find_items
 from agentos.errors import UsageError
 from agentos.model import Item
 from agentos.repo_map.parts import RepositoryMap

@@ -64,14 +64,23 @@ class Maps:
 def _check_named(item: Item, named: Sequence[str], repository: "TrackedRepository") -> None:
     """Refuse files that git does not track: an item may have been written by anybody."""
     for path in named:
-        known = path in repository.files or any(one.startswith(f"{path}/") for one in repository.files)
+        known = (
+            path == "."
+            or path in repository.files
+            or any(one.startswith(f"{path}/") for one in repository.files)
+        )
         if not known:
             raise ItemFailed(_refusal(item, path, "git does not track it"))
 
 
 def _refusal(item: Item, path: str, why: str) -> str:
-    secret = "looks like" in why or "secret" in why or "password" in why
-    allow = ", or allow it with context_allow in your configuration file" if secret else ""
+    from agentos.repo_map.file_kinds import EXCLUDED  # noqa: PLC0415 - many patterns
+
+    allow = ""
+    if why == EXCLUDED:
+        allow = ", or change context_exclude; 'agentos config' shows where it is set"
+    elif any(word in why for word in ("looks like", "secret", "password", "decrypted")):
+        allow = ", or allow it with context_allow in your configuration file"
     return f"context in {item.source} names {path!r}, which cannot be sent: {why}. Remove it there{allow}"
 
 

@@ -2,13 +2,13 @@
 
 import math
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentos.app.command import WorkflowCommand
 from agentos.app.dialog import Dialog
+from agentos.app.named_files import check_not_decrypted, named_context, team_rules
 from agentos.app.project import Project, latest_was_elsewhere, open_project
 from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
@@ -85,7 +85,8 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
         )
     flow = workflow(command.workflow)
     context = named_context(project, settings, dialog)
-    rules = _rules(project, settings, dialog)
+    rules = team_rules(project, settings, dialog)
+    check_not_decrypted(project.worktree, project.config, settings)
     github, untokened = _github(project, flow, settings, dialog)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
@@ -116,58 +117,6 @@ def find_items(
     """Read the named items from where a run would take them."""
     github, _ = _github(project, flow, settings, dialog)
     return flow.discover(project.worktree, settings, ids, github=github)
-
-
-def named_context(project: Project, settings: Settings, dialog: Dialog) -> Mapping[str, str]:
-    """Read the files that --context gives to both models. Those named by the repo itself must be tracked."""
-    if not settings.context:
-        return {}
-    from agentos.git_tracked import tracked  # noqa: PLC0415 - runs git
-    from agentos.workflows.context import ContextRules, read_context  # noqa: PLC0415 - many patterns
-
-    source = project.config.sources["context"]
-    known = tracked(project.worktree, settings.context, project.config.environment)
-    rules = ContextRules(
-        tracked=known,
-        only_tracked=source.origin is Origin.REPO,
-        lineage=settings.lineage_folder,
-        exclude=settings.context_exclude,
-        allow=settings.context_allow,
-        skip=lambda path, why: dialog.warn(f"Skipping {path} of --context: {why}."),
-    )
-    if not rules.only_tracked:
-        return read_context(project.worktree, settings.context, rules)
-    if known is None:
-        dialog.warn(
-            f"Ignoring {source.name}: cannot ask git which files it tracks. Use --context to name files."
-        )
-        return {}
-    paths = [path for path in settings.context if _covers(path, known)]
-    for path in settings.context:
-        if path not in paths:
-            dialog.warn(f"Ignoring {path} of {source.name}: git does not track it.")
-    return read_context(project.worktree, paths, rules)
-
-
-def _rules(project: Project, settings: Settings, dialog: Dialog) -> str:
-    """Read the team's own rules. A file named by the repo itself must be tracked by git."""
-    if settings.rules is None:
-        return ""
-    source = project.config.sources["rules"]
-    if source.origin is Origin.REPO:
-        from agentos.git_tracked import tracked  # noqa: PLC0415 - runs git
-
-        known = tracked(project.worktree, [Path(settings.rules)], project.config.environment)
-        if known is None or Path(settings.rules).as_posix() not in known:
-            dialog.warn(f"Ignoring rules {settings.rules!r} of {source.name}: git does not track this file.")
-            return ""
-    from agentos.workflows.team_rules import read_rules  # noqa: PLC0415 - many patterns
-
-    return read_rules(project.worktree, settings.rules)
-
-
-def _covers(path: Path, known: Iterable[str]) -> bool:
-    return any(Path(one).is_relative_to(path) for one in known)
 
 
 def _checked(project: Project, command: WorkflowCommand, dialog: Dialog) -> Settings:

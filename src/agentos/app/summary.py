@@ -15,7 +15,7 @@ from agentos.events.state import ItemState
 from agentos.model import Status
 from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.summary import Summary
-from agentos.store.documents import MAX_DOCUMENT_BYTES
+from agentos.store.documents import MAX_DOCUMENT_BYTES, file_headings
 from agentos.store.rooted_tree import worktree_tree
 from agentos.store.run_folder import has_summary
 
@@ -62,7 +62,8 @@ def find_overlaps(
         unreported = entry.outcome is not None and not has_summary(project.home.runs / entry.outcome.run_id)
         if item.status == Status.APPROVED or unreported:
             new.add(item.label)
-    return tuple(one for one in overlaps(documents) if new.intersection(one.items))
+    headings = file_headings(project.worktree, project.config.settings.lld_template)
+    return tuple(one for one in overlaps(documents, headings) if new.intersection(one.items))
 
 
 def _write_report(run: OpenRun, ran: Ran) -> None:
@@ -72,10 +73,14 @@ def _write_report(run: OpenRun, ran: Ran) -> None:
     from agentos.report.page import write_report  # noqa: PLC0415
 
     path, project = run.folder.path, run.request.project
-    lineage_folder = project.config.settings.lineage_folder
+    settings = project.config.settings
     try:
         data = run_data(
-            path, worktree=project.worktree, lineage_folder=lineage_folder, history=history_of(path)
+            path,
+            worktree=project.worktree,
+            lineage_folder=settings.lineage_folder,
+            lld_template=settings.lld_template,
+            history=history_of(path),
         )
         write_report(path, with_texts(data, run=path, worktree=project.worktree))
     except Exception as exc:  # noqa: BLE001

@@ -37,9 +37,13 @@ def report(run_ids: tuple[str, ...], *, open_page: bool, as_json: bool) -> None:
     runs = [find_run(known, run_id) for run_id in run_ids] or known[-1:]
 
     def data_of(run: Path) -> dict[str, Any]:
-        lineage_folder = project.config.settings.lineage_folder
+        settings = project.config.settings
         return run_data(
-            run, worktree=project.worktree, lineage_folder=lineage_folder, history=history_of(run)
+            run,
+            worktree=project.worktree,
+            lineage_folder=settings.lineage_folder,
+            lld_template=settings.lld_template,
+            history=history_of(run),
         )
 
     if len(runs) == 1:

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from agentos import __version__, programs
+from agentos.app.named_files import check_not_decrypted, context_rules
 from agentos.config import Config
 from agentos.coordinator.item_facts import survey
 from agentos.coordinator.plan import Choice, make_plan
@@ -18,7 +19,7 @@ from agentos.model import Item, counted
 from agentos.settings import Settings
 from agentos.store.home import Home
 from agentos.store.records import Records
-from agentos.workflows.context import ContextRules, read_context
+from agentos.workflows.context import read_context
 from agentos.workflows.document_workflow import ReviewedWorkflow
 from agentos.workflows.issue import WORKFLOW as ISSUE
 from agentos.workflows.lld import WORKFLOW as LLD
@@ -84,7 +85,8 @@ def check_project(worktree: Path, home: Home | None, config: Config, home_from: 
         if (template := getattr(settings, f"{flow.name}_template")) is not None:
             yield _check_template(flow, worktree, settings, template)
     if settings.context:
-        yield _check_context(worktree, settings)
+        yield _check_context(worktree, config)
+    yield from _check_not_decrypted(worktree, config)
     if settings.rules is not None:
         yield _check_rules(worktree, settings.rules)
 
@@ -184,9 +186,18 @@ def _check_rules(worktree: Path, path: str) -> Check:
     return Check(section="project", name="team rules", text=f"{path}, {size:,} bytes")
 
 
-def _check_context(worktree: Path, settings: Settings) -> Check:
+def _check_not_decrypted(worktree: Path, config: Config) -> Iterator[Check]:
     try:
-        texts = read_context(worktree, settings.context, ContextRules(allow=settings.context_allow))
+        check_not_decrypted(worktree, config, config.settings)
+    except AgentosError as exc:
+        fix = "name another file; 'agentos config' shows where it is set"
+        yield Check(section="project", name="decrypted file", state=State.PROBLEM, text=str(exc), fix=fix)
+
+
+def _check_context(worktree: Path, config: Config) -> Check:
+    try:
+        rules = context_rules(worktree, config, config.settings, skip=lambda _path, _why: None)
+        texts = read_context(worktree, config.settings.context, rules)
     except AgentosError as exc:
         return Check(
             section="project",

@@ -9,10 +9,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentos.llm.review_chat import greets, may_be_removed, may_judge
+from agentos.review import Verdict, read_document
+
 _UNSEEN = "\ufeff\u200b\u2060"  # a byte order mark, or a space without width
 _THINKING = re.compile(
     r"(?:^|(?<=\n))\s*<(think|thinking|thoughts?|reasoning)(?: [^<>]{0,200})?>", re.IGNORECASE
 )
+_OTHER_THINKING = (  # of other chat templates: each whole, or cut off
+    re.compile(r"\s*\[THINK\](?:.*?\[/THINK\]|.*\Z)", re.DOTALL),
+    re.compile(r"\s*\u25c1think\u25b7(?:.*?\u25c1/think\u25b7|.*\Z)", re.DOTALL),
+    re.compile(
+        r"\s*(?:<\|start\|>\w{1,20})?<\|channel\|>(?:.*?<\|channel\|>)?final(?: [^<>]{0,100})?<\|message\|>"
+        r"|\s*(?:<\|start\|>\w{1,20})?<\|channel\|>(?:analysis|commentary)\b.*\Z",
+        re.DOTALL,
+    ),
+)
+_END_OF_TURN = re.compile(r"<\|(?:return|end|im_end|eot_id|endoftext)\|>\s*\Z")
 _END_OF_THINKING = re.compile(
     r"^.*</(?:think|thinking|thoughts?|reasoning)>[ \t]*(?:$|(?=[#{]))", re.IGNORECASE | re.MULTILINE
 )
@@ -23,23 +36,6 @@ _TITLE = re.compile(r"# +\S")
 _UNDERLINE = re.compile(r" {0,3}=+[ \t]*")  # makes the line above it a title
 _FIELD = re.compile(r"\*\*[^*]{1,40}(?::\*\*|\*\*:)")  # as in "**Issue:** #42": a part of the document
 _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_GREETING = re.compile(
-    r"(?:sure|certainly|of course|absolutely|okay|ok|got it|understood|no problem"
-    r"|here(?:['\u2019]s| is| are)|below is"
-    r"|i(?:['\u2019]ve| have) (?:written|drafted|prepared|reviewed))\b",
-    re.IGNORECASE,
-)
-_JUDGES = re.compile(
-    r"\b(?:not|no|but|however|though|except|unless|until|must|should|cannot|can't|don't|only"
-    r"|revis|reject|discuss|block|fail|wrong|missing|approv)",
-    re.IGNORECASE,
-)
-# Words of other languages that may take a verdict back.
-_JUDGES_ELSEWHERE = re.compile(
-    r"\b(?:(?:nicht|aber|jedoch|muss|pas|mais|cependant|doit|pero|debe|mas|ma|non|deve)\b"
-    r"|kein|abgelehn|freigegeben|genehmig|refus|rejet|approuv|rechaz|aprob|aprov|rejeit|rifiut)",
-    re.IGNORECASE,
-)
 _ONLY_GREETING = re.compile(
     r"(?:sure|certainly|of course|absolutely|okay|ok|got it|understood|no problem)[.! ]{0,5}", re.IGNORECASE
 )
@@ -79,6 +75,9 @@ def clean_reply(text: str, *, review: bool) -> CleanReply:
 
 
 def _without_thinking(text: str) -> str:
+    for pattern in _OTHER_THINKING:
+        if (found := pattern.match(text)) is not None:
+            text = _END_OF_TURN.sub("", text[found.end() :].lstrip("\n"))
     at = 0
     if (first := _THINKING.search(text)) is not None and _is_chat_before_thinking(text[: first.start()]):
         at = first.start()
@@ -104,7 +103,7 @@ def _is_chat_before_thinking(text: str) -> bool:
         _is_chat(lines, review=False)
         and not any(map(_FIELD.match, lines))
         and not text.lstrip().startswith(("{", "---", "<!--", "|", "[!", "!["))
-        and not _may_judge(text)
+        and not may_judge(text)
     )
 
 
@@ -124,22 +123,29 @@ def _only_object(text: str) -> str | None:
     chat = [line for line in around if not _FENCE.fullmatch(line)]
     if len(around) - len(chat) not in {0, 2} or not any(map(str.strip, chat)):
         return None  # another fence; or no chat at all, which is read below
-    told = "\n".join(chat)
-    return (
-        bare[start:end] if _is_chat(chat, review=False) and "{" not in told and not _may_judge(told) else None
-    )
+    before, after = (_unmarked(part) for part in (bare[:start], bare[end:]))
+    usable = _is_chat(chat, review=False) and "{" not in before + after
+    verdict = _verdict_of(read)
+    return bare[start:end] if usable and may_be_removed(before, after, verdict) else None
 
 
-def _may_judge(text: str) -> bool:
-    """Whether some of these words may take a verdict back."""
-    told = text.lower().replace("no problem", "").replace("don't hesitate", "").replace("do not hesitate", "")
-    return _JUDGES.search(told) is not None or _JUDGES_ELSEWHERE.search(told) is not None
+def _verdict_of(read: dict[str, object]) -> Verdict:
+    """The verdict that an object names; what is not one of ours is read as an approval, the strictest way."""
+    try:
+        return Verdict(str(read["verdict"]))
+    except ValueError:
+        return Verdict.APPROVED
+
+
+def _unmarked(text: str) -> str:
+    """Some text without its fences."""
+    return "\n".join(line for line in text.strip().split("\n") if not _FENCE.fullmatch(line))
 
 
 def _unfenced(lines: Sequence[str], *, review: bool) -> list[str] | None:
     """The lines inside a fence around the whole reply, or around all of it but some chat."""
     at = next((number for number, line in enumerate(lines) if _FENCE.fullmatch(line)), None)
-    if at is None or any(map(_HEADING.match, lines[:at])) or not _is_chat(lines[:at], review=review):
+    if at is None or not _is_chat(lines[:at], review=False):
         return None
     opening = _FENCE.fullmatch(lines[at])
     assert opening is not None
@@ -152,8 +158,9 @@ def _unfenced(lines: Sequence[str], *, review: bool) -> list[str] | None:
     if not (_TITLE.match(first) or first.startswith(("{", "## ", "---"))):
         return None  # an example, not the document
     end = _closing(lines, at, opening["mark"])
-    if end is not None and _is_chat(lines[end + 1 :], review=review):
-        return list(lines[at + 1 : end])
+    if end is not None and _is_chat(lines[end + 1 :], review=False):
+        inner = list(lines[at + 1 : end])
+        return inner if not review or _is_only_wrapped(lines[:at], inner, lines[end + 1 :]) else None
     sure = not review and language in _MARKDOWN and _TITLE.match(first) is not None
     return _half_fenced(rest, opening["mark"]) if sure else None
 
@@ -181,20 +188,21 @@ def _closing(lines: Sequence[str], at: int, mark: str) -> int | None:
     return None
 
 
+def _is_only_wrapped(before: Sequence[str], inner: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether a review in a fence can be read without the chat around it."""
+    if _is_chat(before, review=True) and _is_chat(after, review=True):
+        return True
+    verdict = read_document("\n".join(inner)).verdict
+    return verdict is not Verdict.UNREADABLE and may_be_removed("\n".join(before), "\n".join(after), verdict)
+
+
 def _is_chat(lines: Sequence[str], *, review: bool) -> bool:
     text = "\n".join(lines).strip()
     if not text:
         return True
     if len(text) > _LONGEST_CHAT or any(map(_HEADING.match, lines)) or any(map(_FENCE.fullmatch, lines)):
         return False
-    return not review or _greets(text)
-
-
-def _greets(text: str) -> bool:
-    """Whether a text only announces what follows; a word that judges may take a verdict back."""
-    if "\n" in text or not text.endswith((":", ".", "!")) or _GREETING.match(text) is None:
-        return False
-    return not _may_judge(text)
+    return not review or greets(text)
 
 
 def _start(lines: Sequence[str], *, review: bool) -> int:
@@ -202,7 +210,7 @@ def _start(lines: Sequence[str], *, review: bool) -> int:
     first = next((number for number in range(len(lines)) if _begins(lines, number)), None)
     if first is None:
         text = "\n".join(lines).strip()
-        nothing_else = _ONLY_GREETING.fullmatch(text) or (text.endswith(":") and _greets(text))
+        nothing_else = _ONLY_GREETING.fullmatch(text) or (text.endswith(":") and greets(text))
         return len(lines) if nothing_else else 0
     before = lines[:first]
     text = "\n".join(before).strip()
@@ -211,7 +219,7 @@ def _start(lines: Sequence[str], *, review: bool) -> int:
     if text.startswith(("---", "<!--", "|", "[!", "![")):
         return 0
     titled = not review and (_TITLE.match(lines[first]) or _underlined(lines, first))
-    return first if titled or _greets(text) else 0
+    return first if titled or greets(text) else 0
 
 
 def _begins(lines: Sequence[str], number: int) -> bool:

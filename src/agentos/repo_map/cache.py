@@ -9,6 +9,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Any
 from zlib import crc32
@@ -18,7 +20,11 @@ from agentos.repo_map.word_index import WordIndex
 from agentos.store.rooted_tree import PRIVATE_FILE, Tree
 
 FOLDER = PurePath("context")  # in the home
-VERSION = 1  # of what is kept; an older pack is ignored
+# What is kept depends on these: a pack that was made by other rules is ignored.
+_RULES = (
+    "cache", "file_kinds", "history", "outline", "outlines", "repository", "tag_parser", "tags", "texts",
+    "word_index", "words",
+)  # fmt: skip
 MAX_PACK_BYTES = 80_000_000
 MAX_BYTES = 200_000_000  # of all packs; the oldest are removed
 MAX_FILES = 40
@@ -156,12 +162,21 @@ def _word_pack(name: str, data: memoryview) -> WordPack:
     return WordPack(name, WordIndex.from_bytes(body), left_out)
 
 
+@cache
+def rules_checksum() -> int:
+    """A checksum of the code that decides what is kept: which files are left out, and what a word is."""
+    folder, found = files("agentos.repo_map"), 0
+    for name in _RULES:
+        found = crc32(folder.joinpath(f"{name}.py").read_bytes(), found)
+    return found
+
+
 def _head(checksum: int) -> bytes:
-    return f"agentos context {VERSION} {checksum:08x}\n".encode()
+    return f"agentos context {rules_checksum():08x} {checksum:08x}\n".encode()
 
 
 def _opened(data: bytes) -> memoryview:
-    """The content of a pack. Raises ValueError if it is damaged or of another version."""
+    """The content of a pack. Raises ValueError if it is damaged or made by other rules."""
     body = memoryview(data)[len(_head(0)) :]
     if not data.startswith(_head(crc32(body))):
         raise ValueError("not an intact pack")

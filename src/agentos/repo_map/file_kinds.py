@@ -8,9 +8,12 @@ from fnmatch import fnmatchcase, translate
 from functools import cache, lru_cache
 from pathlib import PurePosixPath
 
-from agentos.repo_map.secret_files import secret_name
+from agentos.repo_map.secret_files import secret_in, secret_name
 
 EXCLUDED = "context_exclude names it"
+_BY_NAME = "files with this name hold secrets"
+_KEY_INSIDE = "it contains one of your keys"
+NOT_FETCHED = "kept in Git LFS, and not fetched here; run 'git lfs pull'"
 MAX_FILE_BYTES = 1_000_000  # a larger file is data, or generated
 
 
@@ -97,7 +100,7 @@ def why_not_by_path(path: str, options: MapOptions) -> str | None:
     """Why the file is left out, if its path says so."""
     *folders, name = path.lower().split("/")
     if secret_name(name) and not allowed(path, options):
-        return "files with this name hold secrets"
+        return _BY_NAME
     if excluded(path, options.exclude):
         return EXCLUDED
     return _ours(path, options) or _not_written_here(folders, name)
@@ -128,11 +131,25 @@ def why_not_by_text(text: str) -> str | None:
     head = text[:4_000].split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if any(_COMMENT.match(line) and _GENERATED_TEXT.search(line[:300]) for line in head):
         return "generated"
-    if text.startswith(_LFS_POINTER):
+    if is_pointer(text):
         return "kept in Git LFS"
     if len(text) > _LONG_LINE and max(map(len, text.split("\n"))) > _LONG_LINE:
         return "generated (very long lines)"
     return None
+
+
+def why_secret(path: str, text: str, options: MapOptions) -> str | None:
+    """Why a text must not be sent, if it must not."""
+    if options.holds_key(text):
+        return _KEY_INSIDE
+    if allowed(path, options):
+        return None
+    return _BY_NAME if secret_name(PurePosixPath(path).name) else secret_in(text)
+
+
+def is_pointer(text: str) -> bool:
+    """Whether a text only says where Git LFS keeps the file."""
+    return text.startswith(_LFS_POINTER)
 
 
 def decoded(data: bytes) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from agentos import programs
+from agentos.git_tracked import filters
 from agentos.store.rooted_tree import FolderEntry, PathRefused, TooLarge, Tree
 
 GIT_SECONDS = 20.0
@@ -131,23 +132,9 @@ class Git:
         said = self._ask("cat-file", "--batch", given=_lines(blobs), most=MAX_BATCH_BYTES) if blobs else None
         return {} if said is None else _batch(said)
 
-    def filtered(self, paths: Collection[str]) -> frozenset[str]:
-        """Those whose text git filters on the way to the worktree: there it may be decrypted.
-
-        To ask for the attribute starts no filter program. If git cannot say, it may be any of them.
-        """
-        if not paths:
-            return frozenset()
-        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        said = self._ask("check-attr", "-z", "--stdin", "filter", given=given, most=MAX_LISTING_BYTES)
-        if said is None:
-            return frozenset(paths)
-        fields = said.split(b"\0")
-        return frozenset(
-            os.fsdecode(path)
-            for path, value in zip(fields[::3], fields[2::3], strict=False)
-            if value not in {b"unspecified", b"unset"}
-        )
+    def filters(self, paths: Collection[str]) -> dict[str, str]:
+        """The filter of each file that git filters on the way to the worktree: there it may be decrypted."""
+        return filters(self.worktree, paths, self.environment)
 
     def _ask(
         self, *arguments: str, given: bytes = b"", most: int = programs.MAX_OUTPUT_BYTES

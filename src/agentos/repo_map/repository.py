@@ -5,21 +5,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 
+from agentos.git_tracked import decrypted
 from agentos.model import Item
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.file_kinds import (
     EXCLUDED,
     MAX_FILE_BYTES,
+    NOT_FETCHED,
     FileKind,
     MapOptions,
     allowed,
     below,
     decoded,
     excluded,
+    is_pointer,
     kind_of,
     shown,
     why_not_by_path,
     why_not_by_text,
+    why_secret,
 )
 from agentos.repo_map.file_tree import draw_tree
 from agentos.repo_map.git_state import Git, compare, read_worktree
@@ -37,7 +41,6 @@ from agentos.repo_map.history import index_messages
 from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
 from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, own_words
-from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.texts import Texts, Unusable, is_lasting
 from agentos.repo_map.word_index import Counted, WordIndex
@@ -56,22 +59,21 @@ REFERRING = 5  # of the best files: whom they refer to
 BEFORE_NEIGHBOURS = 10  # files that are ranked by what the item says alone
 NEIGHBOURS = 3
 MAX_REFERENCES = 200  # of one file
-_BY_NAME = "files with this name hold secrets"
-_KEY_INSIDE = "it contains one of your keys"
 
 
 class TrackedRepository:
     """Tracked files, their texts and words; the same for all items of a command."""
 
     def __init__(
-        self, *, worktree: Path, options: MapOptions, texts: Texts, commit: str, cache: MapCache
+        self, *, worktree: Path, options: MapOptions, git: Git, commit: str, cache: MapCache
     ) -> None:
         self.commit = commit[:12]
         self.files: frozenset[str] = frozenset()  # every tracked file that exists, links among them
         self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
         self._tree = worktree_tree(worktree)
         self._options = options
-        self._texts = texts
+        self._git = git
+        self._texts = Texts(git)
         self._cache = cache
         self._outlines = Outlines(cache)
         self._words = Words()
@@ -102,11 +104,11 @@ class TrackedRepository:
             return None
         head = git.head()
         kept = MapCache(cache, write=write_cache)
-        made = cls(worktree=worktree, options=options, texts=Texts(git), commit=head, cache=kept)
+        made = cls(worktree=worktree, options=options, git=git, commit=head, cache=kept)
         state = compare(made._tree, tracked, git.staged(head))
         made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
         # What a filter wrote may be the plain text of an encrypted file: the commit's text is taken instead.
-        changed = state.changed - git.filtered(state.changed)
+        changed = state.changed - git.filters(state.changed).keys()
         made.changed = tuple(sorted(changed))
         for file in tracked:
             if file.no_file or file.path in state.missing:
@@ -128,11 +130,13 @@ class TrackedRepository:
         ranked, refused = self._rank(item)
         shared = self._shared_parts(tokens)
         own = Budget(tokens - sum(part.tokens for part in shared))
-        given = {part.path for part in shared if part.kind is PartKind.GUIDE}
-        given |= self._take_named(named, own, refused, given)
+        guides = {part.path: part.text for part in shared if part.kind is PartKind.GUIDE}
+        # A guide may be an excerpt: if it is named, and there is room, it comes whole.
+        enough = {path for path, text in guides.items() if not self._says_more(path, text, own.letters // 2)}
+        given = enough | self._take_named(named, own, refused, enough)
         outlines = 0
         for one in ranked:
-            if one.path in given:
+            if one.path in given or (one.path in guides and not one.named):
                 continue
             text = self._text(one.path) or ""
             if one.named:
@@ -304,23 +308,37 @@ class TrackedRepository:
         self._check([path])
         return self._texts.get(self._blobs[path]) if self._refusals[path] is None else None
 
+    def _says_more(self, path: str, excerpt: str, most: int) -> bool:
+        """Whether the whole text says more than an excerpt, and is not too long."""
+        text = self._text(path) if path in self._blobs else None
+        return text is not None and len(text) <= most and text.strip() != excerpt.strip()
+
     def _explicit(self, named: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
         """The files that the user names, with their text or why it is refused."""
-        for name in named:
-            clean = PurePosixPath(name).as_posix()
-            inside = [path for path in self._blobs if clean == "." or below(path, clean)][:MAX_NAMED]
-            for path in [clean] if clean in self._blobs else inside or [clean]:
-                if self._left_out.get(path) == EXCLUDED:
-                    yield path, None, EXCLUDED
-                    continue
-                text = self._text(path) if path in self._blobs else self._untracked(path)
+        paths = [path for name in named for path in self._meant(PurePosixPath(name).as_posix())]
+        filtered = self._git.filters(paths)
+        for path in paths:
+            if self._left_out.get(path) == EXCLUDED:
+                yield path, None, EXCLUDED
+            elif (why := decrypted(filtered.get(path, ""))) and not allowed(path, self._options):
+                yield path, None, why
+            else:
+                here = path in filtered or path not in self._blobs
+                text = self._in_worktree(path) if here else self._text(path)
                 yield path, text, self._refusals.get(path) or self._left_out.get(path) or ""
 
-    def _untracked(self, path: str) -> str | None:
-        """Read a file that git does not track, or that is left out of maps, because the user names it."""
+    def _meant(self, name: str) -> list[str]:
+        """The files that a name stands for: itself, or what is in the folder."""
+        inside = [path for path in self._blobs if name == "." or below(path, name)][:MAX_NAMED]
+        return [name] if name in self._blobs else inside or [name]
+
+    def _in_worktree(self, path: str) -> str | None:
+        """Read the worktree's version of a named file: it is left out of maps, or git filters it."""
         try:
             text = decoded(read_worktree(self._tree, path, MAX_FILE_BYTES))
             why = "not text" if text is None else why_secret(path, text, self._options)
+            if why is None and is_pointer(text or ""):
+                why = NOT_FETCHED
         except OSError as exc:
             text, why = None, f"cannot be read: {exc.strerror or exc}"
         self._refusals[path] = why
@@ -365,15 +383,6 @@ def _segments(indexes: Iterable[WordIndex], paths: Sequence[str], blobs: Mapping
     for number, path in enumerate(paths):
         files[blobs[path]].append(number)
     return [Segment(index, [tuple(files.pop(blob, ())) for blob in index.names]) for index in indexes]
-
-
-def why_secret(path: str, text: str, options: MapOptions) -> str | None:
-    """Why a text must not be sent, if it must not."""
-    if options.holds_key(text):
-        return _KEY_INSIDE
-    if allowed(path, options):
-        return None
-    return _BY_NAME if secret_name(PurePosixPath(path).name) else secret_in(text)
 
 
 def _whole(path: str, text: str, most: int, *, why: str) -> Part:

@@ -28,6 +28,7 @@ from agentos.report.spans import Left, Steps, mean_level, span_dict, steps
 from agentos.report.time_shares import TimeShares, time_shares
 from agentos.report.trend import PastRun, read_trend
 from agentos.settings import Settings
+from agentos.store.documents import file_headings
 from agentos.store.run_folder import is_live, read_events, read_summary, run_tree, runs_before
 
 _DOCUMENT_BYTES = 1_000_000
@@ -127,6 +128,7 @@ def run_data(
     *,
     worktree: Path,
     lineage_folder: str = "docs/lineage",
+    lld_template: str | None = None,
     history: Sequence[Path] = (),
     drafts: bool = True,
     events: Callable[[Path], RunState] = read_events,
@@ -140,6 +142,7 @@ def run_data(
         run,
         worktree=worktree,
         lineage_folder=lineage_folder,
+        lld_template=lld_template,
         history=history,
         drafts=drafts,
         events=events,
@@ -155,6 +158,7 @@ def read_run(
     *,
     worktree: Path,
     lineage_folder: str,
+    lld_template: str | None,
     history: Sequence[Path],
     drafts: bool,
     events: Callable[[Path], RunState],
@@ -199,7 +203,9 @@ def read_run(
         parallelism=_parallelism(state, items, now),
         overlaps=_overlaps(summary)
         if summary
-        else reader.kept("overlaps", approved, lambda: overlaps(designs)),
+        else reader.kept(
+            "overlaps", approved, lambda: overlaps(designs, file_headings(worktree, lld_template))
+        ),
         trend=reader.kept("trend", (*history, bool(summary)), lambda: tuple(read_trend([*history, run]))),
     )
 

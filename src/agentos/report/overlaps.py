@@ -1,7 +1,7 @@
 """Finds the files that several designs change, so that nobody builds them in parallel unaware. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from agentos.files_changed import files_changed
@@ -17,11 +17,14 @@ class Overlap:
     files: tuple[str, ...]
 
 
-def overlaps(documents: Mapping[str, str]) -> tuple[Overlap, ...]:
-    """Compare designs by label. Files shared by the same items form one group; most items first."""
+def overlaps(documents: Mapping[str, str], headings: Collection[str] = ()) -> tuple[Overlap, ...]:
+    """Compare designs by label. Files shared by the same items form one group; most items first.
+
+    `headings` are those that the template marks with `<!-- files -->`.
+    """
     users: dict[str, list[str]] = {}
     for label in sorted(documents, key=_natural):
-        for file in files_changed(documents[label]):
+        for file in files_changed(documents[label], headings):
             users.setdefault(file, []).append(label)
     groups: dict[tuple[str, ...], list[str]] = {}
     for file in sorted(users):

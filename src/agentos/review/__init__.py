@@ -10,6 +10,7 @@ from agentos.review.parsed_review import Finding, ParsedReview, Verdict
 from agentos.review.reader import read_document, read_reply
 from agentos.review.render import render_review
 from agentos.review.schema import StructuredReview, review_schema, structured_review
+from agentos.review.verdict_section import states_other_verdict
 
 __all__ = [
     "Finding",
@@ -20,5 +21,6 @@ __all__ = [
     "read_reply",
     "render_review",
     "review_schema",
+    "states_other_verdict",
     "structured_review",
 ]

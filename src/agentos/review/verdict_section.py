@@ -11,11 +11,23 @@ from agentos.review.blocks import Block, Heading, Listing, Opaque, Paragraph, vi
 from agentos.review.findings import TICKS
 from agentos.review.parsed_review import Verdict, VerdictReason
 from agentos.review.sections import Section, SectionKind
-from agentos.review.verdict_words import VerdictWord, contradicts, label_of, stated_in, takes_back
+from agentos.review.verdict_words import (
+    VerdictWord,
+    contradicts,
+    label_of,
+    stated_in,
+    states_other,
+    takes_back,
+)
 
 _BOX = re.compile(r"(?:^|(?<=\s))(?P<bold>\*\*|__)?\[(?P<mark>[^\[\]]{0,3})\](?![(\[:])")
 _CUT_BOX = re.compile(r"\[[ xX]?$")
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
+_REFUSES = re.compile(
+    r"(?:\bnot|\bcannot|\bnever|n['\u2019]t) (?:\w+ ){0,2}?approv|\b(?:dis|un)approv"
+    r"|\bi (?:must |have to )?reject\b",
+    re.IGNORECASE,
+)
 _TAG = re.compile(r"<[A-Za-z/!?]")
 
 
@@ -60,11 +72,27 @@ def decide(sections: Sequence[Section], *, bare_approval: bool) -> VerdictReason
     if any(map(_holds_html, sections[: places[-1] + 1])):
         return VerdictReason.unreadable("There is HTML before the verdict, which may hide it.")
     decision = _read(last, after, bare_approval=bare_approval)
+    if sections[0].level == 0 and _speaks_against(_all_lines(sections[0].blocks), decision.verdict):
+        return VerdictReason.unreadable("The text before the review gives another verdict.")
     # An earlier one on a deeper level, such as a coverage table's, is about something else.
     rival = any(sections[index].level <= last.level for index in places[:-1])
     if decision.verdict is Verdict.APPROVED and rival:
         return VerdictReason.unreadable("There is more than one Verdict section.")
     return decision
+
+
+def states_other_verdict(text: str, verdict: Verdict) -> bool:
+    """Say whether a text around a review gives a verdict, and not this one."""
+    return _speaks_against(text.split("\n"), verdict)
+
+
+def _speaks_against(lines: Iterable[str], verdict: Verdict) -> bool:
+    return any(
+        states_other(line, verdict)
+        or any(box.ticked and box.label.verdict not in {None, verdict} for box in _boxes(line))
+        or (verdict is Verdict.APPROVED and _REFUSES.search(line) is not None)
+        for line in lines
+    )
 
 
 def _read(section: Section, after: Sequence[Section], *, bare_approval: bool) -> VerdictReason:
@@ -116,7 +144,8 @@ def _doubts_beside(section: Section, own: Sequence[str], verdict: Verdict) -> It
     """Yield what in the rest of the section contradicts the ticked box."""
     if _CUT_BOX.match(own[-1]):
         yield "The list of verdicts is cut off."
-    if any(contradicts(line, verdict) for line in own if not _BOX.match(line)):
+    words = [line for line in own if not _BOX.match(line)]
+    if any(contradicts(line, verdict) for line in words) or _speaks_against(words, verdict):
         yield f"The Verdict section ticks {verdict} but also states another verdict."
     unclear = section.rest and not _BOX.match(section.rest) and label_of(section.rest).verdict is None
     if verdict is Verdict.APPROVED and unclear:

@@ -102,6 +102,13 @@ def contradicts(line: str, verdict: Verdict) -> bool:
     return verdict is Verdict.APPROVED and _STATEMENT.match(line) is not None
 
 
+def states_other(line: str, verdict: Verdict) -> bool:
+    """Say whether a line outside the Verdict section gives a verdict, and not this one."""
+    if _STATEMENT.match(line) or label_of(line).verdict is not None:
+        return contradicts(line, verdict)
+    return any(contradicts(line[found.start() :], verdict) for found in _STATEMENT.finditer(line))
+
+
 def takes_back(text: str) -> bool:
     """Say whether the words around an approval make it conditional."""
     return _CONDITION.search(text) is not None

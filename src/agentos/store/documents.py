@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from agentos.errors import ItemFailed, StorageError, UsageError
+from agentos.files_changed import marked_headings
 from agentos.stamp import Stamp, Stamped, split, without_stamps
 from agentos.store.lineage import Lineage
 from agentos.store.rooted_tree import PathRefused, Tree, unfinished, worktree_tree
@@ -72,6 +73,14 @@ def other_documents(worktree: Path, path: Path) -> Iterator[str]:
     for name in names[:MAX_OTHERS]:
         with contextlib.suppress(OSError, UnicodeDecodeError):
             yield tree.text(path.with_name(name), MAX_DOCUMENT_BYTES)
+
+
+def file_headings(worktree: Path, template: str | None) -> frozenset[str]:
+    """The headings under which designs list their files, if the repo's own template marks one."""
+    if template is not None:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return marked_headings(worktree_tree(worktree).text(Path(template), MAX_DOCUMENT_BYTES))
+    return frozenset()
 
 
 def _author(taken: Stamped, label: str, lineage: Lineage) -> Author:

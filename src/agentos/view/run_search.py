@@ -17,6 +17,7 @@ from agentos.files_changed import files_changed
 from agentos.model import Status
 from agentos.report.drafts import Trail, find_trail, title_of
 from agentos.report.rows import Row, read_rows
+from agentos.store.documents import file_headings
 from agentos.store.run_folder import read_events, read_summary, records_in, run_tree
 
 READ_SECONDS = 0.3  # in one request
@@ -107,11 +108,13 @@ class RunSearch:
         *,
         worktree: Path,
         lineage_folder: str,
+        lld_template: str | None = None,
         mark: MarkOf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._worktree = worktree
         self._lineage_folder = lineage_folder
+        self._lld_template = lld_template
         self._mark = mark
         self._clock = clock
         self._lock = threading.Lock()
@@ -197,7 +200,7 @@ class RunSearch:
         path = Path(row.output or "")
         if path.name and "://" not in (row.output or ""):
             document = Trail(worktree=self._worktree, folder=path.parent).read(path.name, _DOCUMENT_BYTES)
-            yield from files_changed(document or "")
+            yield from files_changed(document or "", file_headings(self._worktree, self._lld_template))
 
 
 def _records(run: Path, item: str) -> list[Record]:

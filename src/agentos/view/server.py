@@ -275,12 +275,14 @@ def make_view(
     `program` is how its commands begin: with the flags for home and settings.
     """
     lineage_folder = folders["lineage"]
+    lld_template = None if settings is None else settings.lld_template
 
     def make_data(run: Path, events: Callable[[Path], RunState], reader: ItemReader) -> dict[str, Any]:
         data = run_data(
             run,
             worktree=worktree,
             lineage_folder=lineage_folder,
+            lld_template=lld_template,
             history=run_index.folders_before(run),
             events=events,
             reader=reader,
@@ -300,6 +302,7 @@ def make_view(
         run_search=RunSearch(
             worktree=worktree,
             lineage_folder=lineage_folder,
+            lld_template=lld_template,
             mark=lambda run: run_index.mark(run, live=run_index.live(run)),
         ),
         inbox=Inbox(

@@ -5,14 +5,15 @@ and what cannot be sent is skipped by name.
 """
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentos import redact
 from agentos.console.lines import one_line
 from agentos.errors import UsageError
-from agentos.repo_map.file_kinds import below, excluded
+from agentos.git_tracked import decrypted
+from agentos.repo_map.file_kinds import EXCLUDED, NOT_FETCHED, below, excluded, is_pointer
 from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.store.rooted_tree import CLOSED, Tree, why_unreadable, worktree_tree
 
@@ -47,11 +48,15 @@ class _Refused(Exception):  # noqa: N818 - reads well without Error
 class ContextRules:
     """Which files of --context may be sent."""
 
-    tracked: Container[str] | None = None  # by git; None: git cannot say
+    tracked: Collection[str] | None = None  # by git; None: git cannot say
+    filtered: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by git, on the way to the worktree: the filter
     only_tracked: bool = False  # also if a file is named: the repo itself names it
     lineage: str = ""  # folder whose files are never taken from a folder
-    exclude: tuple[str, ...] = ()  # patterns of files that are never taken from a folder either
+    exclude: tuple[str, ...] = ()  # patterns of files that are never sent
     allow: tuple[str, ...] = ()  # patterns of files that may be sent although they look like secrets
+    holds_key: Callable[[str], bool] = lambda _text: False  # one of the user's own keys
     skip: Callable[[str, str], None] = lambda _path, _why: None  # told what is skipped, and why
 
 
@@ -89,9 +94,11 @@ def read_context(worktree: Path, paths: Sequence[Path], rules: ContextRules = AN
 
 def _may_be_read(found: _Found, rules: ContextRules) -> bool:
     path = found.path.as_posix()
+    if not found.named and excluded(path, rules.exclude):
+        return False
     if rules.only_tracked or not found.named:
         known = rules.tracked is None or path in rules.tracked
-        return known and not below(path, rules.lineage) and not excluded(path, rules.exclude)
+        return known and not below(path, rules.lineage)
     return True
 
 
@@ -99,13 +106,22 @@ def _text(tree: Tree, found: _Found, rules: ContextRules) -> str | None:
     """Read and check one file; None means skip it without a word."""
     path = found.path.as_posix()
     allow = f'To send it anyway, add context_allow = ["{path}"] to your configuration file.'
+    if excluded(path, rules.exclude):
+        where = "'agentos config' shows where it is set"
+        raise _Refused(EXCLUDED, f"To send it anyway, change context_exclude; {where}.")
     may = excluded(path, rules.allow)
+    if not may and (why := decrypted(rules.filtered.get(path, ""))):
+        raise _Refused(why, allow)
     if secret_name(found.path.name) and not may:
         raise _Refused("files with this name hold secrets", allow)
     data = _read(tree, found)
     text = None if data is None else _decoded(data, found)
+    if text is not None and rules.holds_key(text):
+        raise _Refused("it contains one of your keys", "Remove it from the file.")
     if text is not None and not may and (secret := secret_in(text)):
         raise _Refused(secret, f"Remove it from the file. {allow}")
+    if text is not None and is_pointer(text):
+        raise _Refused(NOT_FETCHED, "Or leave it out.")
     return text
 
 

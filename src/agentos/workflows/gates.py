@@ -36,7 +36,8 @@ _HEADINGS = {
     }.items()
 }
 _NUMBERING = re.compile(
-    r"\W*(?:section\s+)?(?:(?:\d+(?:\.\d+)*|[ivx]+(?=[.)])|[a-z](?=[.)]))(?:[.):]\s*|\s+))?\W*", re.IGNORECASE
+    r"\W*(?:section\s+)?(?:(?:\d+(?:\.\d+)*|[ivx]+(?=[.)])|[a-z](?=[.)]))(?:[.):\uff0e\u3001\uff09]\s*|\s+))?\W*",
+    re.IGNORECASE,
 )
 _CODE_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})\s*(?P<info>markdown|md|)\s*", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -63,7 +64,7 @@ _BARE_ID = re.compile(r"[`\[]?(?P<id>[A-Za-z0-9_-]+)[`\]]?(?:\s*(?:[|(:,;.\u2013
 
 _MARK = re.compile(r"<!--\s*required\s*-->", re.IGNORECASE)
 _NAMED_LINE = re.compile(
-    r"\s*(?:[-*+]\s+|\|\s*)*[*_]{0,3}(?P<name>[^\s:|*_<>#`][^:|*_<>#`]{0,60}?)[*_]{0,3}\s*[:|].*"
+    r"\s*(?:[-*+]\s+|\|\s*)*[*_]{0,3}(?P<name>[^\s:\uff1a|*_<>#`][^:\uff1a|*_<>#`]{0,60}?)[*_]{0,3}\s*[:\uff1a|].*"
 )
 
 _MARKDOWN = MarkdownIt("commonmark")
@@ -159,7 +160,7 @@ def _reference_line(name: str) -> re.Pattern[str]:
     return re.compile(
         r"(?P<before>\s*(?:[-*+]\s+|\|\s*|#{1,6}\s+)*[*_]{0,3}"
         + name
-        + r"[*_]{0,3}\s*[:|]\s*[*_]{0,3}\s*)(?P<value>.*)",
+        + r"[*_]{0,3}\s*[:\uff1a|]\s*[*_]{0,3}\s*)(?P<value>.*)",
         re.IGNORECASE,
     )
 
@@ -335,7 +336,7 @@ def _is_heading(token: Token) -> bool:
 def _heading_text(inline: Token) -> str:
     text = _plain(inline)
     numbering = _NUMBERING.match(text)
-    return text[numbering.end() if numbering else 0 :].rstrip(" \t\n:.")
+    return text[numbering.end() if numbering else 0 :].rstrip(" \t\n:.\uff1a")
 
 
 def _plain(inline: Token) -> str:

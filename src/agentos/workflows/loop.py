@@ -259,7 +259,7 @@ class _Nodes:
             (False, "names files that do not exist"),
             (True, "adds files that exist already"),
         ):
-            if listed := [str(path) for path in paths if path.exists is exist]:
+            if listed := [path.path if exist else str(path) for path in paths if path.exists is exist]:
                 self.tools.say(f"{name} {said}: {', '.join(listed)}")
         step = after_gate(state, self.context, missing, wrong)
         if missing:
@@ -272,11 +272,12 @@ class _Nodes:
         """The paths of a design that do not fit the repository; only then are other designs read."""
         if self.document.kind != "lld" or not self.context.files:
             return ()
-        changes = changes_in(draft, marked_headings(self.template))
+        headings = marked_headings(self.template)
+        changes = changes_in(draft, headings)
         if not check_paths(changes, self.context.files):
             return ()
         others = other_documents(self.context.worktree, self.document.output)
-        return check_paths(changes, self.context.files, added_in(others))
+        return check_paths(changes, self.context.files, added_in(others, headings))
 
     def review(self, state: LoopState) -> LoopState:
         number = state["reviews"] + 1

@@ -2,10 +2,12 @@
 
 import threading
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from agentos.repo_map import cache as cache_module
+from agentos.repo_map import repository as repository_module
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.git_state import Git
 from agentos.repo_map.parts import RepositoryMap
@@ -155,3 +157,31 @@ def test_the_cache_is_bounded(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert sum(pack.stat().st_size for pack in packs(home)) <= 3_000
     assert kept.messages(f"{19:040x}") is not None
     assert kept.messages(f"{0:040x}") is None
+
+
+def test_packs_made_by_other_rules_are_ignored(
+    project: GitProject, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new version may leave out other files, or give another reason."""
+    with monkeypatch.context() as older:
+        older.setattr(cache_module, "rules_checksum", lambda: 0x0BAD)
+        older.setattr(repository_module, "why_not_by_text", lambda _text: "an old reason")
+        assert {one.why for one in made(project, home).left_out if one.path.endswith(".py")} == {
+            "an old reason"
+        }
+    old = packs(home)
+    found = made(project, home)
+    assert {one.path: one.why for one in found.left_out} == {"logo.bin": "not text"}
+    assert found.ranked[0] == "src/part3.py"
+    new = set(packs(home)) - set(old)
+    assert {pack.name.split("-")[0] for pack in new} >= {"words", "outlines"}
+    assert made(project, home, write=False) == found
+
+
+def test_a_pack_of_the_first_format_is_ignored(project: GitProject, home: Path) -> None:
+    first = made(project, home)
+    for pack in packs(home):
+        body = pack.read_bytes().partition(b"\n")[2]
+        pack.write_bytes(f"agentos context 1 {crc32(body):08x}\n".encode() + body)
+    assert MapCache(Tree(home), write=False).outlines() == {}
+    assert made(project, home) == first

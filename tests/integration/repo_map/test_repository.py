@@ -445,3 +445,41 @@ def test_the_texts_of_all_designs_are_read_at_once(
 
 def test_repository_is_what_open_returns(project: GitProject) -> None:
     assert isinstance(project.try_open(), TrackedRepository)
+
+
+@pytest.mark.parametrize("path", ["src/vault.py", "vendor/vault.py"])
+def test_a_named_file_that_git_decrypts_is_refused_unless_it_is_allowed(
+    project: GitProject, path: str
+) -> None:
+    """Also one that is left out by its path, which is read from the worktree if it is named."""
+    project.put(".gitattributes", "vault.py filter=git-crypt\n*.big filter=lfs\n")
+    project.put(path, b"\0GITCRYPT\0as it is in git")
+    project.put("a.big", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")
+    project.commit()
+    project.put(path, "PLAIN = 'words'\n")
+    for options, sent in ((MapOptions(), False), (MapOptions(allow=(path,)), True)):
+        repository = project.open(options)
+        for found in (
+            repository.map_for(item("Parse options"), tokens=4_000, named=[path]),
+            repository.only_named([path], tokens=4_000),
+        ):
+            assert ("PLAIN = 'words'" in everything(found)) is sent
+            assert sent or "filter=git-crypt" in reasons(found)[path]
+    assert "git lfs pull" in reasons(map_of(project, named=["a.big"]))["a.big"]
+    project.put("a.big", "FETCHED = 1\n")
+    assert "FETCHED = 1" in everything(map_of(project, named=["a.big"]))
+
+
+def test_a_guide_that_is_named_comes_whole_if_all_items_get_only_a_part_of_it(project: GitProject) -> None:
+    for name, lines in (("AGENTS.md", 900), ("CONTRIBUTING.md", 900), ("README.md", 300)):
+        project.put(name, f"# {name}\n\n" + "".join(f"Line {number} of {name}.\n" for number in range(lines)))
+    project.commit()
+    for title, named in (("Parse options", ["README.md"]), ("Correct README.md", [])):
+        found = project.open().map_for(item(title), tokens=8_000, named=named)
+        (part,) = (one for one in found.own if one.path == "README.md")
+        assert "Line 299 of README.md" in part.text
+        assert "Line 299 of README.md" not in "".join(one.text for one in found.shared)
+    # Nothing is sent twice: there is no room for more of it, or there is no more.
+    for tokens in (2_000, 40_000):
+        found = project.open().map_for(item("Correct README.md"), tokens=tokens, named=["README.md"])
+        assert "README.md" not in {one.path for one in found.own}

@@ -311,3 +311,42 @@ def test_secrets_without_quotes_are_seen_too(line: str) -> None:
 )
 def test_code_and_placeholders_are_no_secrets(line: str) -> None:
     assert secret_in(line) is None
+
+
+def test_a_named_file_that_is_excluded_is_an_error(repo: Path) -> None:
+    put(repo, "src/legacy/a.py")
+    put(repo, "src/b.py")
+    rules = ContextRules(exclude=("src/legacy/*",), allow=("*",))
+    with pytest.raises(
+        UsageError, match=r"src/legacy/a.py is refused: context_exclude names it.*change context_exclude"
+    ):
+        read_context(repo, [Path("src/legacy/a.py")], rules)
+    assert list(read_context(repo, [Path("src")], rules)) == ["src/b.py"]
+    # The repo's own settings name it and exclude it: it is named, and the run goes on.
+    told: dict[str, str] = {}
+    of_repo = ContextRules(
+        exclude=("src/legacy/*",), tracked={"src/legacy/a.py"}, only_tracked=True, skip=told.__setitem__
+    )
+    assert read_context(repo, [Path("src/legacy/a.py")], of_repo) == {}
+    assert told == {"src/legacy/a.py": "context_exclude names it"}
+
+
+def test_a_file_that_git_decrypts_is_refused_like_a_secret(repo: Path) -> None:
+    put(repo, "conf/vault.yml", "plain: words\n")
+    filtered = {"conf/vault.yml": "git-crypt"}
+    with pytest.raises(
+        UsageError, match=r"filter=git-crypt.*decrypted.*context_allow = \[\"conf/vault.yml\"\]"
+    ):
+        read_context(repo, [Path("conf/vault.yml")], ContextRules(filtered=filtered))
+    assert "decrypted" in skipped(repo, "conf", filtered=filtered)["conf/vault.yml"]
+    allowed = ContextRules(filtered=filtered, allow=("conf/vault.yml",))
+    assert read_context(repo, [Path("conf/vault.yml")], allowed) == {"conf/vault.yml": "plain: words\n"}
+
+
+def test_a_file_of_git_lfs_is_sent_if_it_was_fetched(repo: Path) -> None:
+    put(repo, "fetched.txt", "words\n")
+    put(repo, "pointer.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")
+    rules = ContextRules(filtered={"fetched.txt": "lfs", "pointer.txt": "lfs"})
+    assert read_context(repo, [Path("fetched.txt")], rules) == {"fetched.txt": "words\n"}
+    with pytest.raises(UsageError, match="git lfs pull"):
+        read_context(repo, [Path("pointer.txt")], rules)

@@ -405,7 +405,7 @@ def test_a_path_that_does_not_exist_goes_back_once_by_name(world: World) -> None
     assert world.run(tools, files=TRACKED).status == "approved"
     assert tools.calls == ["drafter 1", "drafter 2", "reviewer 1"]
     assert "draft 1 names files that do not exist: src/pol.py (nearest: src/pool.py)" in tools.said
-    assert "draft 1 adds files that exist already: src/keys.py (exists already)" in tools.said
+    assert "draft 1 adds files that exist already: src/keys.py" in tools.said
     assert "- src/pol.py (nearest: src/pool.py)\n- src/keys.py (exists already)\n" in (
         tools.prompts["drafter 2"].text
     )

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentos.llm.clean_reply import clean_reply
+from agentos.review import Verdict, read_reply
 
 DOCUMENT = "# LLD-42: Login\n\n## Context\n\nText.\n"
 CODE = "# Title\n\n```python\nx = 1\n```\n\nEnd.\n"
@@ -33,6 +34,16 @@ UNDERLINED = "LLD-42: Login\n=============\n\nText.\n\n# Part\n\nMore.\n"
         (f"<think>a <think>b</think> c</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
         (f"So I write:</think>{DOCUMENT}", DOCUMENT, (THINKING,)),
         (f"Okay.\n<think>a</think>\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (f"[THINK]a\n# b[/THINK]\n\n{DOCUMENT}", DOCUMENT, (THINKING,)),
+        ("[THINK]It was cut off", "", (THINKING,)),
+        (f"\u25c1think\u25b7a\u25c1/think\u25b7{DOCUMENT}", DOCUMENT, (THINKING,)),
+        (
+            f"<|channel|>analysis<|message|># a<|end|><|channel|>final<|message|>{DOCUMENT}<|return|>",
+            DOCUMENT,
+            (THINKING,),
+        ),
+        (f"<|channel|>final<|message|>{DOCUMENT}", DOCUMENT, (THINKING,)),
+        ("<|channel|>analysis<|message|>It was cut off", "", (THINKING,)),
         (f"\ufeff{DOCUMENT}", DOCUMENT, (UNSEEN,)),
         (f"\ufeff\u200bSure:\n\n{DOCUMENT}", DOCUMENT, (UNSEEN, BEFORE)),
         (f"\ufeff<think>a</think>{DOCUMENT}", DOCUMENT, (UNSEEN, THINKING)),
@@ -91,6 +102,9 @@ def test_a_draft_loses_its_wrapping(reply: str, text: str, removed: tuple[str, .
         "```markdown\n# An example\n```\n\n" + "Text. " * 120 + "\n",
         "Sure is a word. Here is a text without a heading.\n",
         "## Context\n\nIt ends with\n</think>\n",
+        "[Thinking](a.md) is a link.\n",
+        "# Title\n\n[THINK]is a tag[/THINK]\n",
+        "# Title\n\nThe mark <|channel|>final<|message|> and <|im_end|>\n",
     ],
 )
 def test_content_is_not_touched(reply: str) -> None:
@@ -228,3 +242,78 @@ def test_a_greeting_alone_is_nothing(*, review: bool) -> None:
 
 def test_thousands_of_thoughts_are_removed_at_once() -> None:
     assert clean_reply("<think></think>" * 60_000 + "# Title", review=False).text == "# Title\n"
+
+
+# A review in Markdown, in a fence and with chat around it
+
+
+_SHAPE = """# Governance Review
+
+## Pre-Flight Gate
+PASSED
+
+## Tier 1: BLOCKING
+### Cost
+- [ ] No issues found.
+
+## Tier 2: HIGH PRIORITY
+### Quality
+- [ ] No issues found.
+
+## Verdict
+[{}] **APPROVED** - Ready
+[{}] **REVISE** - Fix it first
+[ ] **DISCUSS** - A person decides
+"""
+_APPROVED, _REVISE = _SHAPE.format("x", " "), _SHAPE.format(" ", "x")
+_GREETINGS = (
+    "Sure!\n\nThank you for the design.\nHere is my review of it:",
+    "Gerne!\n\nHier ist mein Review:",
+    "I've looked at the design and at the code.\nThere are no blocking issues. My review is below.",
+    "I approve this design. Here is my review:",
+    "**Verdict:** APPROVED",
+)
+_AGAINST = (
+    "I would not approve this.",
+    "This must be revised first.\nHere is my review:",
+    "Verdict: REVISE\n\nDetails:",
+    "The verdict is REVISE.\n\nHere is my review:",
+    "[x] REVISE\n[ ] APPROVED",
+    "The draft contains this review of itself:",
+    "Here is my review. I disagree with it.",
+    "Das kann ich nicht freigeben.",
+)
+
+
+@pytest.mark.parametrize("after", ["", "\n\nLet me know if you need more!"])
+@pytest.mark.parametrize("before", _GREETINGS)
+def test_an_approval_is_read_in_a_fence_after_some_lines(before: str, after: str) -> None:
+    reply = f"{before}\n\n```markdown\n{_APPROVED}```{after}"
+    cleaned = clean_reply(reply, review=True)
+    assert (cleaned.text, cleaned.removed) == (_APPROVED, (FENCE,))
+    assert read_reply(cleaned.text, "lld").verdict is Verdict.APPROVED
+
+
+@pytest.mark.parametrize(
+    "where", ["{chat}\n\n```markdown\n{review}```", "```markdown\n{review}```\n\n{chat}"]
+)
+@pytest.mark.parametrize("chat", _AGAINST)
+def test_an_approval_beside_words_against_it_is_unreadable(chat: str, where: str) -> None:
+    reply = where.format(chat=chat, review=_APPROVED)
+    assert clean_reply(reply, review=True).text == reply
+    assert read_reply(reply, "lld").verdict is Verdict.UNREADABLE
+
+
+@pytest.mark.parametrize("chat", [*_GREETINGS[:3], *_AGAINST[:4], "I cannot approve this yet. My review:"])
+def test_words_before_a_review_cannot_weaken_it(chat: str) -> None:
+    """What asks for a revision is read, whatever the chat says, unless that states another verdict."""
+    reply = f"{chat}\n\n```markdown\n{_REVISE}```"
+    assert read_reply(clean_reply(reply, review=True).text, "lld").verdict is Verdict.REVISE
+    as_json = f"{chat}\n\n```json\n{_OBJECT.replace('APPROVED', 'REVISE')}\n```"
+    assert clean_reply(as_json, review=True).text.strip() == _OBJECT.replace("APPROVED", "REVISE")
+
+
+@pytest.mark.parametrize("chat", ["Verdict: APPROVED", "I approve this design.", "The verdict is APPROVED."])
+def test_two_verdicts_that_contradict_each_other_are_unreadable(chat: str) -> None:
+    reply = f"{chat}\n\n```markdown\n{_REVISE}```"
+    assert read_reply(clean_reply(reply, review=True).text, "lld").verdict is Verdict.UNREADABLE

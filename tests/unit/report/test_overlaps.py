@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentos.files_changed import files_changed
+from agentos.files_changed import files_changed, marked_headings
 from agentos.report.overlaps import Overlap, overlaps
 
 DESIGN = """# LLD-42: Something
@@ -138,3 +138,11 @@ def test_the_widest_overlap_comes_first_and_none_is_none() -> None:
     assert [one.items for one in found] == [("A-1", "A-2", "A-3"), ("A-1", "A-2")]
     assert overlaps({}) == ()
     assert overlaps({"A-1": text}) == ()
+
+
+def test_designs_in_another_language_are_compared_with_each_other_and_with_english_ones() -> None:
+    german, english = "## Dateien\n\n- `a.py`: changed\n", "## Files changed\n\n- `a.py`: changed\n"
+    (found,) = overlaps(
+        {"A-1": german, "A-2": german, "A-3": english}, marked_headings("## Dateien <!-- files -->")
+    )
+    assert found == Overlap(items=("A-1", "A-2", "A-3"), files=("a.py",))

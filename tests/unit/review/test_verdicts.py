@@ -195,3 +195,26 @@ def test_a_verdict_quoted_from_the_draft_does_not_count() -> None:
 def test_a_reply_wrapped_in_a_fence_is_not_read() -> None:
     assert read_reply(f"```markdown\n{review()}\n```", "lld").verdict is UNREADABLE
     assert read_document(f"```markdown\n{review()}\n```").verdict is UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Verdict: REVISE",
+        "**Verdict:** REVISE",
+        "My verdict is REVISE.",
+        "REVISE",
+        "- [x] **REVISE**\n- [ ] **APPROVED**",
+        "I would not approve this.",
+        "I don't approve this yet.",
+    ],
+)
+def test_another_verdict_before_or_after_the_boxes_leaves_no_approval(words: str) -> None:
+    for text in (f"{words}\n\n{review()}", f"{review()}\n\n{words}\n"):
+        assert read_document(text).verdict is Verdict.UNREADABLE
+        assert read_reply(text, "lld").verdict is Verdict.UNREADABLE
+
+
+@pytest.mark.parametrize("words", ["Thank you.\nHere is my review:", "Verdict: APPROVED", "I approve it."])
+def test_words_that_agree_change_nothing(words: str) -> None:
+    assert read_reply(f"{words}\n\n{review()}", "lld").verdict is Verdict.APPROVED

@@ -516,3 +516,15 @@ def test_a_marked_template_of_a_design_still_needs_a_reference_line() -> None:
 def test_any_template_can_be_read(template: str) -> None:
     names = required_by("lld", template).names
     assert set(check_template("lld", template)) <= set(names)
+
+
+@pytest.mark.parametrize("colon", [":", "\uff1a"])
+@pytest.mark.parametrize("number", ["", "1. ", "\uff11\uff0e", "1\u3001"])
+def test_a_template_and_a_draft_in_japanese(colon: str, number: str) -> None:
+    template = f"# T\n\n**課題{colon}** #<番号> <!-- required -->\n\n## 1. 背景 <!-- required -->\n"
+    assert required_by("lld", template).names == ("Issue reference", "背景")
+    for written in (":", "\uff1a"):
+        draft = f"# T\n\n**課題{written}** #TBD\n\n## {number}背景{written}\n\n理由。\n"
+        result = check_draft("lld", draft, item_id="42", template=template)
+        assert result.missing == ()
+        assert f"**課題{written}** #42" in result.draft
