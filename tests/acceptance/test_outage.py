@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -129,6 +130,69 @@ def test_out_of_credit_on_every_key_is_exit_4_and_said_once(odd: OddBench, proje
     assert len(told(result, "every key is out of credit")) == 1
     assert odd.provider.calls <= 3 + 2
     assert set(project.statuses().values()) == {"paused", "pending"}
+
+
+CREDIT = {
+    "402": OddAnswer(status=402, body={"error": {"message": "Payment required.", "code": 402}}),
+    "429": OddAnswer(
+        status=429, body={"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CREDIT)
+def test_a_new_run_tries_a_key_without_credit_once_at_once(
+    odd: OddBench, project: Project, kind: str
+) -> None:
+    project.issues(6)
+
+    def slowly(_key: str, _model: str) -> OddAnswer:
+        time.sleep(1.5)  # longer than other calls would wait for a slow start
+        return CREDIT[kind]
+
+    odd.provider.deny = slowly
+    assert odd.run("lld", "--all", "-j3").code == 4
+    for _ in range(2):
+        odd.provider.calls = 0
+        began = time.monotonic()
+        result = odd.run("lld", "--all", "-j3")
+        assert result.code == 4, result.text
+        assert time.monotonic() - began < 20
+        assert odd.provider.calls == 1
+        assert len(told(result, "every key is out of credit")) == 1
+        assert set(project.statuses().values()) == {"paused", "pending"}
+    # The user adds credit.
+    odd.provider.deny, odd.provider.calls = None, 0
+    began = time.monotonic()
+    result = odd.run("lld", "--all", "-j3")
+    assert result.code == 0, result.text
+    assert time.monotonic() - began < 20
+    assert not told(result, "resuming in")
+    assert odd.provider.calls == 12
+
+
+def test_a_new_run_tries_a_server_that_was_overloaded_at_once(odd: OddBench, project: Project) -> None:
+    project.issues(2)
+    odd.provider.deny = lambda _key, _model: OddAnswer(status=503, body={"error": {"message": "Loading."}})
+    assert odd.run("lld", "--all", "--no-wait", "--max-retries", "0", "-j2").code == 1
+    odd.provider.deny, odd.provider.calls = None, 0
+    began = time.monotonic()
+    result = odd.run("lld", "--all", "--retry-failed", "-j2")
+    assert result.code == 0, result.text
+    assert time.monotonic() - began < 8
+    assert odd.provider.calls == 4
+
+
+def test_a_rest_that_the_server_told_holds_for_the_next_run(odd: OddBench, project: Project) -> None:
+    project.issues(2)
+    error = {"message": "Slow down.", "code": "rate_limit_exceeded"}
+    refused = OddAnswer(status=429, headers={"retry-after": "900"}, body={"error": error})
+    odd.provider.deny = lambda _key, _model: refused
+    assert odd.run("lld", "--all", "--no-wait", "-j1").code == 75
+    odd.provider.deny, odd.provider.calls = None, 0
+    result = odd.run("lld", "--all", "--no-wait", "-j1")
+    assert result.code == 75, result.text
+    assert odd.provider.calls == 0
 
 
 def test_a_certificate_that_is_not_trusted_stops_the_run(project: Project, tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ class _Export:
         return {
             "until": self._time(cooldown.until),
             "state": cooldown.state.value,
+            "told": cooldown.told,
             "strikes": cooldown.strikes,
             "fence": cooldown.fence,
             "woke": self._time(cooldown.woke),
@@ -322,12 +323,13 @@ class _Restore:
         if before is not None and before.until is not None:
             found = self._cooldown(before)
             if cooldown.until is None or (found.until or 0.0) > cooldown.until:
-                cooldown.state, cooldown.until = found.state, found.until
+                cooldown.state, cooldown.until, cooldown.told = found.state, found.until, found.told
 
     def _cooldown(self, saved: SavedCooldown) -> Cooldown:
         return Cooldown(
             until=None if saved.until is None else self._move(saved.until),
             state=KeyState(saved.state),
+            told=saved.told,
             strikes=saved.strikes,
             fence=saved.fence,
             woke=None if saved.woke is None else self._move(saved.woke),
