@@ -132,6 +132,7 @@ def test_out_of_credit_on_every_key_is_exit_4_and_said_once(odd: OddBench, proje
     assert set(project.statuses().values()) == {"paused", "pending"}
 
 
+KEYS = {"OPENAI_API_KEY_1": "second-odd-secret", "OPENAI_API_KEY_2": "third-odd-secret"}
 CREDIT = {
     "402": OddAnswer(status=402, body={"error": {"message": "Payment required.", "code": 402}}),
     "429": OddAnswer(
@@ -193,6 +194,49 @@ def test_a_rest_that_the_server_told_holds_for_the_next_run(odd: OddBench, proje
     result = odd.run("lld", "--all", "--no-wait", "-j1")
     assert result.code == 75, result.text
     assert odd.provider.calls == 0
+
+
+NO_ACCESS = {
+    "OpenAI": (
+        403,
+        {"message": "Project `p` does not have access to model `drafter`", "code": "model_not_found"},
+    ),
+    "OpenAI 404": (404, {"message": "The model `drafter` does not exist or you do not have access to it."}),
+    "LiteLLM": (401, {"message": "key not allowed to access model.", "type": "key_model_access_denied"}),
+    "Google": (403, {"message": "The API is off.", "code": "SERVICE_DISABLED"}),
+}
+
+
+@pytest.mark.parametrize("words", NO_ACCESS)
+def test_a_key_without_access_to_a_model_is_not_used_for_it_and_the_others_go_on(
+    odd: OddBench, project: Project, words: str
+) -> None:
+    project.issues(6)
+    status, error = NO_ACCESS[words]
+    bad = {SECRET, KEYS["OPENAI_API_KEY_1"]}
+
+    def deny(key: str, model: str) -> OddAnswer | None:
+        return OddAnswer(status=status, body={"error": error}) if key in bad and model == "drafter" else None
+
+    odd.provider.deny = deny
+    result = odd.run("lld", "--all", "-j2", "--max-retries", "0", **KEYS)
+    assert result.code == 0, result.text
+    assert set(project.statuses().values()) == {"approved"}
+    refused = [key for key, model in odd.provider.used if model == "drafter" and key in bad]
+    assert len(refused) <= 3
+    assert odd.provider.calls == 12 + len(refused)
+    reviews = {key for key, model in odd.provider.used if model == "reviewer"}
+    assert reviews & bad, "only the drafter's model is denied"
+    assert len(told(result, "is not used for openai:drafter, because it has no access")) == len(set(refused))
+    # Nobody has access: the run stops, says it once, and nothing has failed.
+    bad.add(KEYS["OPENAI_API_KEY_2"])
+    project.issues(20)
+    odd.provider.used.clear()
+    result = odd.run("lld", "--all", "-j2", "--max-retries", "0", **KEYS)
+    assert result.code == 2, result.text
+    assert len(odd.provider.used) <= 2 + 2
+    assert "failed" not in project.statuses().values()
+    assert len(told(result, str(error["message"]).rstrip("."))) == 1
 
 
 def test_a_certificate_that_is_not_trusted_stops_the_run(project: Project, tmp_path: Path) -> None:
