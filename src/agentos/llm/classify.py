@@ -126,7 +126,7 @@ def classify(
         retry_after = asked
         if retry_after is None and error_class is CallError.RATE_LIMITED:
             retry_after = _reset_delay(fields, error, now)
-    elif error_class is CallError.QUOTA_EXHAUSTED and is_daily(error) and not has_no_quota(error):
+    elif error_class is CallError.QUOTA_EXHAUSTED:
         quota_reset = asked or seconds_to_pacific_midnight(now)
     return Classified(
         error_class=error_class,
@@ -187,7 +187,9 @@ def _error_class(
         found = CallError.NO_CREDIT
     elif status == 429:
         lasting = is_daily(error) and (asked is None or asked > SHORT_DELAY)
-        found = CallError.QUOTA_EXHAUSTED if lasting or has_no_quota(error) else CallError.RATE_LIMITED
+        found = CallError.QUOTA_EXHAUSTED if lasting else CallError.RATE_LIMITED
+        if has_no_quota(error):
+            found = CallError.NO_MODEL  # whatever else it says: no reset will bring any
     elif 400 <= status < 500 and status not in _PASSING_STATUSES:
         own = status == 413 or codes(error) & _PROMPT_CODES or _TOO_LONG.search(first_text(error, "message"))
         found = CallError.DECLINED if own else CallError.BAD_REQUEST

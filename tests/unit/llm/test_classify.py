@@ -263,8 +263,8 @@ class TestGemini:
         )
         as_line = ask("gemini", 429, google(quota(PER_DAY), retry_info("45s"), message=lines))
         for found in (explicit, as_line):
-            assert found.error_class is QUOTA_EXHAUSTED
-            assert found.quota_reset is None
+            assert found.error_class is NO_MODEL
+            assert (found.quota_reset, found.retry_after) == (None, None)
         twenty = lines.replace("limit: 0", "limit: 20")
         assert ask("gemini", 429, google(retry_info("45s"), message=twenty)).error_class is RATE_LIMITED
         loose = google(retry_info("45s"), message="your prompt says limit: 0")
