@@ -77,12 +77,12 @@ class Calls:
 
     def advance(self, now: float) -> None:
         """Let time pass: request the calls that are due for a retry, and handle what the pool grants."""
-        due = [
-            deferred for deferred in self._deferred if deferred.until is not None and deferred.until <= now
-        ]
+        due = [one for one in self._deferred if one.until is not None and one.until <= now]
         self._deferred = [deferred for deferred in self._deferred if deferred not in due]
         for deferred in due:
             self._request(deferred.item, deferred.call, now)
+        if self._refused:
+            self._judge_refused()
         if self._scheduler.stopping is None:
             self._probe(now)
         self._take(self._keys.advance(now))
@@ -104,6 +104,8 @@ class Calls:
             raise wire.ProtocolError("a call to a model that this run does not use")
         if self.stop_reason or self._refusals.is_refused(item.label, wanted.after):
             self._refused.append((item, wanted))
+            self._scheduler.waiting(item.label, now)
+            item.waits("waiting: whether another item is refused, too")
             self._judge_refused()
             return
         if others := self._keys.others(wanted):
@@ -259,15 +261,18 @@ class Calls:
     def _judge_refused(self) -> None:
         """Tell refused items that it is their own fault, unless other items may yet show that it is not."""
         held = [item for item, _ in self._refused]
-        alone = not any(item.alive and item not in held for item in self._items.values())
+        others = (item for item in self._items.values() if item not in held)
+        alone = not any(item.alive and not item.queued for item in others)
+        # An item that runs alone waits for the next one, which is started in its place.
+        next_one = len(held) == len(self._scheduler.running) == 1 and self._scheduler.pending > 0
         for item, wanted in self._refused[:]:
-            own = self._scheduler.stopping is None and (
-                alone or not self._refusals.is_open(wanted, item.label)
-            )
+            known = (alone and not next_one) or not self._refusals.is_open(wanted, item.label)
+            own = known and self._scheduler.stopping is None
             if self.stop_reason or own:
                 self._refused.remove((item, wanted))
                 told = wire.LeaseRefused(number=wanted.number, reason=self.stop_reason, own_fault=own)
                 self._actions.send(item, told)
+        self._scheduler.held = next_one and bool(self._refused)
 
     def _back(self, provider: str, now: float) -> None:
         """A provider answered. If it was down, its calls continue."""

@@ -302,6 +302,25 @@ def test_a_refusal_of_one_item_alone_is_its_own_fault() -> None:
     assert len(run.recorded("leased")) == 2
 
 
+def test_an_item_that_runs_alone_and_is_refused_waits_for_the_next_one() -> None:
+    run = LoopRun({str(one): [own_fault()] for one in range(1, 10)}, parallel=1).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    assert len(run.recorded("leased")) == 2
+    statuses = list(run.statuses().values())
+    assert (statuses.count("paused"), statuses.count("pending")) == (2, 7), "nothing has failed"
+
+
+def test_an_item_that_runs_alone_is_told_as_soon_as_the_next_one_is_answered() -> None:
+    run = LoopRun({"1": [own_fault()], "2": [worker(call)], "3": [worker(call)]}, parallel=1).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True)]
+    assert [event["item"] for event in run.recorded("leased")] == ["1", "2", "3"]
+    run = LoopRun({"1": [own_fault("a")], "2": [own_fault("b")], "3": [worker(call)]}, parallel=1).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True), ("", True)]
+    assert run.statuses()["3"] == "approved"
+
+
 def test_different_refusals_are_the_items_own_fault() -> None:
     run = LoopRun({"1": [own_fault("HTTP 400: a")], "2": [own_fault("HTTP 400: b", seconds=2.0)]}).go()
     assert run.stopped is None
