@@ -469,3 +469,29 @@ def test_a_new_run_tries_an_overloaded_model_unless_another_run_already_does() -
     other = SharingRun(rows, "c", key())
     other.ask("LLD-2")
     assert other.leases == []
+
+
+@pytest.mark.parametrize(("rpd", "served"), [(10, 0), (16, 6), (1000, 12), (None, 12)])
+def test_a_daily_limit_that_the_user_raises_counts_at_once(rpd: int | None, served: int) -> None:
+    rows = Rows()
+    for name, limit in (("a", 10), ("b", rpd)):
+        run = SharingRun(rows, name, key(rpd=limit))
+        for number in range(12):
+            run.ask(f"LLD-{number}")
+        for lease in run.leases:
+            run.settle(lease)
+        pass_time(rows, 5, run)
+        run.store.leave()
+    assert len(run.leases) == served
+
+
+def test_what_was_used_today_counts_for_a_lower_daily_limit() -> None:
+    rows = Rows()
+    for name, limit in (("a", 1000), ("b", 8)):
+        run = SharingRun(rows, name, key(rpd=limit))
+        for number in range(6):
+            run.ask(f"LLD-{number}")
+        for lease in run.leases:
+            run.settle(lease)
+        run.store.leave()
+    assert len(run.leases) == 2
