@@ -300,6 +300,21 @@ def test_a_server_that_starts_later_gets_all_the_items(project: Project) -> None
     assert {event["kind"] for event in project.events("waiting")} >= {"outage"}
 
 
+def test_a_server_behind_a_gateway_that_is_down_is_waited_for(odd: OddBench, project: Project) -> None:
+    project.issues(8)
+    page = OddAnswer(status=502, headers={"content-type": "text/html"}, body=b"<html>Bad Gateway</html>")
+    began = time.monotonic()
+    odd.provider.deny = lambda _key, _model: page if time.monotonic() - began < 8 else None
+    result = odd.run("lld", "--all", "-j4")
+    assert result.code == 0, result.text
+    assert set(project.statuses().values()) == {"approved"}
+    host = odd.provider.url.removeprefix("http://")
+    (down,) = told(result, "is down")
+    assert f"openai is down: {host}: HTTP 502: Bad Gateway" in down
+    assert len(told(result, "openai is back after")) == 1
+    assert odd.provider.calls <= 16 + 4 + 5, "one call at a time tried it"
+
+
 def test_a_server_that_goes_away_in_the_middle_costs_no_item_anything(project: Project) -> None:
     project.issues(12)
     port = closed_port()

@@ -37,6 +37,7 @@ MAX_MESSAGE = 300  # characters
 _BLAMED = {401: CallError.KEY_REJECTED, 403: CallError.KEY_REJECTED, 407: CallError.PROXY_REFUSED}
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
 _KEY_CODES = frozenset({"invalid_api_key", "authentication_error"})
+_NO_SERVER = frozenset({502, 521, 522, 523})  # a gateway did not reach the server behind it
 _PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
 _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `code` or `type`
     {
@@ -136,7 +137,7 @@ def classify(
     asked = _asked_delay(fields, error, now)
     error_class = _error_class(provider, status, fields, error, asked)
     retry_after = quota_reset = None
-    if error_class in {CallError.RATE_LIMITED, CallError.CAPACITY, CallError.TRANSIENT}:
+    if error_class in {CallError.RATE_LIMITED, CallError.CAPACITY, CallError.TRANSIENT, CallError.DROPPED}:
         retry_after = asked
         if retry_after is None and error_class is CallError.RATE_LIMITED:
             retry_after = _reset_delay(fields, error, now)
@@ -197,6 +198,8 @@ def _error_class(
         found = CallError.NO_CREDIT
     elif status in _BLAMED:
         found = _BLAMED[status]
+    elif status in _NO_SERVER and not error:
+        found = CallError.DROPPED  # like a connection without a reply; an error of the provider's is a reply
     elif status in {503, 529} or (status >= 429 and codes(error) & _OVERLOAD_CODES):
         found = CallError.CAPACITY
     elif status == 429:

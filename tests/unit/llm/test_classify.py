@@ -91,7 +91,7 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (422, BAD_REQUEST),
         (429, RATE_LIMITED),
         (500, TRANSIENT),
-        (502, TRANSIENT),
+        (502, CallError.DROPPED),
         (503, CAPACITY),
         (504, TRANSIENT),
         (529, CAPACITY),
@@ -393,7 +393,7 @@ class TestMessage:
 
     def test_html(self) -> None:
         found = ask(status=502, body=b"<html><body>502 Bad Gateway 429 insufficient_quota</body></html>")
-        assert found.error_class is TRANSIENT
+        assert found.error_class is CallError.DROPPED
         assert found.message == "HTTP 502: Bad Gateway (64 bytes that are not an error of this provider)"
 
     @pytest.mark.parametrize(
