@@ -60,6 +60,8 @@ class CallError(StrEnum):
 
 # The server understood the request and refuses it.
 REFUSED_REQUEST = frozenset({CallError.BAD_REQUEST, CallError.DECLINED})
+# What one account may not use, another may: these are about the key that made the call.
+OF_ACCOUNT = frozenset({CallError.NO_MODEL, CallError.FORBIDDEN})
 # Errors of the configuration: every other item would get the same one.
 SAME_FOR_ALL = frozenset(
     {

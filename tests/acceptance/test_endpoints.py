@@ -139,10 +139,11 @@ def test_a_variable_that_is_missing_is_told_before_any_work(desk: Desk) -> None:
 def test_a_mistyped_provider_is_an_error_with_the_nearest_name(desk: Desk, models: str, told: str) -> None:
     desk.configure(f'{models}\n[providers.azure]\nkind = "openai"\nbase_url = "{desk.one.url}/v1"\n')
     desk.project.issue(1)
-    for command in (("lld", "1"), ("doctor",)):
+    for command in (("lld", "1"), ("doctor",), ("config",), ("config", "--json")):
         result = desk.run(*command)
         assert result.code == Exit.USAGE
         assert told in re.sub(r"\s+", " ", result.text)
+    assert told in json.loads(result.out)["error"]["message"]
     assert not desk.one.arrived
 
 

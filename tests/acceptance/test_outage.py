@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,15 +67,16 @@ def test_a_model_that_does_not_exist_costs_as_many_calls_as_items_run_at_once(
     assert odd.provider.calls == 60
 
 
+@pytest.mark.parametrize("at_once", [1, 3])
 def test_the_same_refusal_of_every_item_costs_as_many_calls_as_items_run_at_once(
-    odd: OddBench, project: Project
+    odd: OddBench, project: Project, at_once: int
 ) -> None:
     project.issues(12)
     odd_text = {"error": {"message": "Something is odd.", "type": "invalid_request_error"}}
     refuse(odd.provider, OddAnswer(status=400, body=odd_text))
-    result = odd.run("lld", "--all", "-j3")
+    result = odd.run("lld", "--all", f"-j{at_once}")
     assert result.code == 2, result.text
-    assert 2 <= odd.provider.calls <= 3
+    assert 2 <= odd.provider.calls <= max(2, at_once), "the second item shows that it is not the first one's"
     assert set(project.statuses().values()) == {"paused", "pending"}
     (line,) = told(result, "Something is odd")
     assert "openai:drafter refuses every request: HTTP 400 invalid_request_error: Something is odd." in line
@@ -129,6 +131,113 @@ def test_out_of_credit_on_every_key_is_exit_4_and_said_once(odd: OddBench, proje
     assert len(told(result, "every key is out of credit")) == 1
     assert odd.provider.calls <= 3 + 2
     assert set(project.statuses().values()) == {"paused", "pending"}
+
+
+KEYS = {"OPENAI_API_KEY_1": "second-odd-secret", "OPENAI_API_KEY_2": "third-odd-secret"}
+CREDIT = {
+    "402": OddAnswer(status=402, body={"error": {"message": "Payment required.", "code": 402}}),
+    "429": OddAnswer(
+        status=429, body={"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CREDIT)
+def test_a_new_run_tries_a_key_without_credit_once_at_once(
+    odd: OddBench, project: Project, kind: str
+) -> None:
+    project.issues(6)
+
+    def slowly(_key: str, _model: str) -> OddAnswer:
+        time.sleep(1.5)  # longer than other calls would wait for a slow start
+        return CREDIT[kind]
+
+    odd.provider.deny = slowly
+    assert odd.run("lld", "--all", "-j3").code == 4
+    for _ in range(2):
+        odd.provider.calls = 0
+        began = time.monotonic()
+        result = odd.run("lld", "--all", "-j3")
+        assert result.code == 4, result.text
+        assert time.monotonic() - began < 20
+        assert odd.provider.calls == 1
+        assert len(told(result, "every key is out of credit")) == 1
+        assert set(project.statuses().values()) == {"paused", "pending"}
+    # The user adds credit.
+    odd.provider.deny, odd.provider.calls = None, 0
+    began = time.monotonic()
+    result = odd.run("lld", "--all", "-j3")
+    assert result.code == 0, result.text
+    assert time.monotonic() - began < 20
+    assert not told(result, "resuming in")
+    assert odd.provider.calls == 12
+
+
+def test_a_new_run_tries_a_server_that_was_overloaded_at_once(odd: OddBench, project: Project) -> None:
+    project.issues(2)
+    odd.provider.deny = lambda _key, _model: OddAnswer(status=503, body={"error": {"message": "Loading."}})
+    assert odd.run("lld", "--all", "--no-wait", "--max-retries", "0", "-j2").code == 1
+    odd.provider.deny, odd.provider.calls = None, 0
+    began = time.monotonic()
+    result = odd.run("lld", "--all", "--retry-failed", "-j2")
+    assert result.code == 0, result.text
+    assert time.monotonic() - began < 8
+    assert odd.provider.calls == 4
+
+
+def test_a_rest_that_the_server_told_holds_for_the_next_run(odd: OddBench, project: Project) -> None:
+    project.issues(2)
+    error = {"message": "Slow down.", "code": "rate_limit_exceeded"}
+    refused = OddAnswer(status=429, headers={"retry-after": "900"}, body={"error": error})
+    odd.provider.deny = lambda _key, _model: refused
+    assert odd.run("lld", "--all", "--no-wait", "-j1").code == 75
+    odd.provider.deny, odd.provider.calls = None, 0
+    result = odd.run("lld", "--all", "--no-wait", "-j1")
+    assert result.code == 75, result.text
+    assert odd.provider.calls == 0
+
+
+NO_ACCESS = {
+    "OpenAI": (
+        403,
+        {"message": "Project `p` does not have access to model `drafter`", "code": "model_not_found"},
+    ),
+    "OpenAI 404": (404, {"message": "The model `drafter` does not exist or you do not have access to it."}),
+    "LiteLLM": (401, {"message": "key not allowed to access model.", "type": "key_model_access_denied"}),
+    "Google": (403, {"message": "The API is off.", "code": "SERVICE_DISABLED"}),
+}
+
+
+@pytest.mark.parametrize("words", NO_ACCESS)
+def test_a_key_without_access_to_a_model_is_not_used_for_it_and_the_others_go_on(
+    odd: OddBench, project: Project, words: str
+) -> None:
+    project.issues(6)
+    status, error = NO_ACCESS[words]
+    bad = {SECRET, KEYS["OPENAI_API_KEY_1"]}
+
+    def deny(key: str, model: str) -> OddAnswer | None:
+        return OddAnswer(status=status, body={"error": error}) if key in bad and model == "drafter" else None
+
+    odd.provider.deny = deny
+    result = odd.run("lld", "--all", "-j2", "--max-retries", "0", **KEYS)
+    assert result.code == 0, result.text
+    assert set(project.statuses().values()) == {"approved"}
+    refused = [key for key, model in odd.provider.used if model == "drafter" and key in bad]
+    assert len(refused) <= 3
+    assert odd.provider.calls == 12 + len(refused)
+    reviews = {key for key, model in odd.provider.used if model == "reviewer"}
+    assert reviews & bad, "only the drafter's model is denied"
+    assert len(told(result, "is not used for openai:drafter, because it has no access")) == len(set(refused))
+    # Nobody has access: the run stops, says it once, and nothing has failed.
+    bad.add(KEYS["OPENAI_API_KEY_2"])
+    project.issues(20)
+    odd.provider.used.clear()
+    result = odd.run("lld", "--all", "-j2", "--max-retries", "0", **KEYS)
+    assert result.code == 2, result.text
+    assert len(odd.provider.used) <= 2 + 2
+    assert "failed" not in project.statuses().values()
+    assert len(told(result, str(error["message"]).rstrip("."))) == 1
 
 
 def test_a_certificate_that_is_not_trusted_stops_the_run(project: Project, tmp_path: Path) -> None:
@@ -189,6 +298,21 @@ def test_a_server_that_starts_later_gets_all_the_items(project: Project) -> None
     audits = [one for item in project.statuses() for one in project.audits(item)]
     assert {one["tries"] for one in audits if one["kind"] == "call"} == {1}, "an outage is not a try"
     assert {event["kind"] for event in project.events("waiting")} >= {"outage"}
+
+
+def test_a_server_behind_a_gateway_that_is_down_is_waited_for(odd: OddBench, project: Project) -> None:
+    project.issues(8)
+    page = OddAnswer(status=502, headers={"content-type": "text/html"}, body=b"<html>Bad Gateway</html>")
+    began = time.monotonic()
+    odd.provider.deny = lambda _key, _model: page if time.monotonic() - began < 8 else None
+    result = odd.run("lld", "--all", "-j4")
+    assert result.code == 0, result.text
+    assert set(project.statuses().values()) == {"approved"}
+    host = odd.provider.url.removeprefix("http://")
+    (down,) = told(result, "is down")
+    assert f"openai is down: {host}: HTTP 502: Bad Gateway" in down
+    assert len(told(result, "openai is back after")) == 1
+    assert odd.provider.calls <= 16 + 4 + 5, "one call at a time tried it"
 
 
 def test_a_server_that_goes_away_in_the_middle_costs_no_item_anything(project: Project) -> None:

@@ -31,13 +31,18 @@ class OddProvider:
     url: str = ""
     spoil: Callable[[str, OddAnswer], None] | None = None  # called with the prompt and the answer to change
     refuse: Callable[[dict[str, Any]], OddAnswer | None] | None = None  # called with the body; None: served
+    deny: Callable[[str, str], OddAnswer | None] | None = None  # called with the key and the model
     calls: int = 0
+    used: list[tuple[str, str]] = field(default_factory=list)  # key and model of every call
     bodies: list[dict[str, Any]] = field(default_factory=list)  # of every call
     _default: DefaultResponder = field(default_factory=DefaultResponder)
 
-    def answer(self, asked: dict[str, Any]) -> OddAnswer:
+    def answer(self, asked: dict[str, Any], key: str) -> OddAnswer:
         self.calls += 1
         self.bodies.append(asked)
+        self.used.append((key, asked["model"]))
+        if self.deny is not None and (denied := self.deny(key, asked["model"])) is not None:
+            return denied
         if self.refuse is not None and (refused := self.refuse(asked)) is not None:
             return refused
         system, prompt = (message["content"] for message in asked["messages"])
@@ -88,7 +93,7 @@ def running_odd_provider() -> Iterator[OddProvider]:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            answer = provider.answer(asked)
+            answer = provider.answer(asked, self.headers.get("authorization", "").removeprefix("Bearer "))
             body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
             self.send_response(answer.status)
             for name, value in {"content-type": "application/json", **answer.headers}.items():

@@ -1,11 +1,15 @@
 """`agentos config`: every setting and table with its value and where it was set."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from agentos.console.screen import json_text
 from agentos.console.visible import one_line
+
+if TYPE_CHECKING:
+    from agentos.config import Config
 
 _PRICE = click.FloatRange(0, 1e9)  # USD per million tokens
 
@@ -70,6 +74,7 @@ def _show(*, as_json: bool) -> None:
     values = asdict(project.config.settings)
     sources = project.config.sources
     if as_json:
+        _check_models(project.config)  # an error is a document of its own
         data = {
             name: {"value": value, "origin": sources[name].origin.value, "where": sources[name].name or None}
             for name, value in values.items()
@@ -90,3 +95,20 @@ def _show(*, as_json: bool) -> None:
     click.echo(f"project  {project.worktree}")
     click.echo(f"home     {project.home.path}")
     click.echo(f"Each setting is also a variable, such as {variable_of('max_iterations')}.")
+    # At the end, because the rows say where the name is set.
+    _check_models(project.config)
+
+
+def _check_models(config: "Config") -> None:
+    """Refuse a model whose provider does not exist, as the workflows do."""
+    from agentos.errors import ConfigError  # noqa: PLC0415
+    from agentos.model_access import known_providers, no_provider, provider_of  # noqa: PLC0415
+
+    wrong = [
+        f"{config.sources[role].name or role}: {no_provider(provider_of(str(model)), config.providers)}"
+        for role in ("drafter", "reviewer")
+        if (model := getattr(config.settings, role)) is not None
+        and provider_of(str(model)) not in known_providers(config.providers)
+    ]
+    if wrong:
+        raise ConfigError(" ".join(wrong))

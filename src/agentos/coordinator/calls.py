@@ -15,12 +15,12 @@ from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.refusals import Refusals
 from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Scheduler, Stop
-from agentos.coordinator.waiting_call import DeferredCall, Retry
+from agentos.coordinator.waiting_call import DeferredCall, Retry, counted, wait_of
 from agentos.credentials.key_state import KeyState
 from agentos.duration import words
 from agentos.events import catalogue as events
-from agentos.events.keys import CallCounted, Leased, LeaseExpired, Refused, Settled
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.events.keys import Leased, LeaseExpired, Refused, Settled
+from agentos.model import OF_ACCOUNT, SAME_FOR_ALL, CallError
 from agentos.redact import find
 from agentos.spending.call import Call
 from agentos.spending.spending import BudgetAnswer, Spending
@@ -77,12 +77,12 @@ class Calls:
 
     def advance(self, now: float) -> None:
         """Let time pass: request the calls that are due for a retry, and handle what the pool grants."""
-        due = [
-            deferred for deferred in self._deferred if deferred.until is not None and deferred.until <= now
-        ]
+        due = [one for one in self._deferred if one.until is not None and one.until <= now]
         self._deferred = [deferred for deferred in self._deferred if deferred not in due]
         for deferred in due:
             self._request(deferred.item, deferred.call, now)
+        if self._refused:
+            self._judge_refused()
         if self._scheduler.stopping is None:
             self._probe(now)
         self._take(self._keys.advance(now))
@@ -104,6 +104,8 @@ class Calls:
             raise wire.ProtocolError("a call to a model that this run does not use")
         if self.stop_reason or self._refusals.is_refused(item.label, wanted.after):
             self._refused.append((item, wanted))
+            self._scheduler.waiting(item.label, now)
+            item.waits("waiting: whether another item is refused, too")
             self._judge_refused()
             return
         if others := self._keys.others(wanted):
@@ -120,7 +122,7 @@ class Calls:
             return
         seconds = retry.at - now
         item.waits(f"retrying: {retry.reason}", retry.at)
-        self._record_wait(item, call, retry.reason, events.WaitKind.BACKOFF, seconds)
+        self._recorder.record(wait_of(item, call, retry.reason, events.WaitKind.BACKOFF, seconds))
         self._recorder.say(f"{item.label}: retrying in {words(seconds)}: {retry.reason}")
         self._deferred.append(DeferredCall(item=item, call=call, until=retry.at))
 
@@ -153,7 +155,7 @@ class Calls:
         decided = self._keys.settle(item.label, item.attempt, settled, now)
         if call is not None:
             if not any(isinstance(event, Settled) for event in decided):
-                self._record_counted(item, call)  # its lease had expired
+                self._recorder.record(counted(item, call))  # its lease had expired
             decided = [
                 replace(event, usd=call.cost, tokens_reasoning=call.tokens_reasoning)
                 if isinstance(event, Settled)
@@ -168,7 +170,7 @@ class Calls:
         call = self.spending.priced(Call.from_journal(item.label, item.attempt, journal))
         if self._recorder.trail.record_call(item.entry, call, again=True):
             self.spending.add(call)
-            self._record_counted(item, call)
+            self._recorder.record(counted(item, call))
 
     def vet(self, item: RunningItem, message: wire.Vet) -> None:
         """A worker asks whether a server's texts contain a secret; a worker knows only its own keys."""
@@ -202,7 +204,8 @@ class Calls:
             return
         match self.spending.ask(call):
             case BudgetAnswer.YES:
-                self._take(self._keys.request(call, now))
+                without = self._refusals.no_access(call.provider, call.model)
+                self._take(self._keys.request(call, now, without=without))
             case BudgetAnswer.LATER:
                 self._wait_for_money(item, call)
             case BudgetAnswer.ITEM_OVER:
@@ -217,7 +220,7 @@ class Calls:
         """Hold a call back until calls in flight are settled; it is requested again after each of them."""
         reason = "calls in flight may use up the budget"
         if item.detail != f"waiting: {reason}":
-            self._record_wait(item, call, reason, events.WaitKind.BUDGET)
+            self._recorder.record(wait_of(item, call, reason, events.WaitKind.BUDGET))
         item.waits(f"waiting: {reason}")
         self._deferred.append(DeferredCall(item=item, call=call))
 
@@ -226,38 +229,50 @@ class Calls:
     def _judge(self, item: RunningItem, call: Call, settled: wire.CallSettled, now: float) -> None:
         """Decide what a result means for calls other than this one, and whether this one waits."""
         message = settled.message or "no reason given"
+        self._judge_connection(item, call, message, sent=now - settled.seconds, now=now)
+        if call.error in {None, CallError.OTHER_MODEL}:
+            for line in self._refusals.answered(call):
+                self._recorder.say(line)
+        elif (refused := self._refusals.refused(call, message, self._keys.snapshot(now).keys)) is not None:
+            self._end(refused.stop, refused.reason, refused.text, now)
+        elif call.error in OF_ACCOUNT and call.key in self._refusals.no_access(call.provider, call.model):
+            # Another key may serve it at once, and the calls that wait for this key too.
+            for waiting, withdrawn in self._withdraw(now, call.provider, call.model):
+                self._request(waiting, withdrawn, now)
+        elif call.error in _RETRIED and not self._outages.is_down(call.provider):
+            self._retries[item.label, call.lease] = Retry.after(call, settled, now)
+
+    def _judge_connection(
+        self, item: RunningItem, call: Call, message: str, *, sent: float, now: float
+    ) -> None:
+        """Notice that a provider is down, or back."""
         if call.error in NO_CONNECTION:
-            outage = self._outages.failed(
-                call.provider, item.label, call.error, message, sent=now - settled.seconds, now=now
-            )
+            outage = self._outages.failed(call.provider, item.label, call.error, message, sent=sent, now=now)
             if outage is not None:
                 self._recorder.record(events.ProviderDown(provider=call.provider, reason=message))
                 self._recorder.say(f"{outage.describe()}; its items wait, and one at a time tries again")
-                for waiting, withdrawn in self._withdraw(call.provider, now):
+                for waiting, withdrawn in self._withdraw(now, call.provider):
                     self._hold(waiting, withdrawn, now)
         elif call.error is not CallError.GIVEN_UP:
             self._back(call.provider, now)
         else:
             self._outages.gone(item.label, now)
-        if call.error in {None, CallError.OTHER_MODEL}:
-            self._refusals.answered(call)
-        elif (refused := self._refusals.refused(call, message, self._keys.snapshot(now).keys)) is not None:
-            self._end(refused.stop, refused.reason, refused.text, now)
-        elif call.error in _RETRIED and not self._outages.is_down(call.provider):
-            self._retries[item.label, call.lease] = Retry.after(call, settled, now)
 
     def _judge_refused(self) -> None:
         """Tell refused items that it is their own fault, unless other items may yet show that it is not."""
         held = [item for item, _ in self._refused]
-        alone = not any(item.alive and item not in held for item in self._items.values())
+        others = (item for item in self._items.values() if item not in held)
+        alone = not any(item.alive and not item.queued for item in others)
+        # An item that runs alone waits for the next one, which is started in its place.
+        next_one = len(held) == len(self._scheduler.running) == 1 and self._scheduler.pending > 0
         for item, wanted in self._refused[:]:
-            own = self._scheduler.stopping is None and (
-                alone or not self._refusals.is_open(wanted, item.label)
-            )
+            known = (alone and not next_one) or not self._refusals.is_open(wanted, item.label)
+            own = known and self._scheduler.stopping is None
             if self.stop_reason or own:
                 self._refused.remove((item, wanted))
                 told = wire.LeaseRefused(number=wanted.number, reason=self.stop_reason, own_fault=own)
                 self._actions.send(item, told)
+        self._scheduler.held = next_one and bool(self._refused)
 
     def _back(self, provider: str, now: float) -> None:
         """A provider answered. If it was down, its calls continue."""
@@ -277,7 +292,7 @@ class Calls:
         assert outage is not None
         reason, seconds = outage.describe(), max(0.0, outage.next_probe - now)
         item.waits(f"waiting: {reason}")
-        self._record_wait(item, call, reason, events.WaitKind.OUTAGE, seconds)
+        self._recorder.record(wait_of(item, call, reason, events.WaitKind.OUTAGE, seconds))
         self._deferred.append(DeferredCall(item=item, call=call, down=True))
 
     def _held_providers(self) -> list[str]:
@@ -303,50 +318,23 @@ class Calls:
         self.stop_reason = reason
         if text:
             self._recorder.say(text)
-        self._withdraw(None, now)
+        self._withdraw(now)
         self._judge_refused()
         self._actions.stop(stop)
 
-    def _withdraw(self, provider: str | None, now: float) -> list[tuple[RunningItem, Call]]:
-        """Take the waiting calls to a provider, or all of them, back from the key pool."""
+    def _withdraw(
+        self, now: float, provider: str | None = None, model: str | None = None
+    ) -> list[tuple[RunningItem, Call]]:
+        """Take the waiting calls to a provider, to one model of it, or all, back from the key pool."""
         taken: list[tuple[RunningItem, Call]] = []
         for item in self._items.values():
             wanted = item.alive and self.spending.waiting(item.label)
-            if not wanted or provider not in {None, wanted.provider}:
+            if not wanted or provider not in {None, wanted.provider} or model not in {None, wanted.model}:
                 continue
             self.spending.withdraw(wanted)
             self._take(self._keys.withdraw(item.label, item.attempt, now))
             taken.append((item, wanted))
         return taken
-
-    # Waits.
-
-    def _record_wait(
-        self, item: RunningItem, call: Call, reason: str, kind: events.WaitKind, seconds: float | None = None
-    ) -> None:
-        self._recorder.record(
-            events.Waiting(
-                item=item.id,
-                number=call.number,
-                provider=call.provider,
-                model=call.model,
-                reason=reason,
-                until_seconds=None if seconds is None else round(seconds, 3),
-                kind=kind,
-            )
-        )
-
-    def _record_counted(self, item: RunningItem, call: Call) -> None:
-        self._recorder.record(
-            CallCounted(
-                item=item.id,
-                tokens_in=call.tokens_in,
-                tokens_out=call.tokens_out,
-                tokens_cached=call.tokens_cached,
-                tokens_reasoning=call.tokens_reasoning,
-                usd=call.cost,
-            )
-        )
 
     def _ask_again(self, now: float) -> None:
         """A call is over: the money it did not use may be enough for a waiting call."""
@@ -382,7 +370,9 @@ class Calls:
         call = self.spending.waiting(item.label)
         keys = [key for key in self._keys.snapshot(event.at).keys if key.provider == event.provider]
         limited = call is not None and call.only is not None
-        elsewhere = limited and any(key.state is not KeyState.DISABLED for key in keys)
+        without = self._refusals.no_access(event.provider, event.model)
+        usable = (key for key in keys if key.state is not KeyState.DISABLED and key.id not in without)
+        elsewhere = limited and any(usable)
         where = event.provider if elsewhere else ""
         refused = wire.LeaseRefused(number=event.number, reason=event.reason, elsewhere=where)
         self._actions.send(item, refused)

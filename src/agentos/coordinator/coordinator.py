@@ -278,6 +278,7 @@ class ParallelCoordinator:
             self._record_started(item, pid, now)
         else:
             self._scheduler.waiting(item.label, now)  # until a machine has taken it
+            item.queued = True
             item.waits("waiting for a machine")
 
     def _record_started(self, item: RunningItem, pid: int, since: float) -> None:

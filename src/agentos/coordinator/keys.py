@@ -256,9 +256,13 @@ class KeyService:
         if self._health is not None:
             self._health.merge(self._pool.export(now, time.time()))
 
-    def request(self, call: Call, now: float) -> list[PoolEvent]:
-        """Ask for a lease. In a shared state, the requests of one turn of the loop go together."""
+    def request(self, call: Call, now: float, *, without: frozenset[str] = frozenset()) -> list[PoolEvent]:
+        """Ask for a lease of any key but some. In a shared state, the requests of one turn go together."""
         pool = self._shared.get(call.provider, self._own)
+        only = None if call.only is None else frozenset(map(self._known, call.only))
+        if without:
+            own = (spec.id for spec in self._ring.specs if spec.provider == call.provider)
+            only = (frozenset(map(self._known, own)) if only is None else only) - without
         pool.request(
             item=call.item,
             attempt=call.attempt,
@@ -266,7 +270,7 @@ class KeyService:
             provider=call.provider,
             model=call.model,
             tokens=call.tokens,
-            only=None if call.only is None else frozenset(map(self._known, call.only)),
+            only=only,
         )
         return self._noted(pool, pool.advance(now)) if pool is self._own else []
 

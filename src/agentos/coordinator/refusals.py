@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.key_state import KeyState
 from agentos.credentials.snapshot import KeyView
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.model import OF_ACCOUNT, SAME_FOR_ALL, CallError
 from agentos.spending.call import Call
 from agentos.wire import LeaseWanted
 
@@ -32,10 +32,21 @@ class Refusals:
     _said: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # items, by model and text
     _answered: set[str] = field(default_factory=set)  # models that replied in this run
     _no_credit: set[str] = field(default_factory=set)  # keys
+    _served: set[tuple[str, str]] = field(default_factory=set)  # models, and keys that they replied to
+    _no_access: dict[str, set[str]] = field(default_factory=dict)  # keys, by model
+    _unsaid: dict[str, list[str]] = field(default_factory=dict)  # about keys without access, by model
 
-    def answered(self, call: Call) -> None:
-        self._answered.add(f"{call.provider}:{call.model}")
+    def answered(self, call: Call) -> list[str]:
+        """A call was answered; return what to say about keys that are left out while others are used."""
+        model = f"{call.provider}:{call.model}"
+        self._answered.add(model)
+        self._served.add((model, call.key))
         self._no_credit.discard(call.key)
+        return self._unsaid.pop(model, [])
+
+    def no_access(self, provider: str, model: str) -> frozenset[str]:
+        """The keys that may not use a model; they are left out for it, and only for it."""
+        return frozenset(self._no_access.get(f"{provider}:{model}", ()))
 
     def refused(self, call: Call, message: str, keys: Iterable[KeyView]) -> RunRefused | None:
         """A call was refused; return the end of the run, unless other calls may be luckier."""
@@ -44,7 +55,10 @@ class Refusals:
         model = f"{call.provider}:{call.model}"
         if call.error is CallError.BAD_REQUEST:
             return self._bad_request(call, model, message)
-        if call.error not in SAME_FOR_ALL or model in self._answered:
+        if call.error in OF_ACCOUNT:
+            if (model, call.key) in self._served or not self._is_last(call, model, message, list(keys)):
+                return None
+        elif call.error not in SAME_FOR_ALL or model in self._answered:
             return None
         message = message.rstrip(".")
         setting = f"base_url of {call.provider} in {self.user_file}"
@@ -75,6 +89,15 @@ class Refusals:
         """Whether the calls of other items may show whose fault the refusal of the last try is."""
         return self._refused.get((item, wanted.after)) not in self._answered
 
+    def _is_last(self, call: Call, model: str, message: str, keys: list[KeyView]) -> bool:
+        """Leave a key out for a model; return whether no other key is left."""
+        without = self._no_access.setdefault(model, set())
+        if call.key not in without:
+            what = f"{call.key} is not used for {model}, because it has no access: {message}"
+            self._unsaid.setdefault(model, []).append(what)
+        without.add(call.key)
+        return without.issuperset(_usable(call, keys))
+
     def _bad_request(self, call: Call, model: str, message: str) -> RunRefused | None:
         """One item's request may be at fault. If two get the same text, and nobody a reply, it is not."""
         self._refused[call.item, call.lease] = model
@@ -90,7 +113,7 @@ class Refusals:
     def _out_of_credit(self, call: Call, message: str, keys: list[KeyView]) -> RunRefused | None:
         groups = {key.group for key in keys if key.id == call.key}
         self._no_credit |= {call.key} | {key.id for key in keys if key.group in groups}
-        left = [key.id for key in keys if key.provider == call.provider and key.state != KeyState.DISABLED]
+        left = _usable(call, keys)
         if not self._no_credit.issuperset(left):
             return None
         return RunRefused(
@@ -99,3 +122,8 @@ class Refusals:
             text=f"{call.provider}: every key is out of credit ({', '.join(left)}): {message.rstrip('.')}."
             " Add credit at the provider, then run the same command.",
         )
+
+
+def _usable(call: Call, keys: list[KeyView]) -> list[str]:
+    """The provider's keys that are not rejected."""
+    return [key.id for key in keys if key.provider == call.provider and key.state != KeyState.DISABLED]

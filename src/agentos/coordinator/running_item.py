@@ -14,6 +14,7 @@ class RunningItem:
     attempt: int = 0
     alive: bool = False  # it has a worker
     greeted: bool = False  # its worker has said hello
+    queued: bool = False  # no machine has taken it yet
     ended: wire.Ended | None = None  # the last message of its worker
     broken: str | None = None  # why its worker is ignored and the item fails
     over_budget: str | None = None  # why it must not make more calls in this run
@@ -39,7 +40,7 @@ class RunningItem:
     def started(self, attempt: int, now: float) -> None:
         self.attempt = attempt
         self.began = now if self.began is None else self.began
-        self.alive, self.greeted, self.ended = True, False, None
+        self.alive, self.greeted, self.queued, self.ended = True, False, False, None
         self.node, self.detail, self.until = "", "", None
 
     def gone(self, now: float) -> None:

@@ -111,6 +111,7 @@ class Scheduler:
     run_ends: float | None = None
     fail_fast: bool = False
     allowed: int | None = None  # how many items the key pool allows
+    held: bool = False  # the only running item waits to see how another one fares
     stopping: Stop | None = None
     attempts: dict[str, int] = field(default_factory=dict)
     _releases: Counter[str] = field(default_factory=Counter)
@@ -137,6 +138,7 @@ class Scheduler:
     def fill(self, now: float) -> list[Action]:
         """Start as many items as there are free slots."""
         slots = self.parallel if self.allowed is None else max(1, min(self.parallel, self.allowed))
+        slots += self.held and slots == 1
         actions: list[Action] = []
         while self.stopping is None and self._pending and len(self._running) < slots:
             item = self._pending.popleft()

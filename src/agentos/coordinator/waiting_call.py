@@ -1,4 +1,4 @@
-"""A call that is not sent to the key pool yet, and when a failed one is tried again. Pure."""
+"""A call that is not sent to the key pool yet, when a failed one is tried again, and its events. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,8 @@ from agentos import wire
 from agentos.coordinator.running_item import RunningItem
 from agentos.credentials.key_state import usable_delay
 from agentos.credentials.outcome import BACKOFF, RATE_LIMIT_LONGEST
+from agentos.events.catalogue import Waiting, WaitKind
+from agentos.events.keys import CallCounted
 from agentos.model import CallError
 from agentos.spending.call import Call
 
@@ -34,3 +36,30 @@ class Retry:
         delay = requested or BACKOFF.delay(call.tries + 1, f"{call.item}/{call.role}")
         error = CallError.TRANSIENT if call.error is None else call.error
         return cls(at=now + delay, reason=f"{error.value.replace('_', ' ')}: {settled.message}")
+
+
+def wait_of(
+    item: RunningItem, call: Call, reason: str, kind: WaitKind, seconds: float | None = None
+) -> Waiting:
+    """The event that a call waits, not for a key."""
+    return Waiting(
+        item=item.id,
+        number=call.number,
+        provider=call.provider,
+        model=call.model,
+        reason=reason,
+        until_seconds=None if seconds is None else round(seconds, 3),
+        kind=kind,
+    )
+
+
+def counted(item: RunningItem, call: Call) -> CallCounted:
+    """The event that the tokens of a call count, although the pool does not know its lease any more."""
+    return CallCounted(
+        item=item.id,
+        tokens_in=call.tokens_in,
+        tokens_out=call.tokens_out,
+        tokens_cached=call.tokens_cached,
+        tokens_reasoning=call.tokens_reasoning,
+        usd=call.cost,
+    )

@@ -34,7 +34,7 @@ class WorkerMessages:
             case wire.Hello():
                 if item.greeted:
                     raise wire.ProtocolError("a second hello")
-                item.greeted = True
+                item.greeted, item.queued = True, False
                 self._scheduler.ready(item.label, now)
                 self._recorder.record(
                     events.Ready(item=item.id, pid=message.pid, resumed=message.resumed, warm=message.warm)

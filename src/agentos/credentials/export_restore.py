@@ -155,6 +155,7 @@ class _Export:
         return {
             "until": self._time(cooldown.until),
             "state": cooldown.state.value,
+            "told": cooldown.told,
             "strikes": cooldown.strikes,
             "fence": cooldown.fence,
             "woke": self._time(cooldown.woke),
@@ -295,8 +296,10 @@ class _Restore:
         group.cooldown = self._cooldown(saved.rest)
         group.halved_at = self._past(saved.halved_at)
         group.sharing = self._sharing(saved.sharing)
+        theirs = (key for key in self._saved.keys if (key.quota_group or f"={key.id}") == saved.name)
+        rpd = min((key.rpd or math.inf for key in theirs), default=math.inf)
         for one in saved.budgets:
-            self._fill_budget(group.budget(one.model, self._at), one)
+            self._fill_budget(group.budget(one.model, self._at), one, rpd)
 
     def _sharing(self, saved: SavedSharing | None) -> Sharing:
         if saved is None:
@@ -322,19 +325,20 @@ class _Restore:
         if before is not None and before.until is not None:
             found = self._cooldown(before)
             if cooldown.until is None or (found.until or 0.0) > cooldown.until:
-                cooldown.state, cooldown.until = found.state, found.until
+                cooldown.state, cooldown.until, cooldown.told = found.state, found.until, found.told
 
     def _cooldown(self, saved: SavedCooldown) -> Cooldown:
         return Cooldown(
             until=None if saved.until is None else self._move(saved.until),
             state=KeyState(saved.state),
+            told=saved.told,
             strikes=saved.strikes,
             fence=saved.fence,
             woke=None if saved.woke is None else self._move(saved.woke),
             opened=saved.opened,
         )
 
-    def _fill_budget(self, budget: Quota, saved: SavedBudget) -> None:
+    def _fill_budget(self, budget: Quota, saved: SavedBudget, rpd: float) -> None:
         budget.learnt = {Limit(which): value for which, value in saved.learnt.items()}
         budget.long_rate = saved.long_rate
         budget.sizes = {Limit(which): size for which, size in saved.sizes.items()}
@@ -367,7 +371,10 @@ class _Restore:
             if (limit := budget.limit(which)) is not None:
                 rate, capacity = budget.shape(which, limit)
                 bucket = Bucket(rate=rate, capacity=capacity, now=self._move(one.at))
-                bucket.held = min(capacity, one.level)
+                before = min(rpd, saved.learnt.get("rpd", math.inf))
+                # What was used today stays used, however many calls a day are allowed now.
+                more = capacity - max(1.0, before) if which is Limit.RPD and before < math.inf else 0.0
+                bucket.held = min(capacity, one.level + more)
                 budget.buckets[which] = bucket
         budget.pace(self._at)  # for limits that are newly configured
 

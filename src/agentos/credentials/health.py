@@ -56,7 +56,8 @@ def export(pool_state: PoolState, now: float, wall: float) -> dict[str, Any]:
 
 def _export_key(key: Key, now: float, wall: float) -> dict[str, Any]:
     cooldown = key.group.cooldown
-    active = cooldown.until is not None and cooldown.until > now
+    # The next run tries at once what a person may have repaired by then.
+    active = cooldown.until is not None and cooldown.until > now and not cooldown.is_repairable
     models: dict[str, Any] = {}
     for model, budget in key.group.budgets.items():
         entry: dict[str, Any] = {}

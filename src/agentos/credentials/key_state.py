@@ -118,6 +118,7 @@ class Cooldown:
 
     until: float | None = None
     state: KeyState = KeyState.RATE_LIMITED
+    told: bool = True  # the server said until when; if not, a person may end the cause at any time
     strikes: int = 0  # stops in a row without a success in between
     fence: int = 0  # leases up to this number were granted before the stop and say nothing about it
     woke: float | None = None
@@ -137,6 +138,11 @@ class Cooldown:
         self.until = None
         self.woke = now
         self.opened = 0
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether waiting alone will not help: the account has no credit, or no quota at all."""
+        return self.state is KeyState.QUOTA_EXHAUSTED and not self.told
 
     def clear(self) -> None:
         self.until = self.woke = None
@@ -165,6 +171,9 @@ class Cooldown:
             return self.until if self.until > now else None
         if self.woke is None:
             return None
+        if self.is_repairable and not self.opened:
+            # One call finds out whether a person has ended the cause; the others wait for its answer.
+            return now + RAMP_SECONDS if self.out else None
         steps = int((now - self.woke) / RAMP_SECONDS + 1e-6)
         allowed = 1 + self.opened + steps
         if allowed >= call_limit or self.out < allowed:

@@ -69,16 +69,16 @@ class Judge:
                 pass  # the request or the network is at fault, not the key
         return events
 
-    def cool_down(self, group: Group, state: KeyState, until: float) -> bool:
+    def cool_down(self, group: Group, state: KeyState, until: float, *, told: bool = True) -> bool:
         """Stop using a group until then or longer; return whether that is longer than before."""
         cooldown = group.cooldown
         if cooldown.until is None:
-            cooldown.state = state
+            cooldown.state, cooldown.told = state, told
             cooldown.begin(until, self.last_lease)
             return True
         if until <= cooldown.until:
             return False
-        cooldown.state, cooldown.until = state, until
+        cooldown.state, cooldown.until, cooldown.told = state, until, told
         return True
 
     def _correct(self, lease: Lease, settlement: Settlement) -> None:
@@ -162,7 +162,9 @@ class Judge:
         else:
             lease.budget.refused_before()
         if delay:
-            self.cool_down(group, KeyState.RATE_LIMITED, self.now + tick_span(delay))
+            self.cool_down(
+                group, KeyState.RATE_LIMITED, self.now + tick_span(delay), told=requested is not None
+            )
         until = group.cooldown.until or self.now
         return [
             RateLimited(
@@ -191,11 +193,13 @@ class Judge:
         )
         known = group.cooldown.until is not None and group.cooldown.state is KeyState.QUOTA_EXHAUSTED
         delay = requested or QUOTA_UNKNOWN
-        if settlement.error is CallError.NO_CREDIT:
+        no_credit = settlement.error is CallError.NO_CREDIT
+        if no_credit:
             group.cooldown.strikes += group.cooldown.is_news(lease.number)
             delay = CREDIT_BACKOFF.delay(max(1, group.cooldown.strikes), f"{group.provider}/{group.name}")
         if requested or not known:
-            self.cool_down(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(delay))
+            told = requested is not None and not no_credit
+            self.cool_down(group, KeyState.QUOTA_EXHAUSTED, self.now + tick_span(delay), told=told)
         until = group.cooldown.until or self.now
         return [
             QuotaExhausted(
@@ -208,7 +212,7 @@ class Judge:
                 until=until,
                 seconds=until - self.now,
                 told=requested is not None,
-                credit=settlement.error is CallError.NO_CREDIT,
+                credit=no_credit,
             )
         ]
 
@@ -222,9 +226,11 @@ class Judge:
                 cooldown.strikes, f"{model_state.provider}:{model_state.model}"
             )
         if delay and cooldown.until is None:
+            cooldown.told = requested is not None
             cooldown.begin(self.now + tick_span(delay), self.last_lease)
         elif delay and cooldown.until is not None:
             cooldown.until = max(cooldown.until, self.now + tick_span(delay))
+            cooldown.told = cooldown.told or requested is not None
         until = cooldown.until or self.now
         return [
             Capacity(

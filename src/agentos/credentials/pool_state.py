@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from agentos.credentials.key_state import (
     TokenEstimate,
 )
 from agentos.credentials.quota import Cost, Quota, QuotaPlan
+from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 from agentos.events.keys import Leased
 
@@ -177,6 +178,19 @@ class PoolState:
             for key in group.keys:
                 key.slots = SLOTS_MOST if group.plan.rpm or group.plan.tpm else SLOTS_FIRST
                 key.fast = True
+
+    def try_again(self, keys: Iterable[str], now: float, *, alone: bool) -> None:
+        """Let one call find out whether a person has ended what these keys wait for.
+
+        Only where no server said until when. An overload that other runs know about is left to them.
+        """
+        groups = {id(group): group for key in keys for group in [self.keys[key].group]}
+        ended = [group.cooldown for group in groups.values() if group.cooldown.is_repairable]
+        if alone:
+            ended += [one.cooldown for one in self.models.values() if not one.cooldown.told]
+        for cooldown in ended:
+            if cooldown.until is not None:
+                cooldown.wake(tick(now))
 
     def model_state(self, provider: str, model: str) -> ModelState:
         found = self.models.get((provider, model))

@@ -77,6 +77,7 @@ class SavedKey(_Saved):
 class SavedCooldown(_Saved):
     until: Time | None
     state: Literal["rate_limited", "quota_exhausted"]
+    told: bool = True  # missing in older states
     strikes: Count
     fence: Count
     woke: Time | None

@@ -82,14 +82,19 @@ class SharedStore:
         self._failed = False
 
     def join(self) -> None:
-        """Enter the run's keys. All that earlier runs learnt about them stays, except for the pace."""
+        """Enter the run's keys. All that earlier runs learnt about them stays, except for the pace.
+
+        The user may have added credit or repaired a server since: that is tried at once.
+        """
         keys = {self._fingerprints[spec.id]: _limits(spec) for spec in self.specs}
         with self._alone() as now:
             self._rows.set_keys(self._run, self._row, json.dumps(keys))
             self._end_dead_runs(now)
             self._configure()
+            pool_state = self._pool.pool_state
             if not self._others:
-                self._pool.pool_state.forget_pace()
+                pool_state.forget_pace()
+            pool_state.try_again((spec.id for spec in self.specs), now, alone=not self._others)
 
     def leave(self) -> None:
         """Forget the run's requests and leases."""

@@ -139,7 +139,7 @@ def take_snapshot(
         at=now,
         keys=tuple(_key_view(key, now) for key in own),
         waiting=tuple(_waiting(pool_state, now, run)),
-        providers=tuple(_provider_view(pool_state, theirs, keys, now) for theirs in by_provider.values()),
+        providers=tuple(_provider_view(pool_state, theirs, run, now) for theirs in by_provider.values()),
         in_flight=in_flight,
         useful_parallel=useful_parallel(pool_state, now, keys),
     )
@@ -297,17 +297,17 @@ def _rate(queue: Queue, now: float) -> float | None:
     return total or None
 
 
-def _provider_view(pool_state: PoolState, keys: list[Key], key_ids: KeySet, now: float) -> ProviderView:
-    """Return the state of a provider with these keys; `key_ids` are those of the requests that count."""
+def _provider_view(pool_state: PoolState, keys: list[Key], run: str | None, now: float) -> ProviderView:
+    """Return the state of a provider with these keys, for the requests of a run, or of all."""
     return ProviderView(
         provider=keys[0].spec.provider,
         keys=len(keys),
         usable_keys=sum(key.state(now) in {KeyState.AVAILABLE, KeyState.RESERVED} for key in keys),
-        exhausted=_exhausted(pool_state, keys, key_ids, now),
+        exhausted=_exhausted(pool_state, keys, run, now),
     )
 
 
-def _exhausted(pool_state: PoolState, keys: list[Key], key_ids: KeySet, now: float) -> Exhausted | None:
+def _exhausted(pool_state: PoolState, keys: list[Key], run: str | None, now: float) -> Exhausted | None:
     """Return why a provider cannot be used and until when. Calls in flight and the pace do not count."""
     provider = keys[0].spec.provider
     keys = [key for key in keys if key.disabled is None]
@@ -318,7 +318,7 @@ def _exhausted(pool_state: PoolState, keys: list[Key], key_ids: KeySet, now: flo
         for (name, _), model_state in pool_state.models.items()
         if name == provider
         for queue in model_state.queues.values()
-        if key_ids is None or queue.key_ids == key_ids
+        if run is None or any(ask.asker.run_id == run for ask in queue.asks.values())
     ]
     if queues:
         wanted = {key for queue in queues for key in queue.keys}

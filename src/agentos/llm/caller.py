@@ -14,7 +14,7 @@ from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
 from agentos.llm.same_model import Sameness, same_model
-from agentos.model import REFUSED_REQUEST, SAME_FOR_ALL, CallError
+from agentos.model import OF_ACCOUNT, REFUSED_REQUEST, SAME_FOR_ALL, CallError
 from agentos.model_facts import UNKNOWN, ModelFacts
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
@@ -96,6 +96,7 @@ class Caller:
         began = time.monotonic()
         tries = paid = 0
         refusal = ""
+        without: set[str] = set()  # keys that have no access to the model
         shaping = RequestShape(request, self._known(request), larger=request.role in self._larger)
         ask = LeaseRequest(
             provider=self._name,
@@ -120,7 +121,9 @@ class Caller:
                     settled = settled.model_copy(update={"error": CallError.CORRECTED})
                 self._leases.settle(settled)
                 if not changed:
-                    tries += _is_try(error.error_class, probe=leased.probe)
+                    shut_out = error.error_class in OF_ACCOUNT and leased.key not in without
+                    without |= {leased.key} if shut_out else set()
+                    tries += not shut_out and _is_try(error.error_class, probe=leased.probe)
                     paid += error.usage.tokens_out > 0
                     most = self._max_retries if paid < PAID_MOST else 0
                     self._check_retry(shaping, error, tries, time.monotonic() - began, most=most)

@@ -37,6 +37,7 @@ MAX_MESSAGE = 300  # characters
 _BLAMED = {401: CallError.KEY_REJECTED, 403: CallError.KEY_REJECTED, 407: CallError.PROXY_REFUSED}
 _KEY_REASONS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED", "organization_on_hold"})  # these come as 400
 _KEY_CODES = frozenset({"invalid_api_key", "authentication_error"})
+_NO_SERVER = frozenset({502, 521, 522, 523})  # a gateway did not reach the server behind it
 _PASSING_STATUSES = frozenset({408, 409, 421, 425, 499})
 _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `code` or `type`
     {
@@ -49,6 +50,9 @@ _FINAL_CODES = frozenset(  # of OpenAI and of gateways with its protocol, as `co
         "billing_not_active",
         "billing_error",
         "budget_exceeded",
+        "exceeded_current_quota_error",
+        "Arrearage",
+        "AccountOverdueError",
     }
 )
 _MODEL_CODES = frozenset(  # as `code` or `type`: OpenAI, Azure, Mistral, Together, GitHub, LiteLLM
@@ -73,6 +77,7 @@ _NO_MODEL = re.compile(  # DeepSeek, OpenRouter, LiteLLM, vLLM, Bedrock and othe
     r"|(?:invalid|unknown|unsupported) model(?: name| id)?:? .*"
     r"|the provided model identifier is invalid\b.*"
     r"|unable to access model .*"
+    r"|no (?:allowed )?(?:endpoints|providers) (?:found|are available) for .*"
     r"|[\w.:/@-]{1,200} is not a valid model(?: ID)?\b.*",
     re.IGNORECASE,
 )
@@ -86,6 +91,16 @@ _PROMPT_CODES = frozenset(
 )
 _TOO_LONG = re.compile(r"context (?:length|window)|too long|token count", re.IGNORECASE)
 _OVERLOAD_CODES = frozenset({"overloaded_error", "server_is_overloaded", "server_overloaded"})
+_NO_CREDIT = (
+    re.compile(  # OpenRouter, Google, xAI, Zhipu and others: a 400, 403 or 429 without a code of its own
+        r"key limit exceeded \(\w+ limit\).*"
+        r"|your prepayment credits are depleted\b.*"
+        r"|your team .{0,80}has either used all available credits\b.*"
+        r"|your newly created teams? does ?n[o']t have any credits\b.*"
+        r"|insufficient (?:account )?(?:balance|credits?|funds)\b.*",
+        re.IGNORECASE,
+    )
+)
 _SPEND_LIMIT_MESSAGES = (  # nothing else distinguishes their 400 from a bad request
     "Your credit balance is too low to access the ",
     "You have reached your specified API usage limits",
@@ -122,11 +137,11 @@ def classify(
     asked = _asked_delay(fields, error, now)
     error_class = _error_class(provider, status, fields, error, asked)
     retry_after = quota_reset = None
-    if error_class in {CallError.RATE_LIMITED, CallError.CAPACITY, CallError.TRANSIENT}:
+    if error_class in {CallError.RATE_LIMITED, CallError.CAPACITY, CallError.TRANSIENT, CallError.DROPPED}:
         retry_after = asked
         if retry_after is None and error_class is CallError.RATE_LIMITED:
             retry_after = _reset_delay(fields, error, now)
-    elif error_class is CallError.QUOTA_EXHAUSTED and is_daily(error) and not has_no_quota(error):
+    elif error_class is CallError.QUOTA_EXHAUSTED:
         quota_reset = asked or seconds_to_pacific_midnight(now)
     return Classified(
         error_class=error_class,
@@ -179,15 +194,19 @@ def _error_class(
         found = CallError.KEY_REJECTED
     elif (known := _for_every_item(status, fields, error)) is not None:
         found = known
-    elif status in _BLAMED:
-        found = _BLAMED[status]
-    elif status in {503, 529} or (status >= 429 and codes(error) & _OVERLOAD_CODES):
-        found = CallError.CAPACITY
     elif status == 402 or (400 <= status < 500 and _is_final(provider, status, fields, error)):
         found = CallError.NO_CREDIT
+    elif status in _BLAMED:
+        found = _BLAMED[status]
+    elif status in _NO_SERVER and not error:
+        found = CallError.DROPPED  # like a connection without a reply; an error of the provider's is a reply
+    elif status in {503, 529} or (status >= 429 and codes(error) & _OVERLOAD_CODES):
+        found = CallError.CAPACITY
     elif status == 429:
         lasting = is_daily(error) and (asked is None or asked > SHORT_DELAY)
-        found = CallError.QUOTA_EXHAUSTED if lasting or has_no_quota(error) else CallError.RATE_LIMITED
+        found = CallError.QUOTA_EXHAUSTED if lasting else CallError.RATE_LIMITED
+        if has_no_quota(error):
+            found = CallError.NO_MODEL  # whatever else it says: no reset will bring any
     elif 400 <= status < 500 and status not in _PASSING_STATUSES:
         own = status == 413 or codes(error) & _PROMPT_CODES or _TOO_LONG.search(first_text(error, "message"))
         found = CallError.DECLINED if own else CallError.BAD_REQUEST
@@ -201,7 +220,7 @@ def _for_every_item(status: int, fields: Mapping[str, str], error: dict[str, Any
     message = first_text(error, "message", "detail")
     if (codes(error) | reasons(error)) & _FORBIDDEN_CODES or _FORBIDDEN.fullmatch(message):
         return CallError.FORBIDDEN
-    if codes(error) & _MODEL_CODES or (status in {400, 422} and _NO_MODEL.fullmatch(message)):
+    if codes(error) & _MODEL_CODES or (status in {400, 404, 422} and _NO_MODEL.fullmatch(message)):
         return CallError.NO_MODEL
     if status in {403, 404} and _ABOUT_MODEL.search(message):
         return CallError.NO_MODEL
@@ -213,7 +232,7 @@ def _for_every_item(status: int, fields: Mapping[str, str], error: dict[str, Any
 
 def _is_final(provider: Kind, status: int, fields: Mapping[str, str], error: dict[str, Any]) -> bool:
     """Say whether it is a limit on money, which waiting does not cure, rather than on rate."""
-    if codes(error) & _FINAL_CODES:
+    if codes(error) & _FINAL_CODES or _NO_CREDIT.fullmatch(first_text(error, "message", "detail")):
         return True
     if provider != "anthropic":
         return False

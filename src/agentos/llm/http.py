@@ -141,7 +141,7 @@ class Endpoint:
         """Make the error for an answer that is not a reply."""
         found = classify(self._provider, status, response.headers, content, now_wall=time.time())
         message = found.message
-        if found.error_class in SAME_FOR_ALL:
+        if found.error_class in SAME_FOR_ALL | {CallError.DROPPED}:
             message = f"{self._host}: {message}"
         # The class of the error stays: a rejected key must be disabled, whatever else the answer says.
         if found.error_class is not CallError.KEY_REJECTED and (echoed := _echoed(response, content)):

@@ -82,7 +82,7 @@ def test_the_model_that_served_is_told(provider: Make) -> None:
         ("401", CallError.KEY_REJECTED),
         ("402", CallError.NO_CREDIT),
         ("500", CallError.TRANSIENT),
-        ("502", CallError.TRANSIENT),
+        ("502", CallError.DROPPED),
         ("503", CallError.CAPACITY),
         ("529", CallError.CAPACITY),
         ("redirect", CallError.WRONG_ENDPOINT),

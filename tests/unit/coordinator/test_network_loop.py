@@ -8,7 +8,7 @@ import pytest
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.pool import KeySpec
 from agentos.engine.fake import WaitFor
-from agentos.model import SAME_FOR_ALL, CallError
+from agentos.model import OF_ACCOUNT, SAME_FOR_ALL, CallError
 from agentos.wire import LeaseGranted, LeaseRefused
 from unit.coordinator.loop_kit import LoopRun, Worker, call, step, worker
 
@@ -142,7 +142,7 @@ def refused(error: CallError = CallError.NO_MODEL, **more: Any) -> Worker:
 @pytest.mark.parametrize("error", sorted(SAME_FOR_ALL))
 def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(error: CallError) -> None:
     scripts = {str(one): [refused(error)] for one in range(1, 201)}
-    run = LoopRun(scripts, parallel=4, set_in={"drafter": "drafter in user.toml"}).go()
+    run = LoopRun(scripts, parallel=4, keys=ONE_KEY, set_in={"drafter": "drafter in user.toml"}).go()
     assert run.stopped is Stop.MISCONFIGURED
     statuses = list(run.statuses().values())
     assert (statuses.count("paused"), statuses.count("pending")) == (4, 196)
@@ -154,7 +154,7 @@ def test_a_refusal_that_every_item_would_get_ends_the_run_after_those_that_run(e
 
 
 def test_the_message_names_the_model_and_where_it_is_set() -> None:
-    run = LoopRun({"1": [refused()]}, set_in={"drafter": "drafter in user.toml"}).go()
+    run = LoopRun({"1": [refused()]}, keys=ONE_KEY, set_in={"drafter": "drafter in user.toml"}).go()
     assert run.row("1").error == "open:m is not available"
     (told,) = (line for line in run.folder.lines if "is not available at" in line)
     assert "open:m is not available at api.example.com: HTTP 404" in told
@@ -163,7 +163,8 @@ def test_the_message_names_the_model_and_where_it_is_set() -> None:
 
 def test_calls_at_a_provider_are_not_given_up_for_it() -> None:
     first = partial(call, seconds=30.0)
-    run = LoopRun({"1": [refused()], "2": [worker(first, partial(call, 2))], "3": [worker(first)]}).go()
+    scripts = {"1": [refused()], "2": [worker(first, partial(call, 2))], "3": [worker(first)]}
+    run = LoopRun(scripts, keys=ONE_KEY).go()
     assert run.stopped is Stop.MISCONFIGURED
     assert run.statuses() == {"1": "paused", "2": "paused", "3": "approved"}
     assert (run.row("2").tokens_in, run.row("2").cost_usd) == (10, 10.0), "its first call is kept"
@@ -171,18 +172,18 @@ def test_calls_at_a_provider_are_not_given_up_for_it() -> None:
 
 
 def test_what_makes_no_call_is_asked_to_stop_at_once() -> None:
-    run = LoopRun({"1": [refused()], "2": [worker(step(WaitFor(1000.0)))]}).go()
+    run = LoopRun({"1": [refused()], "2": [worker(step(WaitFor(1000.0)))]}, keys=ONE_KEY).go()
     assert run.statuses() == {"1": "paused", "2": "paused"}
     assert run.engine.clock() == 1.0
 
 
 def test_a_person_or_the_time_limit_still_ends_the_calls_that_were_spared() -> None:
     long = worker(partial(call, seconds=100.0))
-    run = LoopRun({"1": [refused()], "2": [long]})
+    run = LoopRun({"1": [refused()], "2": [long]}, keys=ONE_KEY)
     run.engine.signals.at(10.0)
     assert run.go().stopped is Stop.INTERRUPTED
     assert run.engine.clock() == 10.0
-    run = LoopRun({"1": [refused()], "2": [long]}, run_timeout=20.0).go()
+    run = LoopRun({"1": [refused()], "2": [long]}, keys=ONE_KEY, run_timeout=20.0).go()
     assert run.stopped is Stop.MISCONFIGURED
     assert run.engine.clock() == 20.0
 
@@ -193,10 +194,66 @@ def test_a_model_that_has_replied_exists_so_a_refusal_is_the_items_own() -> None
         after = yield from call(2, error=CallError.NO_MODEL, message=UNKNOWN)
         yield from call(3, tries=1, after=after)
 
-    run = LoopRun({"1": [worker(parts)]}).go()
+    run = LoopRun({"1": [worker(parts)]}, keys=ONE_KEY).go()
     assert run.stopped is None
     assert run.statuses() == {"1": "approved"}
     assert [event["reason"] for event in run.waits("backoff")] == [f"no model: {UNKNOWN}"]
+
+
+@pytest.mark.parametrize("error", sorted(OF_ACCOUNT))
+def test_a_key_without_access_is_left_out_and_another_key_serves_the_call_at_once(error: CallError) -> None:
+    run = LoopRun({"1": [refused(error)], "2": [worker(call, partial(call, 2))]}, parallel=1).go()
+    assert run.stopped is None
+    assert set(run.statuses().values()) == {"approved"}
+    assert [event["key"] for event in run.recorded("leased")] == ["key-1", "key-2", "key-2", "key-2"]
+    assert run.waits("backoff") == []
+    (told,) = (line for line in run.folder.lines if "is not used for" in line)
+    assert told.endswith(f"key-1 is not used for open:m, because it has no access: {UNKNOWN}")
+
+
+def test_requests_that_wait_for_a_key_without_access_go_to_the_others() -> None:
+    keys = [KeySpec(id=f"key-{one}", provider="open", max_in_flight=1) for one in (1, 2)]
+    scripts = {"1": [refused(seconds=5.0)], "2": [worker(partial(call, seconds=9.0))], "3": [worker(call)]}
+    run = LoopRun(scripts, keys=keys, parallel=3).go()
+    assert run.stopped is None
+    assert set(run.statuses().values()) == {"approved"}
+    assert [event["key"] for event in run.recorded("leased")] == ["key-1", "key-2", "key-2", "key-2"]
+
+
+def test_without_access_with_any_key_the_run_ends() -> None:
+    def parts() -> Any:
+        after = 0
+        for number in (1, 2, 3):
+            after = yield from call(number, error=CallError.NO_MODEL, message=UNKNOWN, after=after)
+
+    run = LoopRun({"1": [worker(parts)], "2": [worker(parts)]}, parallel=1).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    assert run.statuses() == {"1": "paused", "2": "pending"}
+    assert [event["key"] for event in run.recorded("leased")] == ["key-1", "key-2"]
+    assert len([line for line in run.folder.lines if UNKNOWN.rstrip(".") in line]) == 1
+
+
+def test_keys_that_are_rejected_or_have_no_access_are_no_keys() -> None:
+    def parts() -> Any:
+        after = yield from call(1, error=CallError.NO_MODEL, message=UNKNOWN)
+        after = yield from call(2, error=CallError.KEY_REJECTED, after=after)
+        yield from call(3, after=after)
+
+    run = LoopRun({"1": [worker(parts)]}).go()
+    assert run.stopped is Stop.NO_KEY
+    assert run.statuses() == {"1": "paused"}
+    assert len(run.recorded("leased")) == 2
+
+
+def test_a_run_that_may_not_wait_stops_if_the_only_key_with_access_rests() -> None:
+    def parts() -> Any:
+        after = yield from call(1, error=CallError.NO_MODEL, message=UNKNOWN)
+        after = yield from call(2, error=CallError.RATE_LIMITED, after=after)
+        yield from call(3, after=after)
+
+    run = LoopRun({"1": [worker(parts)]}, max_wait=0.0).go()
+    assert run.stopped is Stop.QUOTA
+    assert run.engine.clock() < 5.0
 
 
 def test_calls_at_a_provider_are_not_given_up_for_a_rejected_key() -> None:
@@ -243,6 +300,25 @@ def test_a_refusal_of_one_item_alone_is_its_own_fault() -> None:
     assert verdicts(run) == [("", True)]
     assert run.statuses()["2"] == "approved"
     assert len(run.recorded("leased")) == 2
+
+
+def test_an_item_that_runs_alone_and_is_refused_waits_for_the_next_one() -> None:
+    run = LoopRun({str(one): [own_fault()] for one in range(1, 10)}, parallel=1).go()
+    assert run.stopped is Stop.MISCONFIGURED
+    assert len(run.recorded("leased")) == 2
+    statuses = list(run.statuses().values())
+    assert (statuses.count("paused"), statuses.count("pending")) == (2, 7), "nothing has failed"
+
+
+def test_an_item_that_runs_alone_is_told_as_soon_as_the_next_one_is_answered() -> None:
+    run = LoopRun({"1": [own_fault()], "2": [worker(call)], "3": [worker(call)]}, parallel=1).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True)]
+    assert [event["item"] for event in run.recorded("leased")] == ["1", "2", "3"]
+    run = LoopRun({"1": [own_fault("a")], "2": [own_fault("b")], "3": [worker(call)]}, parallel=1).go()
+    assert run.stopped is None
+    assert verdicts(run) == [("", True), ("", True)]
+    assert run.statuses()["3"] == "approved"
 
 
 def test_different_refusals_are_the_items_own_fault() -> None:

@@ -1,6 +1,7 @@
 """Several runs on one state: what one of them does counts for all, and none can block another."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -392,3 +393,105 @@ def test_a_run_that_is_told_looks_at_once() -> None:
     rows.calls_heard += 1
     other.advance()
     assert [lease.item for lease in other.leases] == ["LLD-2"]
+
+
+# What a person may have repaired between two runs.
+
+
+def refused_run(rows: Rows, *specs: KeySpec, name: str = "a", **settlement: Any) -> None:
+    """A run whose only call is refused."""
+    run = SharingRun(rows, name, *specs)
+    run.ask("LLD-1")
+    run.settle(run.leases[0], tokens_in=0, tokens_out=0, **settlement)
+    run.store.leave()
+
+
+def test_a_new_run_tries_a_key_without_credit_by_one_call() -> None:
+    rows = Rows()
+    refused_run(rows, key(), error=CallError.NO_CREDIT)
+    run = SharingRun(rows, "b", key())
+    for number in range(5):
+        run.ask(f"LLD-{number}")
+    pass_time(rows, 30, run)
+    assert len(run.leases) == 1, "the others wait for its answer, however long that takes"
+    assert run.leases[0].at < 1000.1
+    assert "quota_exhausted" not in run.names()
+    run.settle(run.leases[0], tokens_in=0, tokens_out=0, error=CallError.NO_CREDIT)
+    pass_time(rows, 30, run)
+    assert len(run.leases) == 1
+    run.store.leave()
+    run = SharingRun(rows, "c", key())
+    for number in range(5):
+        run.ask(f"LLD-{number}")
+    run.settle(run.leases[0])
+    pass_time(rows, 3, run)
+    assert len(run.leases) == 5
+
+
+def test_only_the_keys_of_the_new_run_are_tried() -> None:
+    rows = Rows()
+    refused_run(rows, key(1), error=CallError.NO_CREDIT)
+    other = SharingRun(rows, "other", key(2))
+    assert other.pool.pool(rows.now).pool_state.keys["mark of key-1"].group.cooldown.until is not None
+    refused_run(rows, key(2), name="b", error=CallError.NO_CREDIT)
+    run = SharingRun(rows, "c", key(1))
+    run.ask("LLD-1")
+    assert len(run.leases) == 1, "also while another run uses the state"
+
+
+@pytest.mark.parametrize(
+    "settlement",
+    [
+        {"error": CallError.QUOTA_EXHAUSTED, "quota_reset": 40_000.0},
+        {"error": CallError.RATE_LIMITED, "retry_after": 900.0},
+        {"error": CallError.CAPACITY, "retry_after": 200.0},
+        {"error": CallError.RATE_LIMITED},
+    ],
+)
+def test_a_rest_that_the_server_told_or_that_passes_by_itself_holds_for_a_new_run(
+    settlement: dict[str, Any],
+) -> None:
+    rows = Rows()
+    refused_run(rows, key(), **settlement)
+    run = SharingRun(rows, "b", key())
+    run.ask("LLD-1")
+    pass_time(rows, 5, run)
+    assert run.leases == []
+
+
+def test_a_new_run_tries_an_overloaded_model_unless_another_run_already_does() -> None:
+    rows = Rows()
+    refused_run(rows, key(), error=CallError.CAPACITY)
+    run = SharingRun(rows, "b", key())
+    run.ask("LLD-1")
+    assert len(run.leases) == 1
+    run.settle(run.leases[0], tokens_in=0, tokens_out=0, error=CallError.CAPACITY)
+    other = SharingRun(rows, "c", key())
+    other.ask("LLD-2")
+    assert other.leases == []
+
+
+@pytest.mark.parametrize(("rpd", "served"), [(10, 0), (16, 6), (1000, 12), (None, 12)])
+def test_a_daily_limit_that_the_user_raises_counts_at_once(rpd: int | None, served: int) -> None:
+    rows = Rows()
+    for name, limit in (("a", 10), ("b", rpd)):
+        run = SharingRun(rows, name, key(rpd=limit))
+        for number in range(12):
+            run.ask(f"LLD-{number}")
+        for lease in run.leases:
+            run.settle(lease)
+        pass_time(rows, 5, run)
+        run.store.leave()
+    assert len(run.leases) == served
+
+
+def test_what_was_used_today_counts_for_a_lower_daily_limit() -> None:
+    rows = Rows()
+    for name, limit in (("a", 1000), ("b", 8)):
+        run = SharingRun(rows, name, key(rpd=limit))
+        for number in range(6):
+            run.ask(f"LLD-{number}")
+        for lease in run.leases:
+            run.settle(lease)
+        run.store.leave()
+    assert len(run.leases) == 2

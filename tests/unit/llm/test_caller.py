@@ -9,7 +9,7 @@ import pytest
 from agentos.errors import ItemFailed, NoUsableKey, OwnFault, StopRequested
 from agentos.llm.caller import SAFETY_TOKENS, Caller, LeaseRequest, Made, estimate_tokens
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
-from agentos.model import SAME_FOR_ALL, CallError, Usage
+from agentos.model import OF_ACCOUNT, SAME_FOR_ALL, CallError, Usage
 from agentos.secret import Secret
 from agentos.wire import CallSettled, Kept, LeaseGranted
 
@@ -35,6 +35,7 @@ class Desk:
     wanted: list[LeaseRequest] = field(default_factory=list)
     kept: list[Made] = field(default_factory=list)
     keys: int | None = None
+    one_key: bool = False  # every lease is of the same key
     probe: bool = False
     stop_at: int | None = None  # the ask during which the stop comes
     others: dict[str, str] = field(default_factory=dict)  # texts in which the coordinator finds a secret
@@ -52,11 +53,12 @@ class Desk:
             raise NoUsableKey("no key is left")
         if self.settled and self.settled[-1].error is CallError.BAD_REQUEST:
             raise OwnFault
+        key = "key-1" if self.one_key else f"key-{number}"
         return LeaseGranted(
             number=number,
             lease=100 + number,
-            key=f"key-{number}",
-            secret=Secret(f"key-{number}", f"secret-{number}"),
+            key=key,
+            secret=Secret(key, f"secret-{number}"),
             probe=self.probe,
         )
 
@@ -186,9 +188,16 @@ def test_an_error_that_every_item_gets_is_asked_about_once_more(kind: CallError)
     with pytest.raises(NoUsableKey):  # the coordinator stops the run
         call(desk, max_retries=0)
     assert desk.seen == ["lease", "call", "settle", "lease"]
-    desk = Desk(list(errors(kind, kind, kind)))
+    desk = Desk(list(errors(kind, kind, kind)), one_key=True)
     with pytest.raises(ItemFailed, match="in 2 tries "):  # it does not
         call(desk, max_retries=0)
+
+
+@pytest.mark.parametrize("kind", sorted(OF_ACCOUNT))
+def test_the_first_refusal_of_each_key_without_access_counts_as_no_try(kind: CallError) -> None:
+    desk = Desk([*errors(*[kind] * 8), REPLY])
+    made = call(desk, max_retries=0)
+    assert (made.tries, made.key) == (1, "key-9")
 
 
 @pytest.mark.parametrize("error_class", [CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED])
@@ -232,7 +241,7 @@ def test_the_coordinator_says_whose_fault_a_bad_request_is(max_retries: int) -> 
         call(stopping, max_retries=max_retries)
 
 
-REFUSALS = {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, *NO_TRY}
+REFUSALS = {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, *NO_TRY, *OF_ACCOUNT}
 RETRIED = [one for one in CallError if one not in REFUSALS | {CallError.BAD_REQUEST, CallError.DECLINED}]
 
 

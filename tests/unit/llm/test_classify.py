@@ -91,7 +91,7 @@ PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
         (422, BAD_REQUEST),
         (429, RATE_LIMITED),
         (500, TRANSIENT),
-        (502, TRANSIENT),
+        (502, CallError.DROPPED),
         (503, CAPACITY),
         (504, TRANSIENT),
         (529, CAPACITY),
@@ -263,8 +263,8 @@ class TestGemini:
         )
         as_line = ask("gemini", 429, google(quota(PER_DAY), retry_info("45s"), message=lines))
         for found in (explicit, as_line):
-            assert found.error_class is QUOTA_EXHAUSTED
-            assert found.quota_reset is None
+            assert found.error_class is NO_MODEL
+            assert (found.quota_reset, found.retry_after) == (None, None)
         twenty = lines.replace("limit: 0", "limit: 20")
         assert ask("gemini", 429, google(retry_info("45s"), message=twenty)).error_class is RATE_LIMITED
         loose = google(retry_info("45s"), message="your prompt says limit: 0")
@@ -393,7 +393,7 @@ class TestMessage:
 
     def test_html(self) -> None:
         found = ask(status=502, body=b"<html><body>502 Bad Gateway 429 insufficient_quota</body></html>")
-        assert found.error_class is TRANSIENT
+        assert found.error_class is CallError.DROPPED
         assert found.message == "HTTP 502: Bad Gateway (64 bytes that are not an error of this provider)"
 
     @pytest.mark.parametrize(
@@ -432,6 +432,7 @@ class TestMessage:
         [
             (400, openai(None, "", "The provided model identifier is invalid.")),
             (400, openai(None, "", "Unknown model: foo")),
+            (404, openai("404", "", "No endpoints found for some/foo.")),
             (400, openai("model_not_supported", "", "The requested model is not supported.")),
             (400, openai(None, "", "Unable to access model foo. Please visit the list of models.")),
             (401, openai("401", "key_model_access_denied", "key not allowed to access model.")),
@@ -442,6 +443,29 @@ class TestMessage:
     )
     def test_a_refusal_of_a_model_does_not_blame_the_key(self, status: int, body: Any) -> None:
         assert ask(status=status, body=body).error_class is NO_MODEL
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (
+                403,
+                openai("403", "", "Key limit exceeded (total limit). Manage it using https://x.example/keys"),
+            ),
+            (429, google(message="Your prepayment credits are depleted. Please go to AI Studio.")),
+            (429, {"error": "Your team 1f has either used all available credits or reached its limit."}),
+            (403, {"error": "Your newly created teams doesn't have any credits yet."}),
+            (429, openai("1113", "", "Insufficient balance or no resource package. Please recharge.")),
+            (429, openai(None, "exceeded_current_quota_error", "Your account is suspended.")),
+            (400, openai("Arrearage", "Arrearage", "Access denied.")),
+            (403, openai("insufficient_quota", "", "Add credit.")),
+        ],
+    )
+    def test_an_account_without_credit_does_not_blame_the_key(self, status: int, body: Any) -> None:
+        assert ask(status=status, body=body).error_class is NO_CREDIT
+
+    def test_a_prompt_about_credit_is_not_a_sign(self) -> None:
+        quoted = openai("", "", "The prompt 'insufficient balance' is odd.")
+        assert ask(status=400, body=quoted).error_class is CallError.BAD_REQUEST
 
     def test_a_refusal_of_the_account_does_not_blame_the_key(self) -> None:
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"}
