@@ -423,7 +423,6 @@ class _Restore:
                 key=key,
                 model_state=model_state,
                 asked=saved.asked,
-                budget=key.group.budget(model_state.model, self._at),
                 cost=Cost(1.0, saved.tokens, saved.tokens_in, saved.tokens_out, saved.spread),
                 grant=saved.grant,
                 since=self._move_call(saved.since),

@@ -64,7 +64,6 @@ def _grant(pool_state: PoolState, ask: Ask, key: Key, cost: Cost) -> Leased:
         key=key,
         model_state=ask.model_state,
         asked=ask.tokens,
-        budget=budget,
         cost=cost,
         grant=budget.charge(cost, pool_state.now),
         since=pool_state.now,

@@ -220,14 +220,16 @@ class Group:
         return self.sharing.doubt(now)
 
     def share(self, now: float) -> None:
-        """Let all models use one budget, the emptiest, unless their limits differ."""
+        """Let all models use one budget, unless their limits differ."""
         known = [one for one in self.budgets.values() if one.limits()]
         if self.is_shared or not all(same_limits(one.limits(), known[0].limits()) for one in known):
             return
         self.sharing.believe(now)
         if known:
-            emptiest = min(known, key=lambda one: one.fullness(now))
-            self.budgets = dict.fromkeys(self.budgets, emptiest)
+            first = known[0]
+            for other in known[1:]:
+                first.join(other, now)
+            self.budgets = dict.fromkeys(self.budgets, first)
 
     def separate(self) -> None:
         """Let each model use a budget of its own again."""

@@ -113,12 +113,16 @@ class Lease:
     key: Key
     model_state: ModelState
     asked: int
-    budget: Quota
     cost: Cost
     grant: int  # its number in the budget
     since: float
     waited: float  # seconds, before it was granted
     expires: float
+
+    @property
+    def budget(self) -> Quota:
+        """What its call is charged to; another one, if models began to share their limits meanwhile."""
+        return self.key.group.budget(self.model_state.model, self.since)
 
     def leased(self) -> Leased:
         """Return the event that granted it; the same event if the request is repeated."""

@@ -186,6 +186,13 @@ class Quota:
     def is_in_use(self, now: float) -> bool:
         return now - self.charged_at < IN_USE
 
+    def join(self, other: "Quota", now: float) -> None:
+        """Count the calls of another budget as well: no more is left than in the emptier one."""
+        for which, bucket in self.buckets.items():
+            if which in other.buckets:
+                bucket.lower(other.buckets[which].level(now), now)
+        self.grants = self.known_since = max(self.grants, other.grants)
+
     def correct(self, charged: Cost, actual: Cost, now: float) -> None:
         """Replace what was charged with what the call really used."""
         for which, bucket in self.buckets.items():
