@@ -18,7 +18,7 @@ from agentos.repo_map.word_index import WordIndex
 from agentos.store.rooted_tree import PRIVATE_FILE, Tree
 
 FOLDER = PurePath("context")  # in the home
-VERSION = 1  # of what is kept; an older pack is ignored
+VERSION = 2  # of what is kept; an older pack is ignored
 MAX_PACK_BYTES = 80_000_000
 MAX_BYTES = 200_000_000  # of all packs; the oldest are removed
 MAX_FILES = 40
