@@ -14,14 +14,16 @@ from agentos.repo_map.file_kinds import (
     why_not_by_text,
 )
 from agentos.repo_map.file_tree import draw_tree
+from agentos.repo_map.git_state import Commit
 from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, test_layout
+from agentos.repo_map.history import LATELY, index_messages
 from agentos.repo_map.outline import outline_by_tags, outline_by_words
 from agentos.repo_map.parts import Part, PartKind
-from agentos.repo_map.ranking import Query
+from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.tags import Definition, Tags
 from agentos.repo_map.word_index import Counted, WordIndex
-from agentos.repo_map.words import Words, defined, identifiers, pairs, stem
+from agentos.repo_map.words import Words, defined, identifiers, pairs, spelt, stem
 
 test_layout.__test__ = False  # type: ignore[attr-defined] # a function of ours, not a test
 
@@ -30,6 +32,10 @@ paths = st.lists(names, min_size=1, max_size=4).map("/".join)
 
 
 # Words
+
+
+def test_every_word_of_a_name_is_spelt() -> None:
+    assert spelt("HTTP2Server_of maybeNot") == ["http", "2", "server", "of", "maybe", "not"]
 
 
 def test_a_name_is_taken_apart_and_counts_as_a_whole() -> None:
@@ -300,3 +306,56 @@ def test_an_excerpt_counts_the_lines_that_were_not_looked_at() -> None:
 
 def test_a_long_line_is_seen_wherever_it_is() -> None:
     assert why_not_by_text("a = 1\n" * 50_000 + "x" * 4_000) == "generated (very long lines)"
+
+
+# Ranking
+
+
+def ranked(title: str, texts: dict[str, str], commits: tuple[Commit, ...] = ()) -> list[Ranked]:
+    """Rank files of the given texts; the newest commit comes first."""
+    words = Words()
+    index = WordIndex.build(
+        Counted(path, (counts := words.count(text)), counts.total()) for path, text in texts.items()
+    )
+    segment = Segment(index, [(number,) for number in range(len(texts))])
+    corpus = Corpus(list(texts), [segment], index_messages(commits, words), words)
+    return corpus.rank(Query.of(title, "", words), lambda _paths: {})
+
+
+@pytest.mark.parametrize(
+    "title", ["Fix a typo in maybe", "ReadMaybe: fix a typo", "read_maybe", "Maybe read it"]
+)
+def test_a_file_whose_name_the_title_says_comes_first(title: str) -> None:
+    name = "maybe.go" if title.endswith(" maybe") else "read_maybe.go"
+    texts = {"a.go": "basket apple\n" * 2, f"middle/{name}": "basket\n", "z.go": "basket\n"}
+    first = ranked(title, texts)[0]
+    assert first.path == f"middle/{name}"
+    assert first.why
+
+
+def test_a_name_of_one_letter_or_half_a_name_says_nothing() -> None:
+    found = ranked(
+        "Use a maybe", {"a.go": "basket\n", "maybe_not.go": "basket\n", "long.go": "basket apple pear\n"}
+    )
+    assert [one.path for one in found] == ["long.go", "a.go", "maybe_not.go"]
+    assert found[0].why == "a long file"
+
+
+def test_of_files_that_say_the_same_the_one_that_changed_lately_comes_first() -> None:
+    old = tuple(Commit(message="Work", paths=("old.py",)) for _ in range(3))
+    others = tuple(Commit(message="Work", paths=("setup.cfg",)) for _ in range(200))
+    commits = (Commit(message="Work", paths=("new.py",)), *others, *old)
+    found = ranked("Something else", {"new.py": "basket\n", "old.py": "basket\n"}, commits)
+    assert [one.path for one in found] == ["new.py", "old.py"]
+    assert found[0].why == "changed lately"
+
+
+def test_a_change_counts_half_after_fifty_commits_and_fits_into_the_index() -> None:
+    commits = [Commit(message="Work", paths=("often.py",)) for _ in range(3_000)]
+    commits[0] = Commit(message="Work", paths=("often.py", "once.py"))
+    commits[50] = Commit(message="Work", paths=("often.py", "before.py"))
+    commits[2_999] = Commit(message="Work", paths=("long_ago.py",))
+    index = index_messages(commits, Words())
+    lately = {index.names[document]: count for document, count in index.having(LATELY)}
+    assert lately == {"often.py": 255, "once.py": 30, "before.py": 21, "long_ago.py": 1}
+    assert list(index.lengths) == [len(Words().in_prose("Work")) * n for n in (1, 1, 2_999, 1)]
