@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agentos.repo_map.file_kinds import FileKind, kind_of
+from agentos.repo_map.history import LATELY
 from agentos.repo_map.word_index import Counted, WordIndex, rarity, weight
-from agentos.repo_map.words import MARK, Words, identifiers, pairs, spellings
+from agentos.repo_map.words import MARK, Words, identifiers, pairs, spellings, spelt
 
 MAX_TEXT = 20_000  # characters of an item that count
 CANDIDATES = 60  # files whose parts are looked at
@@ -36,15 +37,19 @@ class Signal:
 
 CONTENT = Signal(1.0, 0.8)  # the item's words in the file
 CHUNKS = Signal(0.35, 0.65)  # in the two parts of the file that contain most of them
-MESSAGES = Signal(0.6, 1.5)  # in the messages of commits that changed it
+MESSAGES = Signal(0.6, 1.0)  # in the messages of commits that changed it
 PATH = Signal(0.5, 0.65)  # in its path
-NAMES = Signal(0.15, 0.65)  # identifiers that the item mentions
-CHANGES = Signal(0.5, 0.5)  # how often it changes
+TITLE = Signal(0.3, 1.0)  # whether the title says all words of its name
+NAMES = Signal(0.3, 0.65)  # identifiers that the item mentions
+# What is likely whatever the item says.
+CHANGES = Signal(0.4, 0.8)  # how much it changed lately
+LENGTH = Signal(0.15, 0.5)  # how long it is
 # Sources first: what an item wants changed is mostly there, while tests and prose contain the same words.
 _KINDS = {FileKind.SOURCE: 1.0, FileKind.TEST: 0.1, FileKind.DOCUMENT: 0.1}
 _NAMED = 10.0  # more than all signals together
 
 _PATH_CHARACTERS = re.compile(r"[^\s`'\"()<>\[\]{},;:|*]{2,300}")
+_WHOLE = re.compile(r"\w+")
 _NAMED_BY_MANY = 0.5  # a name that so many files contain says nothing
 
 Hits = Callable[[str], Iterable[tuple[int, int]]]
@@ -59,6 +64,7 @@ class Query:
     words: Mapping[str, float]
     names: frozenset[str]  # identifiers, in lower case
     paths: tuple[str, ...]  # what looks like a path or a file name
+    title: frozenset[str] = frozenset()  # the words of the title, all of them and as they are
     spelt: Mapping[str, str] = field(default_factory=dict)  # each word as the item writes it
 
     @classmethod
@@ -80,6 +86,7 @@ class Query:
             paths=tuple(
                 dict.fromkeys(one.strip(".") for one in _PATH_CHARACTERS.findall(whole) if "." in one)
             ),
+            title=frozenset(spelt(title[:MAX_TEXT])) | frozenset(_WHOLE.findall(title[:MAX_TEXT].lower())),
             spelt=spellings(whole),
         )
 
@@ -122,6 +129,7 @@ class Corpus:
     kinds: list[FileKind] = field(init=False)
     _places: dict[str, int] = field(init=False)
     _names: dict[str, list[int]] = field(init=False)
+    _called: list[tuple[str, frozenset[str], list[int]]] = field(init=False)  # without ending; its words
     _by_path: WordIndex = field(init=False)
     _lengths: list[int] = field(init=False)
     _said: list[int] = field(init=False)  # the file of each document of `messages`; -1 is none
@@ -132,6 +140,12 @@ class Corpus:
         self._names = defaultdict(list)
         for number, path in enumerate(self.paths):
             self._names[path.rpartition("/")[2]].append(number)
+        bare = {name: name.partition(".")[0].strip("_") for name in self._names}
+        self._called = [
+            (bare[name].lower(), frozenset(spelt(bare[name])), files)
+            for name, files in self._names.items()
+            if len(bare[name]) > 1
+        ]
         self._by_path = WordIndex.build(_path_words(self.paths, self.words))
         self._lengths = [0] * len(self.paths)
         for segment in self.texts:
@@ -148,11 +162,12 @@ class Corpus:
         messages = _bm25(query.words, self.messages.having, self.messages.lengths, by_length=0.75)
         said = self._moved(messages.total)
         names = self._identifiers(query.names)
-        changes = self._moved({d: math.log1p(n) for d, n in self.messages.having(MARK)})
+        titled = self._titled(query.title)
+        changes = self._moved({d: float(n) for d, n in self.messages.having(LATELY)})
         total: Scores = defaultdict(float)
         for part, signal in (
             *((content.total, CONTENT), (said, MESSAGES), (path.total, PATH), (names, NAMES)),
-            (changes, CHANGES),
+            *((titled, TITLE), (changes, CHANGES), (dict(enumerate(self._lengths)), LENGTH)),
         ):
             best = max(part.values(), default=0.0)
             for file, score in part.items() if best > 0 else ():
@@ -172,6 +187,8 @@ class Corpus:
                 named=file in named,
                 why=_why(
                     named=file in named,
+                    titled=file in titled,
+                    lately=file in changes,
                     path=query.written(path.best(file)),
                     content=query.written(content.best(file)),
                     messages=query.written(messages.best(spoken.get(file, -1))),
@@ -233,6 +250,15 @@ class Corpus:
                 found.setdefault(alike[0], 0.9)
         return found
 
+    def _titled(self, title: frozenset[str]) -> Scores:
+        """Files whose name the title says, as one word or word by word."""
+        return {
+            file: 1.0
+            for whole, words, files in self._called
+            if whole in title or (words and words <= title)
+            for file in files
+        }
+
     def _identifiers(self, names: Iterable[str]) -> Scores:
         found: Scores = defaultdict(float)
         for name in sorted(names):
@@ -277,7 +303,9 @@ def _bm25(words: Mapping[str, float], hits: Hits, lengths: Sequence[int], *, by_
     return _Weighed(total, by_word)
 
 
-def _why(*, named: bool, path: list[str], content: list[str], messages: list[str]) -> str:
+def _why(
+    *, named: bool, titled: bool, lately: bool, path: list[str], content: list[str], messages: list[str]
+) -> str:
     """A short phrase for people."""
     if named:
         return "the item names it"
@@ -286,7 +314,9 @@ def _why(*, named: bool, path: list[str], content: list[str], messages: list[str
         for where, words in (("path:", path), ("text:", content), ("commits:", messages))
         if words
     ]
-    return "; ".join(reasons) or "changes often"
+    if titled and not path:
+        reasons.insert(0, "the title says its name")
+    return "; ".join(reasons) or ("changed lately" if lately else "a long file")
 
 
 def own_words(paths: Iterable[str], name: str, words: Words) -> frozenset[str]:

@@ -10,6 +10,7 @@ from agentos.model import Item
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.file_kinds import (
     EXCLUDED,
+    KEY_INSIDE,
     MAX_FILE_BYTES,
     NOT_FETCHED,
     FileKind,
@@ -136,7 +137,7 @@ class TrackedRepository:
         given = enough | self._take_named(named, own, refused, enough)
         outlines = 0
         for one in ranked:
-            if one.path in given or (one.path in guides and not one.named):
+            if one.path in given or one.path in refused or (one.path in guides and not one.named):
                 continue
             text = self._text(one.path) or ""
             if one.named:
@@ -250,7 +251,10 @@ class TrackedRepository:
     # One item.
 
     def _rank(self, item: Item) -> tuple[list[Ranked], dict[str, str]]:
-        """The most relevant files that may be shown, and those that may not."""
+        """The most relevant files, and those of them that may not be shown.
+
+        A source keeps its place although its text looks like a secret: people see that it would matter.
+        """
         query = Query.of(item.title, item.text, self._words, own=self._own)
         ranked: list[Ranked] = []
         refused: dict[str, str] = {}
@@ -258,17 +262,18 @@ class TrackedRepository:
         self._check([one.path for one in found])
         for one in found:
             why = self._refusals[one.path]
-            if why is None:
-                ranked.append(one)
-            else:
+            if why is not None:
                 refused[one.path] = why
+            if why is None or (why != KEY_INSIDE and kind_of(one.path) is FileKind.SOURCE):
+                ranked.append(one)
         return self._with_neighbours(ranked), refused
 
     def _with_neighbours(self, ranked: list[Ranked]) -> list[Ranked]:
         """Put the files that the best ones refer to most right behind the first ten."""
         used: Counter[str] = Counter()
         for one in ranked[:REFERRING]:
-            used.update(self._neighbours(one.path))
+            if self._refusals[one.path] is None:
+                used.update(self._neighbours(one.path))
         first = {one.path for one in ranked[:BEFORE_NEIGHBOURS]}
         most = sorted((path for path in used if path not in first), key=lambda path: (-used[path], path))
         chosen = [path for path in most[:NEIGHBOURS] if self._text(path) is not None]

@@ -162,6 +162,8 @@ def _assigned(text: str, lower: str) -> Iterator[tuple[int, str]]:
         value = text[slice(*found.span("quoted" if quoted else "bare"))]
         if not words or words[-1] in _ABOUT or not _NOT_KEPT.isdisjoint(words) or _made_up(value):
             continue
+        if value.casefold() in words:
+            continue  # a name for itself: PassArg.context: "context"
         if found["comma"] and len(_TURN.findall(value)) < 5:
             continue  # most lists of names are just that
         if _is_password(words) and _looks_like_password(value, quoted=quoted):

@@ -33,6 +33,7 @@ _IN_PROSE = re.compile(
     r"|[A-Z]{3,}[A-Z0-9]*"
     r"|(?<=`)[^\W\d]\w+(?=[`(])|[^\W\d]\w+(?=\(\))"
 )
+_SPELT = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
 
 FILLERS = frozenset(files("agentos.repo_map").joinpath("fillers.txt").read_text("utf-8").split())
@@ -105,6 +106,11 @@ def spellings(text: str) -> dict[str, str]:
     for word in _WORD.findall(text):
         found.setdefault(stem(word.lower()), word.lower())
     return found
+
+
+def spelt(text: str) -> list[str]:
+    """Every word and number of a text or a name as it is, in lower case: also fillers, and with endings."""
+    return [piece.lower() for piece in _SPELT.findall(text)]
 
 
 def stem(word: str) -> str:
