@@ -46,6 +46,7 @@ SECRETS = (
     f"redis://:{STRONG}@cache",
 )
 HARMLESS = (
+    '_PassArg.environment: "environment",',
     "token: str",
     "token: str | None = None",
     "token: str = get_token()",
