@@ -187,10 +187,10 @@ class Quota:
         return now - self.charged_at < IN_USE
 
     def join(self, other: "Quota", now: float) -> None:
-        """Count the calls of another budget as well: no more is left than in the emptier one."""
+        """Count the calls of another budget as well. Those in flight will be corrected here."""
         for which, bucket in self.buckets.items():
             if which in other.buckets:
-                bucket.lower(other.buckets[which].level(now), now)
+                bucket.take(other.buckets[which].capacity - other.buckets[which].level(now), now)
         self.grants = self.known_since = max(self.grants, other.grants)
 
     def correct(self, charged: Cost, actual: Cost, now: float) -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -34,6 +34,7 @@ UNREAD = {
     CallError.BAD_REQUEST,
     CallError.CAPACITY,
     CallError.CORRECTED,
+    CallError.DECLINED,
     CallError.KEY_REJECTED,
     CallError.NO_CREDIT,
     CallError.UNREACHABLE,
@@ -395,6 +396,8 @@ def _run(examples: int) -> None:
             stateful_step_count=50,
             derandomize=True,
             deadline=None,
+            # To explain a failure, every line of every example would be traced: ten times slower.
+            phases=tuple(one for one in Phase if one is not Phase.explain),
             suppress_health_check=list(HealthCheck),
         ),
     )
