@@ -51,6 +51,26 @@ def test_consecutive_prompts_of_a_role_begin_alike(bench: Bench) -> None:
         assert not re.search(r"LLD-\d|Requirement \d", shared)
 
 
+def test_prompts_of_items_that_run_at_the_same_time_begin_alike(bench: Bench) -> None:
+    """With a map that is full, so that the files of each item take all the room they may."""
+    words = [f"{one}{two}" for one in ("lease", "quota", "draft", "review", "audit") for two in "abcdefgh"]
+    for number, word in enumerate(words):
+        body = "".join(f"def {word}_{one}(first: int, second: str) -> bool: ...\n" for one in range(60))
+        bench.project.write(f"src/part{number % 5}/{word}.py", body)
+    for item in range(1, 11):
+        bench.project.issue(item, f"# Item {item}\n\n" + " ".join(words[item::10]))
+    bench.commit()
+    for item in range(1, 11):
+        bench.provider.drafts += [design(item, words="A step. " * 200, number=one) for one in (1, 2, 3)]
+    bench.provider.verdicts.extend(ROUNDS * 10)
+    bench.ok("lld", "--all", "--parallel", "4", "--max-iterations", "30")
+    for role in ("drafter", "reviewer"):
+        prompts = bench.provider.of(role)
+        assert len(prompts) >= 20
+        shares = [len(common_start(before, prompt)) / len(prompt) for before, prompt in pairwise(prompts)]
+        assert min(shares) >= 0.6, (role, [round(share, 2) for share in shares])
+
+
 def test_codes_of_quotations_differ_from_run_to_run(bench: Bench) -> None:
     bench.project.issue(1)
     codes = []

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from agentos.git_tracked import decrypted
@@ -48,13 +49,15 @@ from agentos.repo_map.word_index import Counted, WordIndex
 from agentos.repo_map.words import MARK, Words, defined
 from agentos.store.rooted_tree import Tree, worktree_tree
 
-SHARED_SHARE = 0.55  # of a map's tokens: at most this much is the same for all items
-TREE_SHARE = 0.5  # of the shared part
+SHARED_SHARE = 0.65  # of a map's tokens: at most this much is the same for all items
+ABOUT_SHARE = 0.55  # of a map's tokens: at most this much for the tree and the guides
+TREE_SHARE = 0.5  # of that
 MAX_INDEXED = 60_000  # characters of a source
 MAX_INDEXED_PROSE = 8_000  # of anything else
 MAX_INDEXED_BYTES = 60_000_000  # of a repository; files beyond that are known by path and history only
 MAX_NAMED = 200  # files in folders that the user names
 OUTLINES = 30
+LONG_OUTLINES = 4  # of the best files
 READ_AT_ONCE = 600  # files: to ask git once costs less than to ask for each item
 REFERRING = 5  # of the best files: whom they refer to
 BEFORE_NEIGHBOURS = 10  # files that are ranked by what the item says alone
@@ -128,26 +131,25 @@ class TrackedRepository:
 
     def map_for(self, item: Item, *, tokens: int, named: Sequence[str] = ()) -> RepositoryMap:
         """What both models get to know for one item."""
-        ranked, refused = self._rank(item)
+        ranked, refused = self._rank(item.title, item.text)
         shared = self._shared_parts(tokens)
         own = Budget(tokens - sum(part.tokens for part in shared))
         guides = {part.path: part.text for part in shared if part.kind is PartKind.GUIDE}
         # A guide may be an excerpt: if it is named, and there is room, it comes whole.
         enough = {path for path, text in guides.items() if not self._says_more(path, text, own.letters // 2)}
         given = enough | self._take_named(named, own, refused, enough)
+        known = {part.path for part in shared if part.kind is PartKind.OUTLINE}
         outlines = 0
         for one in ranked:
             if one.path in given or one.path in refused or (one.path in guides and not one.named):
                 continue
-            text = self._text(one.path) or ""
             if one.named:
-                own.take(_whole(one.path, text, own.letters // 2, why=one.why))
+                text = self._text(one.path) or ""
+                own.take(_whole(one.path, text, own.letters * 3 // 4, why=one.why))
             elif outlines < OUTLINES and kind_of(one.path) is not FileKind.DOCUMENT:
-                most = min(own.letters, tokens * LETTERS_A_TOKEN // (12 if outlines < 4 else 24))
-                outline = self._outlines.of(one.path, self._blobs[one.path], text, most)
-                outlines += own.take(
-                    Part(kind=PartKind.OUTLINE, path=shown(one.path), text=outline, why=one.why)
-                )
+                long = outlines < LONG_OUTLINES
+                if long or shown(one.path) not in known:
+                    outlines += own.take(self._outline(one, tokens, most=own.letters, long=long))
         return RepositoryMap(
             shared=shared,
             own=tuple(own.parts),
@@ -250,12 +252,12 @@ class TrackedRepository:
 
     # One item.
 
-    def _rank(self, item: Item) -> tuple[list[Ranked], dict[str, str]]:
+    def _rank(self, title: str = "", text: str = "") -> tuple[list[Ranked], dict[str, str]]:
         """The most relevant files, and those of them that may not be shown.
 
         A source keeps its place although its text looks like a secret: people see that it would matter.
         """
-        query = Query.of(item.title, item.text, self._words, own=self._own)
+        query = Query.of(title, text, self._words, own=self._own)
         ranked: list[Ranked] = []
         refused: dict[str, str] = {}
         found = self._corpus.rank(query, self._chunks_of)
@@ -352,13 +354,26 @@ class TrackedRepository:
     # What all items share.
 
     def _shared_parts(self, tokens: int) -> tuple[Part, ...]:
+        """The tree, the guides, and the outlines of files that matter whatever an item says."""
         if tokens not in self._shared:
-            budget = Budget(int(tokens * SHARED_SHARE))
-            drawn = draw_tree(sorted(self.files), most=int(budget.letters * TREE_SHARE))
-            budget.take(Part(kind=PartKind.TREE, path=".", text=drawn, why="all tracked files"))
-            self._take_guides(budget)
-            self._shared[tokens] = tuple(budget.parts)
+            about = Budget(int(tokens * ABOUT_SHARE))
+            drawn = draw_tree(sorted(self.files), most=int(about.letters * TREE_SHARE))
+            about.take(Part(kind=PartKind.TREE, path=".", text=drawn, why="all tracked files"))
+            self._take_guides(about)
+            outlines = Budget(int(tokens * SHARED_SHARE) - sum(part.tokens for part in about.parts))
+            ranked, refused = self._rank()
+            for one in ranked:
+                if kind_of(one.path) is FileKind.SOURCE and one.path not in refused:
+                    outline = self._outline(one, tokens, most=outlines.letters)
+                    outlines.take(replace(outline, why="a central file"))
+            self._shared[tokens] = (*about.parts, *outlines.parts)
         return self._shared[tokens]
+
+    def _outline(self, one: Ranked, tokens: int, *, most: int, long: bool = False) -> Part:
+        """The outline of one file in at most so many characters, and in its share of the tokens."""
+        most = min(most, tokens * LETTERS_A_TOKEN // (12 if long else 24))
+        text = self._outlines.of(one.path, self._blobs[one.path], self._text(one.path) or "", most)
+        return Part(kind=PartKind.OUTLINE, path=shown(one.path), text=text, why=one.why)
 
     def _take_guides(self, budget: Budget) -> None:
         tests = test_layout(sorted(self.files), budget.letters // 6)

@@ -55,6 +55,8 @@ def test_a_map_has_the_tree_the_guides_the_tests_and_the_best_files(project: Git
         (PartKind.TREE, "."),
         (PartKind.GUIDE, "README.md"),
         (PartKind.GUIDE, "."),
+        (PartKind.OUTLINE, "src/parser.py"),
+        (PartKind.OUTLINE, "src/basket.py"),
     ]
     assert "parser.py" in found.shared[0].text
     assert "Sells options." in found.shared[1].text
