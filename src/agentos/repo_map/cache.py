@@ -7,7 +7,7 @@ that is damaged, or cannot be read or written, is ignored: it only saves time.
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,8 +22,8 @@ from agentos.store.rooted_tree import PRIVATE_FILE, Tree
 FOLDER = PurePath("context")  # in the home
 # What is kept depends on these: a pack that was made by other rules is ignored.
 _RULES = (
-    "cache", "file_kinds", "history", "outline", "outlines", "repository", "tag_parser", "tags", "texts",
-    "word_index", "words",
+    "cache", "file_kinds", "history", "outline", "outlines", "ranking", "repository", "tag_parser", "tags",
+    "texts", "word_index", "words",
 )  # fmt: skip
 MAX_PACK_BYTES = 80_000_000
 MAX_BYTES = 200_000_000  # of all packs; the oldest are removed
@@ -77,19 +77,20 @@ class MapCache:
                 if other not in kept and _all_in(data, mine):
                     self._remove(other)
 
-    def messages(self, commit: str) -> WordIndex | None:
-        """What the messages up to a commit say about each file."""
-        for name, data in self._packs(f"messages-{commit}"):
+    def index(self, about: str, state: str, build: Callable[[], WordIndex]) -> WordIndex:
+        """The words about each file in this state: kept from before, or built and kept."""
+        for name, data in self._packs(f"{about}-{state}-") if state else ():
             with contextlib.suppress(ValueError):
                 return WordIndex.from_bytes(data)
             self._remove(name)
-        return None
-
-    def put_messages(self, commit: str, index: WordIndex) -> None:
-        kept = self._put(f"messages-{commit}", index.to_bytes())
-        old = [name for name, _ in self._packs("messages-") if name != kept]
+        built = build()
+        if not state:
+            return built
+        kept = self._put(f"{about}-{state}", built.to_bytes())
+        old = [name for name, _ in self._packs(f"{about}-") if name != kept]
         for name in old[3:] if kept is not None else ():
             self._remove(name)
+        return built
 
     def outlines(self) -> dict[str, Any]:
         """What was parsed, by blob."""

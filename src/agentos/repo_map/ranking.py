@@ -3,6 +3,7 @@
 docs/design/context.md says how much each signal is worth, and which ones were tried and left out.
 """
 
+import heapq
 import math
 import re
 from collections import Counter, defaultdict
@@ -125,12 +126,11 @@ class Corpus:
     paths: Sequence[str]
     texts: Sequence[Segment]
     messages: WordIndex
-    words: Words
+    by_path: WordIndex  # see index_paths
     kinds: list[FileKind] = field(init=False)
     _places: dict[str, int] = field(init=False)
     _names: dict[str, list[int]] = field(init=False)
     _called: list[tuple[str, frozenset[str], list[int]]] = field(init=False)  # without ending; its words
-    _by_path: WordIndex = field(init=False)
     _lengths: list[int] = field(init=False)
     _said: list[int] = field(init=False)  # the file of each document of `messages`; -1 is none
 
@@ -146,7 +146,6 @@ class Corpus:
             for name, files in self._names.items()
             if len(bare[name]) > 1
         ]
-        self._by_path = WordIndex.build(_path_words(self.paths, self.words))
         self._lengths = [0] * len(self.paths)
         for segment in self.texts:
             for document, files in enumerate(segment.files):
@@ -158,7 +157,7 @@ class Corpus:
         """The most relevant files, best first; `chunks_of` counts the words in the parts of some files."""
         named = self._named(query.paths)
         content = _bm25(query.words, self._in_texts, self._lengths, by_length=0.75)
-        path = _bm25(query.words, self._by_path.having, self._by_path.lengths, by_length=0.3)
+        path = _bm25(query.words, self.by_path.having, self.by_path.lengths, by_length=0.3)
         messages = _bm25(query.words, self.messages.having, self.messages.lengths, by_length=0.75)
         said = self._moved(messages.total)
         names = self._identifiers(query.names)
@@ -196,6 +195,15 @@ class Corpus:
             )
             for file in first
         ]
+
+    def central(self) -> list[str]:
+        """The sources that matter most whatever an item says: what changed lately, then what is long."""
+        lately = self._moved({d: float(n) for d, n in self.messages.having(LATELY)})
+        sources = (file for file, kind in enumerate(self.kinds) if kind is FileKind.SOURCE)
+        first = heapq.nsmallest(
+            RANKED, sources, key=lambda file: (-lately.get(file, 0.0), -self._lengths[file], self.paths[file])
+        )
+        return [self.paths[file] for file in first]
 
     def neighbours(self, path: str, references: Iterable[str]) -> Counter[str]:
         """The files that define what a file refers to, where only one does; how many names of each."""
@@ -328,6 +336,11 @@ def own_words(paths: Iterable[str], name: str, words: Words) -> frozenset[str]:
         counts.update(dict.fromkeys(words.in_prose(folder), number))
     common = {word for word, count in counts.items() if count > 0.5 * sources and sources > 3}
     return frozenset(common | set(words.in_prose(name)))
+
+
+def index_paths(paths: Iterable[str], words: Words) -> WordIndex:
+    """The words of each path."""
+    return WordIndex.build(_path_words(paths, words))
 
 
 def _path_words(paths: Iterable[str], words: Words) -> Iterator[Counted]:

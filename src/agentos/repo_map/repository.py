@@ -1,9 +1,9 @@
 """The repository as a run sees it: opened once, then one map per item. Coordinator process."""
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from agentos.git_tracked import decrypted
@@ -42,7 +42,7 @@ from agentos.repo_map.guides import (
 from agentos.repo_map.history import index_messages
 from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
-from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, own_words
+from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, index_paths, own_words
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.texts import Texts, Unusable, is_lasting
 from agentos.repo_map.word_index import Counted, WordIndex
@@ -149,7 +149,9 @@ class TrackedRepository:
             elif outlines < OUTLINES and kind_of(one.path) is not FileKind.DOCUMENT:
                 long = outlines < LONG_OUTLINES
                 if long or shown(one.path) not in known:
-                    outlines += own.take(self._outline(one, tokens, most=own.letters, long=long))
+                    outlines += own.take(
+                        self._outline(one.path, tokens, most=own.letters, why=one.why, long=long)
+                    )
         return RepositoryMap(
             shared=shared,
             own=tuple(own.parts),
@@ -206,14 +208,11 @@ class TrackedRepository:
         new = {blob: why for blob, why in left_out.items() if blob not in known and is_lasting(blob, why)}
         if read.names or new:
             cache.put_words(read, new, packs)
-        messages = cache.messages(head) if head else None
-        if messages is None:
-            messages = index_messages(git.commits(head), self._words)
-            if head:
-                cache.put_messages(head, messages)
+        messages = cache.index("messages", head, lambda: index_messages(git.commits(head), self._words))
         paths = [path for path in self._blobs if path not in self._left_out]
+        by_path = cache.index("paths", _checksum(paths), lambda: index_paths(paths, self._words))
         texts = _segments([*(pack.index for pack in packs), read], paths, self._blobs)
-        self._corpus = Corpus(paths, texts, messages, self._words)
+        self._corpus = Corpus(paths, texts, messages, by_path)
         self._own = own_words(paths, self._project_name(), self._words)
 
     def _project_name(self) -> str:
@@ -252,7 +251,7 @@ class TrackedRepository:
 
     # One item.
 
-    def _rank(self, title: str = "", text: str = "") -> tuple[list[Ranked], dict[str, str]]:
+    def _rank(self, title: str, text: str) -> tuple[list[Ranked], dict[str, str]]:
         """The most relevant files, and those of them that may not be shown.
 
         A source keeps its place although its text looks like a secret: people see that it would matter.
@@ -361,19 +360,19 @@ class TrackedRepository:
             about.take(Part(kind=PartKind.TREE, path=".", text=drawn, why="all tracked files"))
             self._take_guides(about)
             outlines = Budget(int(tokens * SHARED_SHARE) - sum(part.tokens for part in about.parts))
-            ranked, refused = self._rank()
-            for one in ranked:
-                if kind_of(one.path) is FileKind.SOURCE and one.path not in refused:
-                    outline = self._outline(one, tokens, most=outlines.letters)
-                    outlines.take(replace(outline, why="a central file"))
+            central = self._corpus.central()
+            self._check(central)
+            for path in central:
+                if self._refusals[path] is None:
+                    outlines.take(self._outline(path, tokens, most=outlines.letters, why="a central file"))
             self._shared[tokens] = (*about.parts, *outlines.parts)
         return self._shared[tokens]
 
-    def _outline(self, one: Ranked, tokens: int, *, most: int, long: bool = False) -> Part:
+    def _outline(self, path: str, tokens: int, *, most: int, why: str, long: bool = False) -> Part:
         """The outline of one file in at most so many characters, and in its share of the tokens."""
         most = min(most, tokens * LETTERS_A_TOKEN // (12 if long else 24))
-        text = self._outlines.of(one.path, self._blobs[one.path], self._text(one.path) or "", most)
-        return Part(kind=PartKind.OUTLINE, path=shown(one.path), text=text, why=one.why)
+        text = self._outlines.of(path, self._blobs[path], self._text(path) or "", most)
+        return Part(kind=PartKind.OUTLINE, path=shown(path), text=text, why=why)
 
     def _take_guides(self, budget: Budget) -> None:
         tests = test_layout(sorted(self.files), budget.letters // 6)
@@ -395,6 +394,10 @@ class TrackedRepository:
             budget.take(Part(kind=PartKind.GUIDE, path=shown(path), text=text, why=why))
         budget.take(Part(kind=PartKind.GUIDE, path=folder, text=listed, why="existing designs"))
         budget.take(Part(kind=PartKind.GUIDE, path=".", text=tests, why="where the tests are"))
+
+
+def _checksum(paths: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(paths).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _segments(indexes: Iterable[WordIndex], paths: Sequence[str], blobs: Mapping[str, str]) -> list[Segment]:

@@ -1,6 +1,7 @@
 """What is kept in the home: by blob, private, bounded, never trusted, and never needed."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -49,7 +50,7 @@ def test_the_second_run_reads_no_text_it_does_not_show(
     project: GitProject, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = made(project, home)
-    assert {pack.name.split("-")[0] for pack in packs(home)} == {"words", "messages", "outlines"}
+    assert {pack.name.split("-")[0] for pack in packs(home)} == {"words", "messages", "paths", "outlines"}
     assert {pack.stat().st_mode & 0o777 for pack in packs(home)} == {0o600}
     assert (home / "context").stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(Git, "commits", lambda *_: pytest.fail("the messages are in the cache"))
@@ -153,10 +154,11 @@ def test_the_cache_is_bounded(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cache_module, "MAX_BYTES", 3_000)
     kept = MapCache(Tree(home), write=True)
     for number in range(20):
-        kept.put_messages(f"{number:040x}", WordIndex.build([Counted("a" * 900, {}, number)]))
+        kept.index("messages", f"{number:040x}", partial(WordIndex.build, [Counted("a" * 900, {}, number)]))
         assert sum(pack.stat().st_size for pack in packs(home)) <= 3_000
-    assert kept.messages(f"{19:040x}") is not None
-    assert kept.messages(f"{0:040x}") is None
+    empty = WordIndex.build([])
+    assert kept.index("messages", f"{19:040x}", lambda: empty).lengths[0] == 19
+    assert kept.index("messages", f"{0:040x}", lambda: empty) is empty
 
 
 def test_packs_made_by_other_rules_are_ignored(

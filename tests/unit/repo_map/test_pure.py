@@ -19,7 +19,7 @@ from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, tes
 from agentos.repo_map.history import LATELY, index_messages
 from agentos.repo_map.outline import outline_by_tags, outline_by_words
 from agentos.repo_map.parts import Part, PartKind
-from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment
+from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment, index_paths
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.tags import Definition, Tags
 from agentos.repo_map.word_index import Counted, WordIndex
@@ -318,7 +318,7 @@ def ranked(title: str, texts: dict[str, str], commits: tuple[Commit, ...] = ()) 
         Counted(path, (counts := words.count(text)), counts.total()) for path, text in texts.items()
     )
     segment = Segment(index, [(number,) for number in range(len(texts))])
-    corpus = Corpus(list(texts), [segment], index_messages(commits, words), words)
+    corpus = Corpus(list(texts), [segment], index_messages(commits, words), index_paths(list(texts), words))
     return corpus.rank(Query.of(title, "", words), lambda _paths: {})
 
 
