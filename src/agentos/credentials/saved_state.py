@@ -28,6 +28,7 @@ from agentos.errors import StorageError
 from agentos.model import LimitName
 
 VERSION = 1
+GUESS_TIMES = ("since", "anchor", "refused_at")  # the fields of a guess that are times
 ROUNDING = 1e-6  # seconds
 MANY = 100_000  # entries of a list
 MODELS_MOST = 1_000

@@ -10,10 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from agentos.credentials.export_restore import export_state, restore_pool
+from agentos.credentials.export_state import export_state
 from agentos.credentials.key_state import KeySpec
 from agentos.credentials.pool import CredentialCoordinator
 from agentos.credentials.pool_store import LoadedPool
+from agentos.credentials.restore_state import restore_pool
 from agentos.credentials.saved_state import PoolStateError
 from agentos.errors import StorageBusy, StorageError
 from agentos.events.asker import Asker

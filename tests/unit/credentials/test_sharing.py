@@ -2,9 +2,10 @@
 
 import pytest
 
-from agentos.credentials.export_restore import export_state, restore_pool
+from agentos.credentials.export_state import export_state
 from agentos.credentials.key_state import Group
 from agentos.credentials.pool import KeySpec, Settlement
+from agentos.credentials.restore_state import restore_pool
 from agentos.credentials.sharing import DOUBT_SECONDS, SHARED_SECONDS
 from agentos.model import CallError
 from unit.credentials.pool_kit import Desk

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentos.credentials.export_restore import export_state, restore_pool
+from agentos.credentials.export_state import export_state
 from agentos.credentials.pool import CredentialCoordinator, KeySpec, KeyState, Settlement
+from agentos.credentials.restore_state import restore_pool
 from agentos.credentials.saved_state import PoolStateError
 from agentos.credentials.ticks import TICKS, tick, tick_span
 from agentos.events.asker import Asker
