@@ -377,7 +377,8 @@ class Calls:
         refused = wire.LeaseRefused(number=event.number, reason=event.reason, elsewhere=where)
         self._actions.send(item, refused)
         if not elsewhere:
-            self._end(Stop.NO_KEY, event.reason, "", event.at)
+            said = self._refusals.unsaid(f"{event.provider}:{event.model}")
+            self._end(Stop.NO_KEY, event.reason, "\n".join(said), event.at)
 
     def _grant(self, item: RunningItem, event: Leased) -> None:
         call = self.spending.granted(

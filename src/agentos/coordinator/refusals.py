@@ -42,6 +42,10 @@ class Refusals:
         self._answered.add(model)
         self._served.add((model, call.key))
         self._no_credit.discard(call.key)
+        return self.unsaid(model)
+
+    def unsaid(self, model: str) -> list[str]:
+        """What nobody was told yet about the keys that may not use a model."""
         return self._unsaid.pop(model, [])
 
     def no_access(self, provider: str, model: str) -> frozenset[str]:
@@ -96,7 +100,11 @@ class Refusals:
             what = f"{call.key} is not used for {model}, because it has no access: {message}"
             self._unsaid.setdefault(model, []).append(what)
         without.add(call.key)
-        return without.issuperset(_usable(call, keys))
+        left = set(_usable(call, keys)) - without - self._no_credit
+        if call.error is CallError.NO_MODEL:
+            # A name that is wrong for one key is wrong for a key that rests until tomorrow, too.
+            left -= {key.id for key in keys if key.state == KeyState.QUOTA_EXHAUSTED}
+        return not left
 
     def _bad_request(self, call: Call, model: str, message: str) -> RunRefused | None:
         """One item's request may be at fault. If two get the same text, and nobody a reply, it is not."""
@@ -113,13 +121,16 @@ class Refusals:
     def _out_of_credit(self, call: Call, message: str, keys: list[KeyView]) -> RunRefused | None:
         groups = {key.group for key in keys if key.id == call.key}
         self._no_credit |= {call.key} | {key.id for key in keys if key.group in groups}
-        left = _usable(call, keys)
+        model = f"{call.provider}:{call.model}"
+        no_access = self._no_access.get(model, set())
+        left = [key for key in _usable(call, keys) if key not in no_access]
         if not self._no_credit.issuperset(left):
             return None
+        every = "every key" if not no_access else f"every key with access to {call.model}"
         return RunRefused(
             stop=Stop.NO_KEY,
             reason=f"{call.provider} is out of credit",
-            text=f"{call.provider}: every key is out of credit ({', '.join(left)}): {message.rstrip('.')}."
+            text=f"{call.provider}: {every} is out of credit ({', '.join(left)}): {message.rstrip('.')}."
             " Add credit at the provider, then run the same command.",
         )
 

@@ -87,9 +87,19 @@ class _Export:
             "name": name,
             "rest": self._cooldown(group.cooldown),
             "halved_at": self._time(group.halved_at),
-            "sharing": self._moved(group.sharing, _SHARING_TIMES),
+            "sharing": self._sharing(group.sharing),
             "budgets": [self._budget(model, budget) for model, budget in group.budgets.items()],
         }
+
+    def _sharing(self, sharing: Sharing) -> dict[str, Any]:
+        told = {
+            model: {
+                "at": self._time(one.at),
+                "limits": {which.value: value for which, value in one.limits.items()},
+            }
+            for model, one in sharing.told.items()
+        }
+        return self._moved(sharing, _SHARING_TIMES) | {"told": told}
 
     def _cooldown(self, cooldown: Cooldown) -> dict[str, Any]:
         return {

@@ -213,36 +213,45 @@ class Group:
         return next((one.guess for one in self.budgets.values() if one.guess), PaceGuess(since=now))
 
     def refused(self, mine: Quota, now: float) -> bool:
-        """Note that a call of a model was refused; return whether it seems to share its limits."""
+        """Note a refusal of a model that nothing explains; return whether it seems to share its limits."""
         others = (one for one in self.budgets.values() if one is not mine and one.is_in_use(now))
         if not mine.is_paced or not any(same_limits(mine.limits(), one.limits()) for one in others):
             return False
         return self.sharing.doubt(now)
 
     def share(self, now: float) -> None:
-        """Let all models use one budget, unless their limits differ."""
-        known = [one for one in self.budgets.values() if one.limits()]
-        if self.is_shared or not all(same_limits(one.limits(), known[0].limits()) for one in known):
+        """Let all models have one budget, unless the limits of those in use differ."""
+        known = [one.limits() for one in self.budgets.values() if one.limits() and one.is_in_use(now)]
+        if self.is_shared or not all(same_limits(limits, known[0]) for limits in known):
             return
         self.sharing.believe(now)
-        if known:
-            first = known[0]
-            for other in known[1:]:
-                first.join(other, now)
-            self.budgets = dict.fromkeys(self.budgets, first)
+        self._unite(now)
+
+    def _unite(self, now: float) -> None:
+        """Let all models use the budget that was used last, of those with limits."""
+        budgets = sorted(
+            dict.fromkeys(self.budgets.values()), key=lambda one: (not one.limits(), -one.charged_at)
+        )
+        for other in budgets[1:]:
+            budgets[0].join(other, now)
+        if budgets:
+            self.budgets = dict.fromkeys(self.budgets, budgets[0])
 
     def separate(self) -> None:
-        """Let each model use a budget of its own again."""
+        """Let each model use a budget of its own again, if it may have one."""
         self.sharing.shared_until = None
-        for model, budget in self.budgets.items():
+        for model, budget in self.budgets.items() if not self.is_shared else ():
             self.budgets[model] = own = copy.deepcopy(budget)
             own.guess = budget.guess
 
-    def told(self, model: str, limits: Mapping[Limit, float]) -> None:
+    def told(self, model: str, limits: Mapping[Limit, float], now: float) -> None:
         """Note the limits that the server named for a model."""
-        if self.sharing.named(model, limits) and self.is_shared:
-            self.sharing.apart = True
+        before = self.is_shared
+        self.sharing.named(model, limits, now)
+        if before and self.sharing.apart:
             self.separate()
+        elif self.is_shared and not before:
+            self._unite(now)
 
     def renew(self, now: float) -> None:
         """Reset the daily counts."""

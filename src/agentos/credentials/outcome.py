@@ -101,7 +101,7 @@ class Judge:
             return []
         served = settlement.error is None
         told = {which: one.limit for which, one in readings.items() if one.limit is not None}
-        lease.key.group.told(lease.model_state.model, told)
+        lease.key.group.told(lease.model_state.model, told, self.now)
         new = lease.budget.learn(readings, age=self.now - lease.since, now=self.now, served=served)
         if new and lease.budget.is_paced:
             for key in lease.key.group.keys:
@@ -147,7 +147,7 @@ class Judge:
         if group.cooldown.is_news(lease.number):
             group.cooldown.strikes += 1
             explained = lease.budget.refused(lease.grant, self.now, told=requested)
-            if group.refused(lease.budget, self.now):
+            if not (explained or lease.budget.is_uneven(requested)) and group.refused(lease.budget, self.now):
                 # What one key of a provider shows is true for its others.
                 for one in self.groups:
                     if one.provider == group.provider:

@@ -260,8 +260,7 @@ class CredentialCoordinator:
         key = self.pool_state.keys[key_id]
         group = key.group
         idle = [one for one in group.keys if one.state(self.pool_state.now) in UNUSABLE]
-        if group.cooldown.until is not None and group.cooldown.state is KeyState.QUOTA_EXHAUSTED:
-            group.renew(self.pool_state.now)
+        group.renew(self.pool_state.now)
         key.enable()
         group.cooldown.clear()
         return events + self._recovered(idle, "enabled by hand") + self._grant()

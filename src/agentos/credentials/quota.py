@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentos.credentials.bucket import Bucket
-from agentos.credentials.headers import Limit, LimitHeaders
+from agentos.credentials.headers import MAX_LIMIT, Limit, LimitHeaders
 from agentos.credentials.pace_guess import PaceGuess, untold_wait
 from agentos.credentials.refill import Refill
 from agentos.credentials.ticks import tick_span
@@ -24,6 +24,7 @@ TIGHT_STRIKES = 4  # refusals in a row that only uneven arrival explains, if the
 BURST_SECONDS = 1.0  # seconds of requests sent together, if no burst is configured
 TOKEN_BURST_SECONDS = 6.0  # the same for tokens; larger, because one call may use many seconds of tokens
 DAY = 86_400.0
+LONGEST = 7 * DAY  # until one more call of a long limit
 HOLD_LONGEST = 60.0  # seconds to hold back for "nothing remains" if the limit itself is unknown
 EASE_STEP = 0.02  # share of the pace given up at a first refusal; doubles with each further one
 EASE_STEP_MOST = 0.16
@@ -179,7 +180,7 @@ class Quota:
             self.history.append(Sent(now, cost))
         self.grants += 1
         self.charged_at = now
-        if self._is_tight:
+        if self.is_tight:
             self.pace(now)
         return self.grants
 
@@ -189,8 +190,14 @@ class Quota:
     def join(self, other: "Quota", now: float) -> None:
         """Count the calls of another budget as well. Those in flight will be corrected here."""
         for which, bucket in self.buckets.items():
-            if which in other.buckets:
-                bucket.take(other.buckets[which].capacity - other.buckets[which].level(now), now)
+            theirs = other.buckets.get(which)
+            if theirs is None:
+                bucket.take(sum(sent.cost[_FIELD[which]] for sent in other.history), now)
+            elif which is Limit.RPD:
+                bucket.lower(theirs.level(now), now)  # both may have been one before, with one count
+            else:
+                bucket.take(theirs.capacity - theirs.level(now), now)
+        self.history.extend(other.history)
         self.grants = self.known_since = max(self.grants, other.grants)
 
     def correct(self, charged: Cost, actual: Cost, now: float) -> None:
@@ -206,7 +213,7 @@ class Quota:
             self.history.clear()
         if self.guess is not None:
             self.guess.succeeded(now)
-        if self._is_tight and self.jitter > JITTER_LEAST:
+        if self.is_tight and self.jitter > JITTER_LEAST:
             self.jitter = max(JITTER_LEAST, self.jitter - JITTER_STEP * JITTER_SHARE)
             self.pace(now)
         if self.ease < 1.0 or self.burst_share < 1.0:
@@ -223,7 +230,7 @@ class Quota:
         If neither limits learnt since nor a guess that is being corrected explain it, slow down.
         """
         for which, bucket in self.buckets.items():
-            if which is Limit.RPM and told is not None and self._is_tight:
+            if which is Limit.RPM and told is not None and self.is_tight:
                 bucket.put(max(0.0, 1.0 - told * bucket.rate), now)  # the server knows best what is missing
             elif which is not Limit.RPD:
                 bucket.lower(0.0, now)
@@ -236,11 +243,11 @@ class Quota:
         self.strikes = self.strikes + 1 if now - self.struck_at < QUIET else 1
         self.struck_at = now
         self.eased_at = now
-        if self._is_tight:
+        if self.is_tight:
             self.jitter = min(JITTER_MOST, self.jitter + JITTER_STEP)
             if self.strikes <= TIGHT_STRIKES:
                 self.pace(now)
-                return True
+                return self.is_uneven(told)
         self.refused_ease = self.ease
         step = min(EASE_STEP_MOST, EASE_STEP * 2.0 ** min(self.strikes - 1, 8))
         self.ease = max(EASE_LEAST, self.ease * (1.0 - step))
@@ -248,6 +255,13 @@ class Quota:
             self.burst_share = max(BURST_LEAST, self.burst_share / 2.0)
         self.pace(now)
         return False
+
+    def is_uneven(self, told: float | None) -> bool:
+        """Whether a refusal with this wait may only mean that calls arrived unevenly.
+
+        The wait is short then. Whole seconds say nothing about that.
+        """
+        return self.is_tight and (told is None or told <= JITTER_MOST or told.is_integer())
 
     def refused_before(self) -> None:
         """Note a refusal of a call that went out before the wait for an earlier refusal began."""
@@ -294,7 +308,7 @@ class Quota:
             return reading.limit
         if reading.window is not None:
             self.sizes[which] = reading.limit
-            return reading.per_minute
+            return min(MAX_LIMIT, reading.per_minute or MAX_LIMIT)
         refill = self.refills.get(which)
         if refill is None or refill.limit != reading.limit:
             refill = self.refills[which] = Refill(reading.limit)
@@ -305,13 +319,15 @@ class Quota:
             self.sizes[which] = refill.size
         else:
             self.sizes.pop(which, None)
-        return refill.per_minute
+        return min(MAX_LIMIT, refill.per_minute)
 
     def _learn_long(self, long: LimitHeaders) -> None:
         if long.limit and long.window:
             self.long_rate = long.limit / long.window
         elif long.limit and long.remaining is not None and long.reset and long.remaining < long.limit:
             self.long_rate = (long.limit - long.remaining) / long.reset
+        if self.long_rate is not None:
+            self.long_rate = max(self.long_rate, 1.0 / LONGEST)  # a server may say anything
 
     def _believe(self, which: Limit, reading: LimitHeaders, age: float, now: float) -> None:
         if reading.remaining is None:
@@ -377,7 +393,7 @@ class Quota:
         return max(1.0, min(size, per_second * BURST_SECONDS))
 
     @property
-    def _is_tight(self) -> bool:
+    def is_tight(self) -> bool:
         """Whether the burst has no room for uneven arrival."""
         value = self.limit(Limit.RPM)
         return value is not None and self._burst(value / 60.0) - value / 60.0 * ARRIVAL_JITTER < 1.0

@@ -18,6 +18,7 @@ READINGS_NEEDED = 3  # before a rate faster than the limit per minute is believe
 READINGS_MOST = 12  # if nothing is clear by then, the limit is a minute's
 CONTRADICTED = 1.5  # factor between two rates that is no rounding
 TOLERANCE = 0.02
+RESET_LEAST = 1e-3  # seconds; what a server says below that is noise
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Refill:
         remaining, reset, grain = reading.remaining, reading.reset, reading.grain
         if remaining is None or not reset or remaining > self.limit:
             return
-        self.window.read(reset, grain, since=since, now=now)
+        self.window.read(self.limit - remaining, self.limit, reset, grain, since=since, now=now)
         soonest, latest = max(0.0, reset - grain), reset + grain
         self._sign(remaining, reset, grain, served=served)
         self.readings += 1
@@ -55,6 +56,7 @@ class Refill:
         self.size_low = max(self.size_low, remaining + soonest * rate)
         self.size_high = min(self.size_high, remaining + 1.0 + latest * rate)
         taken = unit if served else 0.0
+        latest = max(latest, RESET_LEAST)
         self.rate_low = max(self.rate_low, (self.limit - remaining - 1.0) / latest, taken / latest)
         if soonest > 0.0:
             self.rate_high = min(self.rate_high, (self.limit - remaining) / soonest)
@@ -111,4 +113,6 @@ class Refill:
             return self.limit
         if not self.readings or not (self.minutes or self._is_faster):
             return None
-        return min(self.limit, self.size_low) if self.minutes else self.limit
+        if not self.minutes:
+            return self.limit
+        return min(self.limit, self.size_low) if self.size_low > 0.0 else None

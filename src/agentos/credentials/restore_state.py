@@ -28,7 +28,7 @@ from agentos.credentials.saved_state import (
     SavedSharing,
     read_state,
 )
-from agentos.credentials.sharing import Sharing
+from agentos.credentials.sharing import Sharing, Told
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 
@@ -124,8 +124,16 @@ class _Restore:
         group.sharing = self._sharing(saved.sharing)
         theirs = (key for key in self._saved.keys if (key.quota_group or f"={key.id}") == saved.name)
         rpd = min((key.rpd or math.inf for key in theirs), default=math.inf)
+        first: SavedBudget | None = None
         for one in saved.budgets:
-            self._fill_budget(group.budget(one.model, self._at), one, rpd)
+            budget = group.budget(one.model, self._at)
+            if first is None or not group.is_shared:
+                self._fill_budget(budget, one, rpd)
+            elif one.model_copy(update={"model": first.model}) != first:
+                other = Quota(group.plan, self._at)  # they had budgets of their own before
+                self._fill_budget(other, one, rpd)
+                budget.join(other, self._at)
+            first = first or one
 
     def _sharing(self, saved: SavedSharing | None) -> Sharing:
         if saved is None:
@@ -134,8 +142,8 @@ class _Restore:
             shared_until=None if saved.shared_until is None else self._move(saved.shared_until),
             apart=saved.apart,
             told={
-                model: {Limit(which): value for which, value in limits.items()}
-                for model, limits in saved.told.items()
+                model: Told(self._move(one.at), {Limit(which): value for which, value in one.limits.items()})
+                for model, one in saved.told.items()
             },
             doubts=saved.doubts,
             doubted_at=self._past(saved.doubted_at),
@@ -144,10 +152,11 @@ class _Restore:
     def _keep_cooldown(self, saved: SavedKey) -> None:
         """Let a key wait as long as before if it now belongs to another group."""
         name = saved.quota_group or f"={saved.id}"
-        if (saved.provider, name) in self._pool_state.groups:
+        group = self._pool_state.keys[saved.id].group
+        if self._pool_state.groups.get((saved.provider, name)) is group:
             return
         before = next((one.rest for one in self._saved.groups if one.name == name), None)
-        cooldown = self._pool_state.keys[saved.id].group.cooldown
+        cooldown = group.cooldown
         if before is not None and before.until is not None:
             found = self._cooldown(before)
             if cooldown.until is None or (found.until or 0.0) > cooldown.until:
@@ -171,9 +180,7 @@ class _Restore:
         budget.refills = {Limit(one.which): self._refill(one) for one in saved.refills}
         budget.jitter = saved.jitter
         budget.charged_at = self._past(saved.charged_at)
-        if saved.guess is None or budget.guess is None:
-            budget.guess = None
-        else:
+        if saved.guess is not None and budget.guess is not None:
             values = saved.guess.model_dump()
             times = {name: values[name] for name in GUESS_TIMES}
             moved = {name: None if time is None else self._move(time) for name, time in times.items()}

@@ -326,15 +326,17 @@ def _is_longer(key: Key, before: _Seen, now: float) -> bool:
 def _limited(key: Key, now: float) -> PoolEvent:
     group = key.group
     until = group.cooldown.until or now
-    kind = RateLimited if group.cooldown.state is KeyState.RATE_LIMITED else QuotaExhausted
-    return kind(
-        at=now,
-        key=key.spec.id,
-        group=group.name,
-        keys=group.key_ids,
-        provider=group.provider,
-        model=None,
-        until=until,
-        seconds=until - now,
-        told=True,
-    )
+    named: dict[str, Any] = {
+        "at": now,
+        "key": key.spec.id,
+        "group": group.name,
+        "keys": group.key_ids,
+        "provider": group.provider,
+        "model": None,
+        "until": until,
+        "seconds": until - now,
+        "told": group.cooldown.told,
+    }
+    if group.cooldown.state is KeyState.RATE_LIMITED:
+        return RateLimited(**named)
+    return QuotaExhausted(**named, credit=group.cooldown.is_repairable)

@@ -103,6 +103,8 @@ class SavedWindow(_Saved):
 
     readings: Count
     ends: Count
+    partly: Count
+    least: Amount
     first: Time | None
     soonest: Time | None
     latest: Time | None
@@ -167,15 +169,19 @@ class SavedBudget(_Saved):
     eased_at: Time
 
 
+class SavedTold(_Saved):
+    """The limits that a server named for a model."""
+
+    at: Time
+    limits: dict[LimitName, Annotated[float, Field(gt=0, le=MAX_LIMIT)]]
+
+
 class SavedSharing(_Saved):
     """Whether the models of a group share its limits."""
 
     shared_until: Time | None
     apart: bool
-    told: Annotated[
-        dict[Text, dict[LimitName, Annotated[float, Field(gt=0, le=MAX_LIMIT)]]],
-        Field(max_length=MODELS_MOST),
-    ]
+    told: Annotated[dict[Text, SavedTold], Field(max_length=MODELS_MOST)]
     doubts: Count
     doubted_at: Time | None
 
@@ -327,7 +333,9 @@ def _past(saved: SavedPool) -> Iterable[float]:
     times += [lease.since for lease in saved.leases]
     times += [cooldown.woke for cooldown in _cooldowns(saved)]
     for group in saved.groups:
-        times += [group.halved_at, None if group.sharing is None else group.sharing.doubted_at]
+        times.append(group.halved_at)
+        if group.sharing is not None:
+            times += [group.sharing.doubted_at, *(told.at for told in group.sharing.told.values())]
         for budget in group.budgets:
             times += [budget.struck_at, budget.eased_at, budget.charged_at]
             if budget.guess is not None:

@@ -13,10 +13,19 @@ from agentos.credentials.headers import Limit
 
 DOUBTS = 2  # refusals, before models with the same limits are believed to share them
 DOUBT_SECONDS = 10.0  # the longest time between them
+TOLD_SECONDS = 60.0  # limits that were named longer ago are not compared
 SHARED_SECONDS = 3600.0  # for so long it is believed; then it is tried again
 ALIKE = 0.05  # share by which two estimates of the same limit may differ
 
 Limits = Mapping[Limit, float]
+
+
+@dataclass(slots=True)
+class Told:
+    """The limits that a server named for a model."""
+
+    at: float
+    limits: dict[Limit, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -25,7 +34,7 @@ class Sharing:
 
     shared_until: float | None = None  # refusals showed that the models share their limits
     apart: bool = False  # the server named different limits for different models
-    told: dict[str, dict[Limit, float]] = field(default_factory=dict)  # the limits it named, by model
+    told: dict[str, Told] = field(default_factory=dict)  # by model
     doubts: int = 0  # refusals of one model, while another with the same limits was in use
     doubted_at: float = -math.inf
 
@@ -38,14 +47,20 @@ class Sharing:
     def believe(self, now: float) -> None:
         self.shared_until, self.doubts = now + SHARED_SECONDS, 0
 
-    def named(self, model: str, limits: Limits) -> bool:
-        """Note the limits that the server named for a model; return whether another model has others."""
-        told = self.told.setdefault(model, {})
-        told.update(limits)
-        others = (other for name, other in self.told.items() if name != model)
-        return any(
-            which in other and not alike(told[which], other[which]) for other in others for which in told
-        )
+    def named(self, model: str, limits: Limits, now: float) -> None:
+        """Note the limits that the server named for a model, and whether another model has others."""
+        mine = self.told.setdefault(model, Told(now))
+        mine.at = now
+        mine.limits.update(limits)
+        for one in [name for name, told in self.told.items() if now - told.at > TOLD_SECONDS]:
+            del self.told[one]
+        others = [told.limits for name, told in self.told.items() if name != model]
+        if others:
+            self.apart = any(
+                which in mine.limits and not alike(mine.limits[which], value)
+                for other in others
+                for which, value in other.items()
+            )
 
 
 def alike(one: float, other: float) -> bool:

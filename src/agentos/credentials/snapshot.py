@@ -8,6 +8,7 @@ from typing import NamedTuple
 from agentos.credentials.headers import Limit
 from agentos.credentials.key_state import Blocker, Group, Key, KeyState, key_blocker
 from agentos.credentials.pool_state import KeySet, PoolState, Queue, Turn, model_blocker
+from agentos.credentials.quota import Quota  # noqa: TC001 - as others here
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import WaitKind
 
@@ -193,21 +194,21 @@ def _group_parallel(pool_state: PoolState, group: Group, now: float) -> int:
     call_limit = group.call_limit()
     if group.cooldown.until is not None and group.cooldown.until > now:
         return 0
-    paced, used = 0, False
-    # Several models may share one budget.
-    for budget, model in {budget: model for model, budget in group.budgets.items()}.items():
+    calls: dict[Quota, int] = {}  # several models may share one budget: the one with the longest calls counts
+    for model, budget in group.budgets.items():
         model_state = pool_state.models.get((group.provider, model))
         if model_state is None:
             continue
-        used = True
+        calls.setdefault(budget, 0)
         mean = model_state.estimate.mean()
         if budget.room_at(mean, now).at > now + SOON:
             continue
         rate = budget.calls_per_second(mean)
         if rate is None or model_state.seconds is None:
             return call_limit
-        paced += max(1, math.ceil(BETWEEN * rate * model_state.seconds + budget.calls_at_once(mean)))
-    return min(call_limit, paced) if used else call_limit
+        paced = max(1, math.ceil(BETWEEN * rate * model_state.seconds + budget.calls_at_once(mean)))
+        calls[budget] = max(calls[budget], paced)
+    return min(call_limit, sum(calls.values())) if calls else call_limit
 
 
 def _in_words(blockers: dict[Key, Blocker]) -> str:

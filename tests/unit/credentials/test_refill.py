@@ -129,14 +129,14 @@ def test_a_window_is_never_believed_to_be_shorter_than_it_is(
     for number, late in enumerate(took):
         at = number * every
         end = seconds * (at // seconds + 1)
-        window.read(end - at, GRAIN, since=at - late / 2, now=at + late / 2)
+        window.read(1.0, 4.0, end - at, GRAIN, since=at - late / 2, now=at + late / 2)
     assert window.upper is None or window.upper >= seconds - 3 * GRAIN
 
 
 def test_windows_without_calls_do_not_make_the_others_longer() -> None:
     window = FixedWindow()
     for at in (0.5, 1.5, 2.5, 3.5, 500.5, 501.5):
-        window.read(0.5, GRAIN, since=at, now=at)
+        window.read(1.0, 4.0, 0.5, GRAIN, since=at, now=at)
     assert window.length == pytest.approx(1.0, abs=0.01)
 
 
@@ -188,3 +188,39 @@ def test_a_guess_starts_gently_and_probes_seldom() -> None:
     assert guess.rate == pytest.approx(BELOW * 7 / 8)
     guess.succeeded(8.0 + PROBE_FIRST)
     assert guess.rate > BELOW * 7 / 8
+
+
+def test_a_bucket_that_gets_a_little_more_at_each_reset_is_no_window() -> None:
+    """100 at most, 10 more every 10 seconds, and 2 calls a second: 60 a minute, not 600."""
+    refill, level = Refill(100.0), 100.0
+    for second in range(300):
+        level = min(100.0, level + (10.0 if second % 10 == 0 else 0.0))
+        for _ in range(2):
+            served, level = level >= 1.0, max(0.0, level - 1.0)
+            reading = LimitHeaders(limit=100.0, remaining=level, reset=10.0 - second % 10, grain=1.0)
+            refill.read(reading, served=served, unit=1.0, since=float(second), now=float(second))
+    assert refill.per_minute == 100.0
+
+
+def test_one_odd_reset_is_forgotten() -> None:
+    window = FixedWindow()
+    for second in range(60):
+        reset = 55.0 if second == 20 else 10.0 - second % 10
+        window.read(second % 10, 20.0, reset, GRAIN, since=float(second), now=float(second))
+    for second in range(100, 160):
+        window.read(second % 10, 20.0, 10.0 - second % 10, GRAIN, since=float(second), now=float(second))
+    assert window.length == pytest.approx(10.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("remaining", "reset", "grain"), [(0.0, 1.0, 1.0), (0.0, 1e-9, 1e-9), (60.0, 1.0, 1.0)]
+)
+def test_any_reading_gives_values_that_can_be_saved(remaining: float, reset: float, grain: float) -> None:
+    refill = Refill(1e12 if reset < 1e-6 else 60.0)
+    refill.read(
+        LimitHeaders(limit=refill.limit, remaining=remaining, reset=reset, grain=grain),
+        served=False,
+        unit=1.0,
+    )
+    assert refill.size is None or refill.size > 0.0
+    assert refill.rate_low < 1e18
