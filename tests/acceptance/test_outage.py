@@ -142,6 +142,7 @@ CREDIT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CREDIT)
 def test_a_new_run_tries_a_key_without_credit_once_at_once(
     odd: OddBench, project: Project, kind: str
@@ -173,6 +174,7 @@ def test_a_new_run_tries_a_key_without_credit_once_at_once(
     assert odd.provider.calls == 12
 
 
+@pytest.mark.slow
 def test_a_new_run_tries_a_server_that_was_overloaded_at_once(odd: OddBench, project: Project) -> None:
     project.issues(2)
     odd.provider.deny = lambda _key, _model: OddAnswer(status=503, body={"error": {"message": "Loading."}})
@@ -300,6 +302,7 @@ def test_a_server_that_starts_later_gets_all_the_items(project: Project) -> None
     assert {event["kind"] for event in project.events("waiting")} >= {"outage"}
 
 
+@pytest.mark.slow
 def test_a_server_behind_a_gateway_that_is_down_is_waited_for(odd: OddBench, project: Project) -> None:
     project.issues(8)
     page = OddAnswer(status=502, headers={"content-type": "text/html"}, body=b"<html>Bad Gateway</html>")
@@ -315,6 +318,7 @@ def test_a_server_behind_a_gateway_that_is_down_is_waited_for(odd: OddBench, pro
     assert odd.provider.calls <= 16 + 4 + 5, "one call at a time tried it"
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_in_the_middle_costs_no_item_anything(project: Project) -> None:
     project.issues(12)
     port = closed_port()

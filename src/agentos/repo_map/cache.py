@@ -166,9 +166,9 @@ def _word_pack(name: str, data: memoryview) -> WordPack:
 @cache
 def rules_checksum() -> int:
     """A checksum of the code that decides what is kept: which files are left out, and what a word is."""
-    folder, found = files("agentos.repo_map"), 0
+    found = 0
     for name in _RULES:
-        found = crc32(folder.joinpath(f"{name}.py").read_bytes(), found)
+        found = crc32(files("agentos.repo_map").joinpath(f"{name}.py").read_bytes(), found)
     return found
 
 

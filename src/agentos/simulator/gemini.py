@@ -116,9 +116,9 @@ class GeminiDialect:
             error["details"] = [info | {"metadata": metadata}]
         elif problem.kind is ProblemKind.QUOTA:
             error["message"] += (
-                f"\n* Quota exceeded for metric: {_METRIC}requests, limit: 0, model: {problem.model}"
+                f"\n* Quota exceeded for metric: {_METRIC}requests, limit: 50, model: {problem.model}"
             )
-            error["details"] = [_violation(problem, LimitName.REQUESTS, None)]
+            error["details"] = [_violation(problem, LimitName.DAY, 50)]
         elif problem.kind is ProblemKind.RATE_LIMITED and problem.hints and problem.refusal:
             limit, wait = problem.refusal.limit, problem.refusal.wait
             error["details"] = [

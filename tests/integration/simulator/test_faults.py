@@ -76,7 +76,7 @@ class TestErrors:
             ("402", CallError.NO_CREDIT, None),
             ("403", None, None),
             ("500", CallError.TRANSIENT, None),
-            ("502", CallError.TRANSIENT, None),
+            ("502", CallError.DROPPED, None),
             ("503", CallError.CAPACITY, None),
             ("529", CallError.CAPACITY, None),
             ("redirect", CallError.WRONG_ENDPOINT, None),
