@@ -114,7 +114,7 @@ class RunAgain:
             ("item_budget", self.item_budget, self.needed_item_budget),
         ):
             if amount is not None and needed is not None and needed > amount:
-                raised[name] = 2 * needed
+                raised[name] = 3 * needed  # a draft, its review, and some more
         if not raised and self.exit_code == Exit.BUDGET:
             name = "budget" if self.stopped == "budget" else "item_budget"
             amount = self.budget if name == "budget" else self.item_budget

@@ -182,21 +182,21 @@ def test_many_questions_need_one_command() -> None:
 @pytest.mark.parametrize(
     ("given", "more", "wanted"),
     [
-        ({"budget": "0.5"}, {"stopped": "budget", "needed_budget": 0.61}, "--budget 1.3"),
-        ({"budget": "0.005"}, {"stopped": "budget", "needed_budget": 0.01234}, "--budget 0.025"),
-        ({"budget": "0.00001"}, {"stopped": "budget", "needed_budget": 0.0000211}, "--budget 0.000043"),
-        ({"budget": "20"}, {"stopped": "budget", "needed_budget": 1234.5}, "--budget 2500"),
+        ({"budget": "0.5"}, {"stopped": "budget", "needed_budget": 0.61}, "--budget 1.9"),
+        ({"budget": "0.005"}, {"stopped": "budget", "needed_budget": 0.01234}, "--budget 0.038"),
+        ({"budget": "0.00001"}, {"stopped": "budget", "needed_budget": 0.0000211}, "--budget 0.000064"),
+        ({"budget": "20"}, {"stopped": "budget", "needed_budget": 1234.5}, "--budget 3800"),
         ({"budget": "0.5"}, {"stopped": "budget"}, "--budget 1"),
         ({"item_budget": "0.5"}, {}, "--item-budget 1"),
         (
             {"budget": "9", "item_budget": "0.1"},
             {"needed_budget": 1.0, "needed_item_budget": 0.3},
-            "--budget 9 --item-budget 0.6",
+            "--budget 9 --item-budget 0.9",
         ),
         (
             {"budget": "1", "item_budget": "0.1"},
             {"stopped": "budget", "needed_budget": 1.2, "needed_item_budget": 0.01},
-            "--budget 2.4 --item-budget 0.1",
+            "--budget 3.6 --item-budget 0.1",
         ),
     ],
 )
@@ -210,4 +210,4 @@ def test_a_budget_that_is_reached_is_raised_to_what_works(
 def test_a_budget_from_a_file_is_raised_by_a_flag() -> None:
     given = load_config(flags={"all": True}, worktree=None, environment={"AGENTOS_BUDGET": "1"})
     made = summary(row(1, Status.PAUSED), code=Exit.BUDGET, stopped="budget", needed_budget=1.5)
-    assert typed(made, given) == ["agentos lld --all --budget 3"]
+    assert typed(made, given) == ["agentos lld --all --budget 4.5"]

@@ -81,7 +81,7 @@ def test_what_did_not_finish_resumes_with_the_same_command(status: str) -> None:
 
 def test_a_budget_that_was_reached_is_raised() -> None:
     needs = found(case(1, "paused"), stopped="budget", budget=0.02, needed_budget=0.0207)
-    assert typed(needs) == ["agentos --home x lld --all --mock --budget 0.042 --parallel 4"]
+    assert typed(needs) == ["agentos --home x lld --all --mock --budget 0.063 --parallel 4"]
     unset = found(case(1, "paused"), stopped="budget", budget=1.0, exit_code=5, flags=("--all",))
     assert typed(unset) == ["agentos --home x lld --all --budget 2"]
 
