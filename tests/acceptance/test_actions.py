@@ -93,6 +93,7 @@ def origin(project: Project) -> Path:
     return bare
 
 
+@pytest.mark.slow
 def test_the_workflow_of_the_how_to_works_and_keeps_nothing_but_the_repository(
     project: Project, origin: Path
 ) -> None:

@@ -324,6 +324,7 @@ def test_a_document_that_is_not_ours_is_never_overwritten(project: Project) -> N
     assert project.calls("42") == [("drafter", 1), ("reviewer", 1)]  # nothing is paid twice
 
 
+@pytest.mark.slow
 def test_the_events_of_a_run_fold_into_its_summary(project: Project) -> None:
     """Everything that the summary says comes from the events, except for what `given` lists."""
     project.issue(1)

@@ -296,6 +296,7 @@ def warm(warm_server: WarmServer) -> WarmServer:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
+@pytest.mark.slow
 def test_a_short_history_loses_no_word_and_pays_for_nothing_twice(
     bench: Bench, make_project: MakeProject, seed: int
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_strict_key_takes_one_call_at_a_time(simulated: Make, project: Project
 
 
 @pytest.mark.parametrize(("group", "rested"), [("shared", {"key-1", "key-2"}), (None, {"key-1"})])
+@pytest.mark.slow
 def test_a_429_rests_the_quota_group(
     simulated: Make, project: Project, group: str | None, rested: set[str]
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_429_rests_the_quota_group(
     assert "rate limited" in project.runs()[-1].joinpath("coordinator.log").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_all_keys_resting_without_waiting_stops_after_few_calls(simulated: Make, project: Project) -> None:
     service = simulated(key(1), key(2), faults=("429,seconds=3600",))
     items(project, 5)

@@ -43,6 +43,7 @@ def told(result: Result, words: str) -> list[str]:
     return [line for line in result.text.splitlines() if words in line]
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_exist_costs_as_many_calls_as_items_run_at_once(
     odd: OddBench, project: Project
 ) -> None:

@@ -250,6 +250,7 @@ class TestEnvironment:
 
 
 class TestLimits:
+    @pytest.mark.slow
     def test_the_run_timeout_stops_resumable(self, either: Project) -> None:
         either.issues(6, "latency=1")
         done = either.run("lld", "--all", "--mock", "--run-timeout", "4s")
@@ -282,6 +283,7 @@ class TestLimits:
             **dict.fromkeys(("3", "4", "5", "6"), "pending"),
         }
 
+    @pytest.mark.slow
     def test_a_stopped_worker_is_timed_out(self, either: Project) -> None:
         either.issue(1, mock="hang=600")
         either.issue(2, mock="latency=0.2")

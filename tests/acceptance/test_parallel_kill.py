@@ -182,6 +182,7 @@ def test_every_worker_of_a_run_once(box: Project) -> None:
 
 
 @pytest.mark.cold
+@pytest.mark.slow
 def test_the_server_in_mid_run(box: Project) -> None:
     box.issues(6, f"latency=1 {PROGRAMS}")
     command = box.start("lld", "--all", "--mock", "-j3")

@@ -106,6 +106,7 @@ def test_a_terminal(box: Project, open_terminal: OpenTerminal, width: int, heigh
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.slow
 def test_four_kinds_of_results_limits_and_a_wait_for_the_budget_never_wrap(
     box: Project, open_terminal: OpenTerminal, width: int, height: int
 ) -> None:

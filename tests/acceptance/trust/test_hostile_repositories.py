@@ -204,6 +204,7 @@ def holding(root: Path, words: bytes) -> Iterator[Path]:
 # Few are tried here, so those come first that earlier versions did not stand.
 @example(brought=[Thing(".agentos/logs/parallel", "link", "")], used=True)
 @example(brought=[Thing("issues/active/2.md", "inner link", ".env")], used=False)
+@pytest.mark.slow
 def test_a_hostile_repository_does_no_harm(warm: WarmServer | None, brought: list[Thing], used: bool) -> None:
     attack(warm, brought, used=used)
 

@@ -181,6 +181,7 @@ def pairs(shift: int) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "shift", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in range(1, len(PLACES)))]
 )
+@pytest.mark.slow
 def test_an_answer_with_the_key_in_it_is_refused_and_nothing_of_it_kept(lab: Lab, shift: int) -> None:
     lab.items(pairs(shift))
     result = lab.run("lld", "--all", "-j6", "-v")
