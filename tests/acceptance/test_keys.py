@@ -171,6 +171,7 @@ def test_all_keys_resting_without_waiting_stops_after_few_calls(simulated: Make,
     assert service.lld("--all", "-j5").code == 0
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_the_first_key_out_of_its_rest(simulated: Make, project: Project) -> None:
     service = simulated(key(1), faults=("429,first=1,seconds=2",), latency=0.02)
     items(project, 2)

@@ -338,6 +338,7 @@ def test_a_server_that_goes_away_in_the_middle_costs_no_item_anything(project: P
     assert sorted(calls) == [("drafter", 1)] * 12 + [("reviewer", 1)] * 12
 
 
+@pytest.mark.slow
 def test_a_run_that_may_not_wait_longer_is_resumed_without_paying_twice(project: Project) -> None:
     project.issues(4)
     with running_odd_provider() as up:

@@ -101,6 +101,7 @@ def _troubles(box: Project, *, megabytes: int) -> None:
         pytest.param("spawn", 10, 20, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_every_kind_of_trouble_in_one_run(
     started_by: StartedBy, method: str, megabytes: int, limit: int
 ) -> None:

@@ -39,6 +39,7 @@ def test_items_that_are_not_finished_tell_what_is_open(project: Project) -> None
     assert project.row("1")["findings"] == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_item_keeps_its_findings(project: Project) -> None:
     project.issue(1, mock="verdicts=REVISE,APPROVED latency=1")
     run = project.start("lld", "1", "--mock")

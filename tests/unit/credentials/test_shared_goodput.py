@@ -117,6 +117,7 @@ def test_all_runs_together_use_the_limit_and_stay_below_it(
     assert min(simulation.served.values()) >= 0.7 * simulation.served.total() / runs
 
 
+@pytest.mark.slow
 def test_a_killed_run_costs_the_others_nothing() -> None:
     simulation = Simulation(5, 4, 4)
     simulation.run(10)
