@@ -20,6 +20,7 @@ from agentos.stamp import split
 from agentos.store.rooted_tree import worktree_tree
 
 MOST_BYTES = 200_000  # of one document
+MOST_LINES = 10_000  # of one document: reading Markdown takes a while for each line, however short it is
 MOST_PAGE_BYTES = 250_000  # of all texts in a report
 MOST_DOCUMENTS = 100  # of one item
 _NUMBERED = re.compile(r"(\d{3,6})-([a-z]{1,20})\.md")
@@ -90,7 +91,7 @@ def _size(worktree: Path, output: str) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentText:
-    """The text of a document as far as it is read, as nodes (see markdown_tree)."""
+    """The text of a document as far as it is shown, as nodes (see markdown_tree)."""
 
     nodes: list[Any]
     cut: bool  # there is more in the file
@@ -106,15 +107,17 @@ def read_text(worktree: Path, path: str, most: int = MOST_BYTES) -> DocumentText
             data = file.read(most + 1)
     except OSError:
         return None
-    text = data[:most].decode("utf-8", errors="replace")
-    return DocumentText(nodes=document_nodes(text), cut=len(data) > most)
+    return document_text(data[:most].decode("utf-8", errors="replace"), cut=len(data) > most)
 
 
-def document_nodes(text: str) -> list[Any]:
-    """The body of a document as safe nodes."""
+def document_text(text: str, *, cut: bool = False) -> DocumentText:
+    """The beginning of a document as safe nodes; `cut`: the text is not all of it."""
     from agentos.report.markdown_tree import markdown_tree  # noqa: PLC0415 - only where a text is shown
 
-    return markdown_tree(redact(split(text.replace("\0", "\ufffd")).body))
+    lines = text[:MOST_BYTES].splitlines(keepends=True)
+    shown = "".join(lines[:MOST_LINES]).replace("\0", "\ufffd")
+    cut = cut or len(text) > MOST_BYTES or len(lines) > MOST_LINES
+    return DocumentText(nodes=markdown_tree(redact(split(shown).body)), cut=cut)
 
 
 def path_of(trail: str | None, file: str) -> str:

@@ -18,7 +18,7 @@ _MOST_DRAFTS = 40  # of one item
 _LINE = 400  # longest line shown
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _DRAFT = re.compile(r"(\d{3,6})-draft\.md")
-_HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*\s*")
+_HEADING = re.compile(r"#{1,6}\s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +62,15 @@ def find_trail(
 
 def title_of(trail: Trail) -> str | None:
     """The title of the item: the first heading of its source text."""
-    for name in ("001-issue.md", "001-brief.md"):
-        text = trail.read(name, 4000)
-        for line in (text or "").splitlines():
-            if match := _HEADING.fullmatch(line.strip()):
-                return match[1][:160]
-    return None
+    texts = (trail.read(name, 4000) for name in ("001-issue.md", "001-brief.md"))
+    return next((title for text in texts if (title := first_heading(text or ""))), None)
+
+
+def first_heading(text: str) -> str | None:
+    """The words of the first heading, without its marks."""
+    lines = (line.strip() for line in text.splitlines())
+    titles = (line.strip("#").strip()[:160] for line in lines if _HEADING.match(line))
+    return next(filter(None, titles), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agentos.app.inbox import Discussion, asked_by, discussions, next_command
-from agentos.report.documents import document_nodes
+from agentos.report.documents import DocumentText, document_text
+from agentos.report.drafts import first_heading
 from agentos.report.run_again import RunAgain
 from agentos.review import read_document
 from agentos.settings import Settings
@@ -18,7 +19,6 @@ from agentos.store.lineage import Lineage
 from agentos.store.run_folder import read_lines
 
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
-_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _TITLE_LENGTH = 120
 _KEPT_DOCUMENTS = 200  # the page asks again at every change
 
@@ -124,15 +124,14 @@ class Inbox:
 
 
 def _shown(document: dict[str, str] | None) -> dict[str, Any] | None:
-    return None if document is None else {"path": document["path"], "nodes": _nodes(document["text"])}
+    return None if document is None else {"path": document["path"], **_text(document["text"]).as_dict()}
 
 
 @lru_cache(maxsize=_KEPT_DOCUMENTS)
-def _nodes(text: str) -> list[Any]:
-    return document_nodes(text)
+def _text(text: str) -> DocumentText:
+    return document_text(text)
 
 
 def _title(text: str) -> str:
-    found = _HEADING.search(text)
-    line = found[1] if found else text.strip().partition("\n")[0]
+    line = first_heading(text) or text.strip().partition("\n")[0]
     return "".join(char for char in line if char.isprintable())[:_TITLE_LENGTH]

@@ -227,6 +227,22 @@ def test_of_two_answers_from_two_pages_the_second_is_refused(discussed: Served) 
     assert kept["decided"]["answer"] == "revise"
 
 
+@pytest.mark.timeout(60)
+def test_texts_that_are_slow_to_read_are_shown_in_part(discussed: Served) -> None:
+    trail = discussed.project.root / "docs/lineage/active/43-lld"
+    nested = "> " * 90 + "\n" + "a\n" * 499_000  # each line is tried at every level
+    (trail / "002-draft.md").write_text(nested, "utf-8")
+    (trail / "001-issue.md").write_text(f"# A{' ' * 3_900}title\n", "utf-8")
+    status, found = discussed.ask("/api/inbox")
+    assert status == 200
+    [waiting] = found["waiting"]
+    assert waiting["draft"]["cut"]
+    assert 0 < len(json.dumps(waiting["draft"]["nodes"])) < 250_000
+    assert waiting["title"].startswith("A  ")
+    status, run = discussed.ask(f"/api/runs/{waiting['run_id']}")
+    assert (status, run["items"][0]["title"][:1]) == (200, "A")
+
+
 def test_an_answer_at_the_command_line_is_not_changed_by_a_page_that_never_showed_it(
     discussed: Served,
 ) -> None:

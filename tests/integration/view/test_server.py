@@ -235,6 +235,7 @@ def test_the_inbox_shows_finding_and_draft(
     assert one["draft"] == {
         "path": "docs/lineage/active/43-lld/004-draft.md",
         "nodes": markdown_tree(f"The draft. {HOSTILE}"),
+        "cut": False,
     }
     assert one["verdict"]["nodes"] == markdown_tree(VERDICT)
     assert one["mock"] is mock

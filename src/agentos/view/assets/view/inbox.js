@@ -24,11 +24,12 @@ function finding(one) {
     one.recommendation ? element("p", { class: "v-advice" }, element("strong", { text: "Recommendation: " }), one.recommendation) : null);
 }
 
-function documentPane(title, { nodes, path }, where) {
+function documentPane(title, { nodes, path, cut }, where) {
   return element("div", { class: "v-document" },
     element("p", { class: "v-note", text: path }),
     element("div", { class: "v-rendered", tabindex: "0", role: "region", "aria-label": `${title} of ${where}` },
-      element("div", { class: "ar" }, element("div", { class: "ar-md" }, ...nodes.map((node) => markdown(node, 2))))));
+      element("div", { class: "ar" }, element("div", { class: "ar-md" }, ...nodes.map((node) => markdown(node, 2)),
+        cut ? element("p", { class: "v-note" }, "The rest is left out: see ", element("code", { text: path }), ".") : null))));
 }
 
 let drawnItem = null;
