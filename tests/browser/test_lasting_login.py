@@ -52,7 +52,7 @@ def test_a_bookmark_works_after_a_restart(project: Any, page_at: PageAt) -> None
     )
     page.wait_for_function(f"{read}.then((key) => Boolean(key))")
     assert page.evaluate(f"{read}.then((key) => key.extractable)") is False
-    cookies = page.context.cookies()
+    kept = page.evaluate("localStorage.getItem('agentos-token')")
     page.goto("about:blank")
     assert f"can come back to http://127.0.0.1:{port}/" in end(process)
 
@@ -62,11 +62,12 @@ def test_a_bookmark_works_after_a_restart(project: Any, page_at: PageAt) -> None
     opened(page, "LLD-41")  # logged in by itself, at the same place
     expect(page.locator("#connection")).to_have_text("live")
     assert shown.errors == []
-    # Another browser, and one with the cookie of before, are not let in.
+    # Another browser, and one with the token of before, are not let in.
     other.page.goto(bookmark)
     expect(other.page.locator("#login-note")).to_contain_text("Open the address that 'agentos view' printed")
-    other.page.context.add_cookies(cookies)
+    other.page.evaluate("kept => localStorage.setItem('agentos-token', kept)", kept)
     other.page.reload()
+    other.page.wait_for_function("localStorage.getItem('agentos-token') === null")
     expect(other.page.locator("#login-note")).to_be_visible()
     # Another name may lead to another program: it is not used for the login.
     page.goto(re.sub(r"127\.0\.0\.1", "localhost", bookmark))

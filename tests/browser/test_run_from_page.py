@@ -155,13 +155,14 @@ def test_without_the_flag_nothing_can_be_started(project: Any, page_at: PageAt) 
     page = arrive(page_at(), found[0])
     expect(page.locator("#run h1")).to_be_visible()
     expect(page.locator("#actions")).to_be_hidden()
-    status = page.evaluate(
-        "run => fetch('/api/start', {method: 'POST', headers: {'Content-Type': 'application/json'},"
+    refused = page.evaluate(
+        "run => fetch('/api/start', {method: 'POST', headers: {'Content-Type': 'application/json',"
+        " Authorization: `Bearer ${localStorage.getItem('agentos-token')}`},"
         " body: JSON.stringify({action: 'retry', run, command: 'agentos lld 45 --retry-failed --mock'})})"
-        ".then((answer) => answer.status)",
+        ".then((answer) => answer.json())",
         project.runs()[-1].name,
     )
-    assert status == 403
+    assert "--allow-run" in refused["error"]
     page.goto("about:blank")
     process.signal(signal.SIGINT)
     assert project.finish(process, timeout=20).code == 0

@@ -386,3 +386,20 @@ def test_three_hundred_items_on_every_screen_and_found_by_search(
     page.go_back()
     expect(page.locator("#run .ar-over")).to_contain_text(many.runs()[-1].name)
     clean(shown, address)
+
+
+def test_a_long_draft_says_that_its_rest_is_left_out(
+    project: Any, view: View, page_at: Callable[..., Any]
+) -> None:
+    project.issue(43, mock="verdicts=DISCUSS")
+    assert project.lld("43").code == 3
+    draft = "docs/lineage/active/43-lld/002-draft.md"
+    (project.root / draft).write_text("# Long\n\n" + "a line\n" * 10_000, "utf-8")
+    address = view(project)
+    shown = page_at()
+    page = arrive(shown, address, "#/inbox/LLD-43")
+    note = page.locator(".v-pane-draft .v-rendered .v-note")
+    expect(note).to_have_text(f"The rest is left out: see {draft}.")
+    note.scroll_into_view_if_needed()
+    shown.shoot("inbox-long", whole=False)
+    clean(shown, address)

@@ -1,17 +1,15 @@
-"""Access control of the page's server: the right token, from the page itself, at the printed address."""
+"""Access control of the page's server: the right token, from the page itself, at the printed address.
+
+The page sends the token as a header. A cookie would go to every port of this host, whoever listens there.
+"""
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from agentos.view.lasting_login import LastingLogin
-from agentos.view.page_files import page_file
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -23,12 +21,6 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-# A browser does not send a strict cookie on a redirect that another site started. So this page loads first
-# and then opens the address without the token, which counts as a new navigation.
-GO_ON = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
-    '<title>agentos</title><p><a href="/">Continue to the runs</a></p></html>'
-)
 OTHER_SITE = "Requests from another site are not allowed."
 NO_TOKEN = "The token is missing. Open the address that 'agentos view' printed."  # noqa: S105 - a message
 KEY_ONLY = (
@@ -36,17 +28,18 @@ KEY_ONLY = (
     "To start or stop runs, open the address that 'agentos view' printed."
 )
 RUN_PATHS = frozenset({"/api/start", "/api/stop"})
-# What a browser needs to log in again; nothing of it is secret.
-LOGIN_PATHS = frozenset({("GET", "/login/challenge"), ("POST", "/login"), ("GET", "/assets/login.js")})
+LOGIN_PATHS = frozenset({("GET", "/login/challenge"), ("POST", "/login")})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Door:
-    """The address of the server and its token."""
+    """The address of the server and what opens it."""
 
     port: int
     token: str
     again: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # for a login with the key
+    ticket: str | None = None  # counts once, like the token
+    entered: Callable[[], None] = lambda: None  # called when the ticket was used
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -59,46 +52,34 @@ class Door:
     def origins(self) -> frozenset[str]:
         return frozenset(f"http://{host}" for host in self.hosts)
 
-    @property
-    def cookie(self) -> str:
-        return f"agentos-{self.port}"  # browsers share cookies between ports, so the name has the port
+    def opens(self, given: str | None) -> bool:
+        return _same(given, self.token) or _same(given, self.again)
 
-    def log_in(self, response: Response) -> None:
-        """Add the cookie that opens the page, until the server ends."""
-        self._set(response, self.token)
-
-    def log_in_again(self, response: Response) -> None:
-        """Add a cookie that opens the page, but starts and stops no run."""
-        self._set(response, self.again)
-
-    def _set(self, response: Response, value: str) -> None:
-        response.set_cookie(self.cookie, value, path="/", httponly=True, samesite="strict")
-
-    def opens(self, given: Iterable[str | None]) -> bool:
-        return any(_same(one, right) for one in given for right in (self.token, self.again))
-
-    def runs(self, given: Iterable[str | None]) -> bool:
+    def runs(self, given: str | None) -> bool:
         """Whether someone opened the printed address of this server, so that they may start and stop runs."""
-        return any(_same(one, self.token) for one in given)
+        return _same(given, self.token)
+
+    def enters(self, given: str | None) -> bool:
+        """Whether this is from an address that was printed or opened: the token, or the ticket."""
+        if not _same(given, self.ticket):
+            return _same(given, self.token)
+        self.ticket = None
+        self.entered()
+        return True
 
 
-def _same(given: str | None, right: str) -> bool:
-    return given is not None and secrets.compare_digest(given.encode(), right.encode())
+def _same(given: str | None, right: str | None) -> bool:
+    if given is None or right is None:
+        return False
+    return secrets.compare_digest(given.encode("utf-8", "replace"), right.encode())
 
 
 class Guard:
     """Wraps the application: rejects requests that are not allowed and adds headers to every response."""
 
-    def __init__(self, app: ASGIApp, door: Door, login: LastingLogin | None = None) -> None:
+    def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
         self._door = door
-        self._login = login
-        self._ticket: str | None = None
-        self._entered: Callable[[], None] = lambda: None
-
-    def issue_ticket(self, ticket: str, entered: Callable[[], None] = lambda: None) -> None:
-        """Let this ticket open the page once, and call `entered` when it does."""
-        self._ticket, self._entered = ticket, entered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,28 +97,18 @@ class Guard:
 
     def _answer(self, scope: Scope) -> Response | None:
         """The guard's own response; None if the request may pass."""
-        headers = Headers(scope=scope)
-        visit = scope["path"] == "/" and scope["method"] == "GET"
-        token = _query_token(scope) if visit else None
+        headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
+        reads = method in {"GET", "HEAD"}
         why = self._misplaced(headers)
-        if why is None and token is not None:
-            return self._enter(token, from_elsewhere=_site(headers) in {"cross-site", "same-site"})
-        if why is None and self._login is not None and (scope["method"], scope["path"]) in LOGIN_PATHS:
-            why = None if _site(headers) in {None, "same-origin"} else OTHER_SITE
-        else:
-            why = why or self._uninvited(headers, visit=visit)
-            if (
-                why == NO_TOKEN
-                and visit
-                and self._login is not None
-                and _site(headers) in {None, "none", "same-origin"}
-            ):
-                return HTMLResponse(page_file("login.html"), status_code=403)
-        if why is None and scope["method"] not in {"GET", "HEAD"}:
-            why = _no_change(headers)
-        if why is None and scope["path"] in RUN_PATHS and not self._door.runs(self._given(headers)):
+        if why is None and not (reads and (path == "/" or path.startswith("/assets/"))):  # nothing private
+            why = self._uninvited(headers, login=(method, path) in LOGIN_PATHS)
+            why = why or (None if reads else _no_change(headers))
+        if why is not None:
+            asks = {"WWW-Authenticate": "Bearer"} if why == NO_TOKEN else None
+            return PlainTextResponse(f"{why}\n", status_code=403, headers=asks)
+        if path in RUN_PATHS and not self._door.runs(_bearer(headers)):
             return JSONResponse({"error": KEY_ONLY}, status_code=403)
-        return None if why is None else _refused(why)
+        return None
 
     def _misplaced(self, headers: Headers) -> str | None:
         # Someone else's domain can point to this address (DNS rebinding). A foreign page would then have the
@@ -148,38 +119,10 @@ class Guard:
             return "Requests from a page of another origin are not allowed."
         return None
 
-    def _uninvited(self, headers: Headers, *, visit: bool) -> str | None:
-        if not visit and _site(headers) not in {None, "same-origin", "none"}:
+    def _uninvited(self, headers: Headers, *, login: bool) -> str | None:
+        if _site(headers) not in {None, "same-origin", "none"}:
             return OTHER_SITE
-        return None if self._door.opens(self._given(headers)) else NO_TOKEN
-
-    def _given(self, headers: Headers) -> tuple[str | None, str | None]:
-        return cookie_parser(headers.get("cookie", "")).get(self._door.cookie), _bearer(headers)
-
-    def _enter(self, token: str, *, from_elsewhere: bool) -> Response:
-        ticket = self._ticket is not None and secrets.compare_digest(token.encode(), self._ticket.encode())
-        if not ticket and not self._door.runs((token,)):
-            return _refused("The token is wrong. Open the address that 'agentos view' printed last.")
-        if ticket:
-            self._ticket = None
-            self._entered()
-        if self._login is not None:
-            self._login.let_in()
-        answer = HTMLResponse(GO_ON) if from_elsewhere else RedirectResponse("/", status_code=303)
-        self._door.log_in(answer)
-        if self._login is not None:
-            # Another program may have had this port and left a service worker. The new key comes after this.
-            answer.headers["Clear-Site-Data"] = '"storage"'
-        return answer
-
-
-def _refused(why: str) -> Response:
-    return PlainTextResponse(f"{why}\n", status_code=403)
-
-
-def _query_token(scope: Scope) -> str | None:
-    found = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-    return None if found is None else found[0]
+        return None if login or self._door.opens(_bearer(headers)) else NO_TOKEN
 
 
 def _site(headers: Headers) -> str | None:

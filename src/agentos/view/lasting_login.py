@@ -1,12 +1,12 @@
 """A browser that was logged in once stays logged in, also after a restart of the server. Server process.
 
-A cookie that lasts would not do: browsers send cookies to whoever listens on the port, and while the server
-is off, that may be a program of another user. So the browser keeps a key that it can use but not show, and
+A token that lasts would not do: while the server is off, a program of another user may listen on the port,
+and the browser takes it for the same page. So the browser keeps a key that it can use but not show, and
 proves with it that it was logged in before. A proof counts once and for one port.
 
 What remains: a program that has the port while the server is off can leave a service worker in the browser
 and use the key through it later. So a login with the key reads and answers questions, but starts and stops
-no run, and a login with the token clears what was left at this address before it gives a new key.
+no run and never gets the key itself. A login with the token clears what was left at this address first.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ from starlette.routing import Route
 
 from agentos.store.known_homes import make_state_folder
 from agentos.store.rooted_tree import PRIVATE_FILE
+from agentos.view.access import Door
 from agentos.view.request_body import read_json, texts_in
 
 KEY_FILE = Path("view-login.json")
 KEY_SECONDS = 30 * 24 * 3600.0  # then the printed address has to be opened again
 ANSWER_SECONDS = 60.0
-MOST_CHALLENGES = 64
 _MOST_BYTES = 1000
 
 
@@ -52,57 +52,55 @@ class LastingLogin:
     """Logs in a browser that has the key."""
 
     def __init__(self, key: bytes, *, port: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._key = key
+        self.key = key
         self._port = port
         self._clock = clock
-        self._open: dict[str, float] = {}  # challenges, and until when they can be answered
-        self._giving = False
-
-    def let_in(self) -> None:
-        """A browser was just logged in with the token: it may ask for the key, once."""
-        self._giving = True
-
-    def give_key(self) -> str | None:
-        giving, self._giving = self._giving, False
-        return self._key.hex() if giving else None
+        self._secret = secrets.token_bytes(32)  # signs challenges, so that anyone may ask and nothing is kept
+        self._used: dict[str, int] = {}  # answered challenges, and until when they could be answered
 
     def challenge(self) -> str:
-        while len(self._open) >= MOST_CHALLENGES:
-            del self._open[next(iter(self._open))]
-        made = secrets.token_urlsafe(32)
-        self._open[made] = self._clock() + ANSWER_SECONDS
-        return made
+        made = f"{secrets.token_urlsafe(32)}.{int(self._clock() + ANSWER_SECONDS)}"
+        return f"{made}.{_mac(self._secret, made)}"
 
     def answers(self, challenge: str, answer: str) -> bool:
         """Whether this answers a challenge of this server that is still open; each counts once."""
-        until = self._open.pop(challenge, None)
-        text = f"agentos-view\n{self._port}\n{challenge}".encode("utf-8", "replace")
-        right = hmac.new(self._key, text, hashlib.sha256)
-        same = hmac.compare_digest(right.hexdigest().encode(), answer.encode("utf-8", "replace"))
-        return until is not None and self._clock() < until and same
+        made, _, signature = challenge.rpartition(".")
+        if not _same(_mac(self._secret, made), signature):
+            return False
+        until, now = int(made.rpartition(".")[2]), self._clock()
+        right = _mac(self.key, f"agentos-view\n{self._port}\n{challenge}")
+        if now >= until or challenge in self._used or not _same(right, answer):
+            return False
+        self._used = {one: end for one, end in self._used.items() if end > now} | {challenge: until}
+        return True
 
 
-def login_routes(login: LastingLogin | None, log_in: Callable[[Response], None]) -> list[Route]:
-    """The routes of the login; `log_in` adds the cookie to a response. Without a login, no key is given."""
+def _mac(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+def _same(right: str, given: str) -> bool:
+    return hmac.compare_digest(right.encode(), given.encode("utf-8", "replace"))
+
+
+def login_routes(door: Door, lasting: LastingLogin | None) -> list[Route]:
+    """The routes of the login. Each answers with a token; only the printed address also gets the key."""
 
     async def challenge(_request: Request) -> Response:
-        if login is None:
+        if lasting is None:
             raise HTTPException(404, "This server keeps no login. Start it with --port.")
-        return JSONResponse({"challenge": login.challenge()})
+        return JSONResponse({"challenge": lasting.challenge()})
 
-    async def answer(request: Request) -> Response:
-        given = texts_in(await read_json(request), {"challenge", "answer"})
-        if login is None or not login.answers(given.get("challenge", ""), given.get("answer", "")):
-            raise HTTPException(403, "This browser is not logged in.")
-        response = JSONResponse({"logged_in": True})
-        log_in(response)
-        return response
+    async def log_in(request: Request) -> Response:
+        given = texts_in(await read_json(request), {"token", "challenge", "answer"})
+        if door.enters(given.get("token")):
+            if lasting is None:
+                return JSONResponse({"token": door.token})
+            # Another program may have had this port and left a service worker.
+            found = {"token": door.token, "key": lasting.key.hex()}
+            return JSONResponse(found, headers={"Clear-Site-Data": '"storage"'})
+        if lasting is not None and lasting.answers(given.get("challenge", ""), given.get("answer", "")):
+            return JSONResponse({"token": door.again})
+        raise HTTPException(403, "This browser is not logged in.")
 
-    async def key(_request: Request) -> Response:
-        return JSONResponse({"key": None if login is None else login.give_key()})
-
-    return [
-        Route("/login/challenge", challenge),
-        Route("/login", answer, methods=["POST"]),
-        Route("/login/key", key, methods=["POST"]),
-    ]
+    return [Route("/login/challenge", challenge), Route("/login", log_in, methods=["POST"])]

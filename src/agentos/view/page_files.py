@@ -19,26 +19,23 @@ PARTS = (  # of view.js, in this order, each in assets/view
     "send_back",
     "inbox",
     "log",
-    "login_key",
+    "login",
     "updates",
 )
-LOGIN_PARTS = ("view/login_key.js", "login_page.js")  # of login.js
 KINDS = {
     "view.js": "text/javascript",
     "view.css": "text/css",
     "run.js": "text/javascript",
     "run.css": "text/css",
-    "login.js": "text/javascript",
 }
 
 
 @cache
 def page_file(name: str) -> str:
-    """A file of the page: one of KINDS, `view.html` or `login.html`."""
+    """A file of the page: one of KINDS or `view.html`. Nothing in it is private."""
     if name in {"run.js", "run.css"}:
         return report_file(name)
-    if name in {"view.js", "login.js"}:
-        named = [f"view/{part}.js" for part in PARTS] if name == "view.js" else LOGIN_PARTS
-        parts = "\n".join(map(page_file, named))
+    if name == "view.js":
+        parts = "\n".join(page_file(f"view/{part}.js") for part in PARTS)
         return f'(() => {{\n"use strict";\n\n{parts}}})();\n'
     return files("agentos.view").joinpath("assets", name).read_text("utf-8")

@@ -378,11 +378,11 @@ async def _serve(
     entered: Callable[[], None],
     key: bytes | None,
 ) -> None:
-    door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32))
-    login = None if key is None else LastingLogin(key, port=door.port)
-    guard = Guard(view.app(login_routes(login, door.log_in_again)), door, login)
+    ticket = secrets.token_urlsafe(32)
+    door = Door(port=taken.getsockname()[1], token=secrets.token_urlsafe(32), ticket=ticket, entered=entered)
+    lasting = None if key is None else LastingLogin(key, port=door.port)
     config = uvicorn.Config(
-        guard,
+        Guard(view.app(login_routes(door, lasting)), door),
         loop="asyncio",
         http=Connection,
         ws="none",
@@ -403,8 +403,6 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # Windows has KeyboardInterrupt instead
             asyncio.get_running_loop().add_signal_handler(number, stop)
-    ticket = secrets.token_urlsafe(32)
-    guard.issue_ticket(ticket, entered)
     address = f"http://{HOST}:{door.port}/"
     ready(f"{address}?token={door.token}", f"{address}?token={ticket}")
     await server.serve(sockets=[taken])

@@ -118,13 +118,10 @@ def test_the_ticket_stands_in_no_argument_and_in_a_page_for_the_owner_alone(
     assert served.token not in arguments
     statuses = []
     for _ in range(2):
-        with served.connect() as client:
-            client.sendall(
-                f"GET /?token={found[2]} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode()
-            )
-            statuses.append(client.recv(100).split()[1])
+        statuses.append(served.ask("/login", {"token": found[2]}))
         assert not page.parent.exists()  # used, so it is gone
-    assert statuses == [b"303", b"403"]
+    assert [status for status, _ in statuses] == [200, 403]
+    assert statuses[0][1] == {"token": served.token}
     served.end()
 
 

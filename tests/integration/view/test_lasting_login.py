@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,18 @@ class Clock:
 def client_of(login: LastingLogin | None) -> TestClient:
     door = Door(port=PORT, token=TOKEN)
     inside = Route("/{path:path}", lambda _request: PlainTextResponse("inside"), methods=["GET", "POST"])
-    app = Starlette(routes=[*login_routes(login, door.log_in_again), inside])
-    return TestClient(
-        Guard(app, door, login), base_url=OURS, follow_redirects=False, headers={"Origin": OURS}
-    )
+    app = Starlette(routes=[*login_routes(door, login), inside])
+    return TestClient(Guard(app, door), base_url=OURS, headers={"Origin": OURS})
+
+
+def log_in_again(client: TestClient) -> dict[str, str]:
+    """Log in with the key; return what the server gives for it."""
+    challenge = client.get("/login/challenge").json()["challenge"]
+    answer = client.post("/login", json={"challenge": challenge, "answer": proof(challenge)})
+    assert answer.status_code == 200
+    found: dict[str, str] = answer.json()
+    client.headers["Authorization"] = f"Bearer {found['token']}"
+    return found
 
 
 @pytest.fixture
@@ -56,78 +65,75 @@ def client(login: LastingLogin) -> TestClient:
     return client_of(login)
 
 
-def test_a_browser_with_the_key_gets_the_cookie(client: TestClient) -> None:
+def test_a_browser_with_the_key_gets_a_token_but_never_the_key(client: TestClient) -> None:
     assert client.get("/api/runs").status_code == 403
-    challenge = client.get("/login/challenge").json()["challenge"]
-    answer = client.post("/login", json={"challenge": challenge, "answer": proof(challenge)})
-    assert answer.status_code == 200
-    cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"agentos-{PORT}=")
-    assert TOKEN not in cookie
-    for part in ("HttpOnly", "SameSite=strict", "Path=/"):
-        assert part in cookie
-    assert "Max-Age" not in cookie  # it ends with the browser; only the key lasts
+    found = log_in_again(client)
     assert client.get("/api/runs").text == "inside"
+    assert found.keys() == {"token"}
+    assert TOKEN not in found["token"]
+    # What it has opens no way to the key or to the token.
+    for body in (found, {"challenge": "", "answer": ""}, {"token": ""}, {}):
+        assert client.post("/login", json=body).status_code == 403
+    assert client.post("/login/key", json={}).text == "inside"  # there is no such route
 
 
 def test_a_proof_counts_once_for_this_port_and_for_a_minute(login: LastingLogin, clock: Clock) -> None:
     challenge = login.challenge()
     assert not login.answers(challenge, proof(challenge, port=PORT + 1))
-    assert not login.answers(challenge, proof(challenge))  # it was used up by the wrong answer
-    challenge = login.challenge()
+    assert not login.answers(challenge, proof(challenge, key=b"x" * 32))
     assert login.answers(challenge, proof(challenge))
     assert not login.answers(challenge, proof(challenge))
     challenge = login.challenge()
     clock.now += module.ANSWER_SECONDS
     assert not login.answers(challenge, proof(challenge))
-    assert not login.answers("invented", proof("invented"))
-    challenge = login.challenge()
-    assert not login.answers(challenge, proof(challenge, key=b"x" * 32))
+    other = LastingLogin(KEY, port=PORT, clock=clock).challenge()
+    later = re.sub(r"\.\d+\.", ".999.", login.challenge())
+    for invented in ("invented", "", "..", "a.60.b", "a.x.", other, later):
+        assert not login.answers(invented, proof(invented))
 
 
-def test_open_challenges_are_few(login: LastingLogin) -> None:
-    first = login.challenge()
-    for _ in range(module.MOST_CHALLENGES):
-        login.challenge()
-    assert not login.answers(first, proof(first))
+def test_whoever_asks_for_challenges_takes_none_from_others(client: TestClient) -> None:
+    first = client.get("/login/challenge").json()["challenge"]
+    for _ in range(300):
+        other = client.get("/login/challenge").json()["challenge"]
+        client.post("/login", json={"challenge": other, "answer": "wrong"})
+    answer = client.post("/login", json={"challenge": first, "answer": proof(first)})
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(
-    "body", [b"{}", b"[]", b'{"challenge": 3}', b'{"challenge": "\\ud83d", "answer": "\\ud83d"}', b"x"]
+    "body",
+    [
+        b"{}",
+        b"[]",
+        b'{"challenge": 3}',
+        b'{"challenge": "\\ud83d", "answer": "\\ud83d"}',
+        b'{"token": "\\ud83d"}',
+        b"x",
+    ],
 )
 def test_a_broken_answer_is_refused(client: TestClient, body: bytes) -> None:
     refused = client.post("/login", content=body, headers={"Content-Type": "application/json"})
     assert refused.status_code in {400, 403}
-    assert "set-cookie" not in refused.headers
 
 
 @pytest.mark.parametrize("path", ["/api/start", "/api/stop"])
 def test_a_login_with_the_key_starts_and_stops_nothing(client: TestClient, path: str) -> None:
-    challenge = client.get("/login/challenge").json()["challenge"]
-    client.post("/login", json={"challenge": challenge, "answer": proof(challenge)})
+    log_in_again(client)
     assert client.post("/api/inbox/LLD-1", json={}).text == "inside"
     refused = client.post(path, json={})
     assert (refused.status_code, "open the address" in refused.json()["error"]) == (403, True)
-    client.get("/", params={"token": TOKEN})
+    client.headers["Authorization"] = f"Bearer {TOKEN}"
     assert client.post(path, json={}).text == "inside"
 
 
-def test_what_another_program_left_is_cleared_before_the_key_is_given(client: TestClient) -> None:
-    entered = client.get("/", params={"token": TOKEN})
+def test_the_printed_address_gets_the_key_and_clears_what_another_program_left(client: TestClient) -> None:
+    entered = client.post("/login", json={"token": TOKEN})
+    assert entered.json() == {"token": TOKEN, "key": KEY.hex()}
     assert entered.headers["Clear-Site-Data"] == '"storage"'
     for path in ("/", "/login/challenge"):  # the key is in the browser's storage
         assert "Clear-Site-Data" not in client.get(path).headers
-
-
-def test_the_key_is_given_once_after_the_token(client: TestClient) -> None:
-    assert client.post("/login/key", json={}).status_code == 403
-    assert client.get("/", params={"token": TOKEN}).status_code == 303
-    assert client.post("/login/key", json={}).json() == {"key": KEY.hex()}
-    assert client.post("/login/key", json={}).json() == {"key": None}
-    # Who logs in with the key does not get it again.
-    challenge = client.get("/login/challenge").json()["challenge"]
-    client.post("/login", json={"challenge": challenge, "answer": proof(challenge)})
-    assert client.post("/login/key", json={}).json() == {"key": None}
+    assert client.post("/login", json={"token": "wrong"}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,6 @@ def test_the_key_is_given_once_after_the_token(client: TestClient) -> None:
 )
 def test_the_guard_is_as_strict_for_the_login(client: TestClient, headers: dict[str, str]) -> None:
     assert client.get("/login/challenge", headers=headers).status_code == 403
-    assert client.get("/assets/login.js", headers=headers).status_code == 403
     challenge = client.get("/login/challenge").json()["challenge"]
     body = {"challenge": challenge, "answer": proof(challenge)}
     assert client.post("/login", json=body, headers=headers).status_code == 403
@@ -152,24 +157,11 @@ def test_the_guard_is_as_strict_for_the_login(client: TestClient, headers: dict[
     assert client.post("/login", json=body).status_code == 403  # not from the page
 
 
-def test_only_a_visit_of_the_user_gets_the_page_that_logs_in(client: TestClient) -> None:
-    shown = client.get("/", headers={"Sec-Fetch-Site": "none"})
-    assert (shown.status_code, "/assets/login.js" in shown.text) == (403, True)
-    for site in ("cross-site", "same-site"):
-        other = client.get("/", headers={"Sec-Fetch-Site": site})
-        assert (other.status_code, other.headers["content-type"][:10]) == (403, "text/plain")
-    for path in ("/api/runs", "/events", "/assets/view.js", "/login/key"):
-        assert client.get(path).status_code == 403
-
-
-def test_without_a_key_nothing_changes() -> None:
+def test_a_server_without_a_lasting_login_gives_no_key() -> None:
     client = client_of(None)
-    for path in ("/", "/login/challenge", "/assets/login.js"):
-        refused = client.get(path)
-        assert (refused.status_code, refused.headers["content-type"][:10]) == (403, "text/plain")
+    assert client.get("/login/challenge").status_code == 404
     assert client.post("/login", json={"challenge": "", "answer": ""}).status_code == 403
-    client.get("/", params={"token": TOKEN})
-    assert client.post("/login/key", json={}).json() == {"key": None}
+    assert client.post("/login", json={"token": TOKEN}).json() == {"token": TOKEN}
 
 
 def test_the_key_is_kept_for_thirty_days_and_is_private(tmp_path: Path) -> None:

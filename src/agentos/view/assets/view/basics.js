@@ -79,7 +79,7 @@ class Refused extends Error {
 async function ask(path, options) {
   let answer;
   try {
-    answer = await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
+    answer = await request(path, options);
   } catch {
     throw new Refused("The server is not responding. Is 'agentos view' still running?");
   }

@@ -7,9 +7,8 @@ function connection(kind, text) {
   shown.textContent = text;
 }
 
-function listen() {
-  const source = new EventSource("/events");
-  source.addEventListener("hello", () => {
+const HEARD = {
+  hello: () => {
     connection("live", "live");
     problem("");
     refreshRuns();
@@ -17,24 +16,55 @@ function listen() {
     refreshInbox();
     refreshLog();
     refreshStarted();
-  });
-  source.addEventListener("started", refreshStarted);
-  source.addEventListener("runs", refreshRuns);
-  source.addEventListener("inbox", refreshInbox);
-  source.addEventListener("run", (event) => {
-    const { run } = JSON.parse(event.data);
+  },
+  started: refreshStarted,
+  runs: refreshRuns,
+  inbox: refreshInbox,
+  run: ({ run }) => {
     refreshRuns();
     if (run === chosenRun()) refreshRun();
     if (run === log.run) refreshLog();
-  });
-  source.addEventListener("error", () => {
-    connection("gone", "disconnected");
-    // Closed for good, not just unreachable: a restarted server has a new token.
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => logInAgain().then(listen), AT_MOST.retry);
-  });
+  },
+};
+
+// Reads server-sent events until the stream ends. EventSource cannot send the token as a header.
+async function hear(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ""; ;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (text + value).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const found = /^event: (\w+)\ndata: (.*)$/.exec(part);
+      if (found) HEARD[found[1]](JSON.parse(found[2]));
+    }
+  }
 }
 
-function begin() {
+async function listen() {
+  for (;;) {
+    const used = token();
+    try {
+      const answer = await request("/events");
+      if (answer.ok) await hear(answer.body);
+      else if (answer.headers.has("WWW-Authenticate")) { // a restarted server has a new token
+        if (await logInAgain(used)) continue;
+        if (!state.runs) { // nothing is lost
+          keepToken(null);
+          return location.reload();
+        }
+        problem(await answer.text());
+      }
+    } catch { /* the server is off, or the connection was lost */ }
+    connection("gone", "disconnected");
+    await new Promise((done) => setTimeout(done, AT_MOST.retry));
+  }
+}
+
+async function begin() {
+  await enter();
+  if (!token() && !(await logInAgain(null))) return showLogin();
   $("search").addEventListener("keydown", searchKey);
   $("search").addEventListener("input", () => searchSoon(AT_MOST.search));
   $("side-toggle").addEventListener("click", () => openList($("side-body").dataset.open !== "true"));
@@ -63,8 +93,6 @@ function begin() {
   draw();
   showLog();
   listen();
-  keepLogin();
-  sessionStorage.removeItem("agentos-login");
 }
 
 begin();
