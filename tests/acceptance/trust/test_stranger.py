@@ -158,6 +158,17 @@ def test_the_mock_reads_its_script_in_a_comment_also_on_github(bench: Bench, git
     assert bench.run("lld", str(number), "--mock", "--source", "github").code == Exit.ATTENTION
 
 
+def test_an_issue_on_github_sets_nothing(bench: Bench, github: FakeGitHub) -> None:
+    front = "---\ntitle: Another\ncontext: [src/config.py]\n---\nWords.\n"
+    number = str(github.add("Export", body=front))
+    found = bench.free("context", number, "--json").json
+    assert not [part for part in found["parts"] if part["why"] == "the user names it"]
+    script = github.add(body='<!-- mock: sh="touch ran" -->')
+    failed = bench.run("lld", str(script), "--mock", "--source", "github", AGENTOS_MOCK_SHELL="1")
+    assert failed.code == Exit.FAILED
+    assert not (bench.root / "ran").exists()
+
+
 def test_an_item_of_the_worktree_keeps_its_comments(bench: Bench) -> None:
     bench.project.issue(7, f"# Title\n\n{BODY}")
     bench.ok("lld", "7", "--source", "local")
