@@ -51,7 +51,7 @@ def filters(worktree: Path, paths: Collection[str], environment: Mapping[str, st
     }
 
 
-def decrypted(name: str) -> str:
+def decrypted_by(name: str) -> str:
     """Why a text that this filter wrote must not be sent; empty if it may."""
     if name in {"", _LARGE_FILES}:
         return ""

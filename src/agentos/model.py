@@ -142,11 +142,17 @@ class Item:
     old_hash: str = ""  # of the text including its stamp, as version 1 computed it
     labels: tuple[str, ...] = ()  # as given by its source
     context: tuple[str, ...] = ()  # files and folders of the repo that its front matter names
+    whole: str = ""  # the text with what its source hides from people; empty if that is the same
     whole_hash: str = ""  # of the text before secrets were taken out of it, on the way to a worker
 
     @property
     def input_hash(self) -> str:
-        return self.whole_hash or hashlib.sha256(self.text.encode()).hexdigest()
+        return self.whole_hash or hashlib.sha256(self.as_written.encode()).hexdigest()
+
+    @property
+    def as_written(self) -> str:
+        """The text as its source has it: for its hash, for the records and for the mock's script."""
+        return self.whole or self.text
 
     def is_input(self, digest: str) -> bool:
         """Whether a hash is of this text, also as version 1 computed it."""

@@ -36,6 +36,8 @@ class ItemData(Message):
     title: str
     text: str
     source: str
+    remote: bool = False
+    whole: str = ""
     whole_hash: str = ""  # of the text as the coordinator has it; secrets are taken out on the way
 
 

@@ -43,6 +43,7 @@ class Provider:
     asked: list[Asked] = field(default_factory=list)
     verdicts: deque[str] = field(default_factory=deque)
     drafts: deque[str] = field(default_factory=deque)
+    words: deque[str] = field(default_factory=deque)  # that reviews say about their finding
     stuck: bool = False  # every review has the same findings
     during: Callable[[Asked], None] | None = None  # called while the caller waits for the answer
     _default: DefaultResponder = field(default_factory=DefaultResponder)
@@ -59,7 +60,10 @@ class Provider:
             return self._default(model, system, prompt, wants_json)
         self._reviews += 1
         verdict = self.verdicts.popleft() if self.verdicts else "APPROVED"
-        return json.dumps(review(model, verdict, 1 if self.stuck else self._reviews))
+        said = review(model, verdict, 1 if self.stuck else self._reviews)
+        if self.words:
+            said["tier1"][0]["text"] = self.words.popleft()
+        return json.dumps(said)
 
     def calls(self) -> int:
         """How many calls arrived, with any result."""

@@ -35,8 +35,8 @@ def map_of_item(
     item = _find(project, name, dialog)
     if item.problem is not None:
         raise UsageError(item.problem)
-    named = named_context(project, settings, dialog)
-    with open_maps(project, settings, named, tokens=tokens, save=False) as maps:
+    named = named_context(project, settings, dialog, committed=item.remote)
+    with open_maps(project, settings, named, items=[item], tokens=tokens, save=False) as maps:
         return ItemMap(item=item, found=maps.of(item), maps=maps, limit=maps.tokens)
 
 

@@ -1,6 +1,6 @@
 """Opens the repository once per command, and makes the map of each item. Coordinator process."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -86,16 +86,23 @@ def _refusal(item: Item, path: str, why: str) -> str:
 
 @contextmanager
 def open_maps(
-    project: Project, settings: Settings, named: Mapping[str, str], *, tokens: int | None = None, save: bool
+    project: Project,
+    settings: Settings,
+    named: Mapping[str, str],
+    *,
+    items: Iterable[Item],
+    tokens: int | None = None,
+    save: bool,
 ) -> Iterator[Maps]:
-    """Look at the repository; `save` allows writing the cache in the home."""
+    """Look at the repository for these items; `save` allows writing the cache in the home."""
+    committed = any(item.remote for item in items)
     room = settings.context_tokens if tokens is None else tokens
     files = tuple(Part(kind=PartKind.FILE, path=path, text=text, why=NAMED) for path, text in named.items())
     opened: list[TrackedRepository] = []
 
     @cache
     def open_repository() -> "TrackedRepository | None":
-        found = _open(project, settings, save=save)
+        found = _open(project, settings, committed=committed, save=save)
         opened.extend([found] if found else [])
         return found
 
@@ -112,7 +119,7 @@ def open_maps(
             one.close()
 
 
-def _open(project: Project, settings: Settings, *, save: bool) -> "TrackedRepository | None":
+def _open(project: Project, settings: Settings, *, committed: bool, save: bool) -> "TrackedRepository | None":
     from agentos.repo_map.file_kinds import MapOptions  # noqa: PLC0415 - not needed if the map is turned off
     from agentos.repo_map.repository import TrackedRepository  # noqa: PLC0415
 
@@ -127,6 +134,7 @@ def _open(project: Project, settings: Settings, *, save: bool) -> "TrackedReposi
             allow=settings.context_allow,
             holds_key=lambda text: redact.find(text) is not None,
         ),
+        committed=committed,
         cache=project.home.tree,
         write_cache=save,
     )

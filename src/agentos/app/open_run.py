@@ -49,7 +49,9 @@ def open_run(request: RunRequest, prepared: Prepared, session: Session, dialog: 
             from agentos.app.remote_run import open_remote_run  # noqa: PLC0415 - an extra
 
             remote = stack.enter_context(open_remote_run(request, folder.run_id))
-        maps = stack.enter_context(open_maps(request.project, request.settings, request.context, save=True))
+        maps = stack.enter_context(
+            open_maps(request.project, request.settings, request.context, items=request.items, save=True)
+        )
         yield OpenRun(
             request=request,
             prepared=prepared,

@@ -83,7 +83,7 @@ def _map_sizes(request: RunRequest, running: Sequence[PlannedItem]) -> MapSizes:
     nothing = MapSizes(tokens={}, problems={}, commit="", changed=0, prices={})
     if not running:
         return nothing
-    with open_maps(request.project, request.settings, {}, save=False) as maps:
+    with open_maps(request.project, request.settings, {}, items=request.items, save=False) as maps:
         tokens, problems = _made(maps, running)
     if maps.repository is None:
         return replace(nothing, problems=problems)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentos.app.command import WorkflowCommand
 from agentos.app.dialog import Dialog
-from agentos.app.named_files import check_not_decrypted, named_context, team_rules
+from agentos.app.named_files import check_named_files, named_context, team_rules
 from agentos.app.project import Project, latest_was_elsewhere, open_project
 from agentos.config import Origin
 from agentos.errors import ConfigError, UsageError
@@ -84,10 +84,11 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
             "To resume that, add --engine postgres."
         )
     flow = workflow(command.workflow)
-    context = named_context(project, settings, dialog)
-    rules = team_rules(project, settings, dialog)
-    check_not_decrypted(project.worktree, project.config, settings)
     github, untokened = _github(project, flow, settings, dialog)
+    source = source_of(flow, settings, github)
+    context = named_context(project, settings, dialog, committed=source.remote)
+    rules = team_rules(project, settings, dialog)
+    check_named_files(project.worktree, project.config, settings, committed=source.remote)
     items = flow.discover(project.worktree, settings, ids, github=github)
     check_distinct(item.id for item in items if item.problem is None)
     request = RunRequest(
@@ -99,7 +100,7 @@ def make_request(command: WorkflowCommand, dialog: Dialog) -> RunRequest:
         context=context,
         rules=rules,
         github=github,
-        source=source_of(flow, settings, github),
+        source=source,
         untokened=untokened,
         command_line=command.invocation.typed,
     )

@@ -117,6 +117,8 @@ def make_job(
         title=item.title,
         text=item.text,
         source=item.source,
+        remote=item.remote,
+        whole=item.whole,
         whole_hash=item.input_hash,
     )
     return wire.Job(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agentos.discovery.hidden_text import shown_text, visible
 from agentos.discovery.labels import check_labels
 from agentos.discovery.local import MAX_ITEM_BYTES
 from agentos.errors import UsageError
@@ -39,17 +40,20 @@ def read_issues(github: "GitHub", wanted: Sequence[str], *, workflow: str, prefi
 
 
 def _item(issue: "RemoteIssue", *, workflow: str, prefix: str) -> Item:
-    title = issue.title or f"Issue {issue.number}"
-    text = f"# {title}\n\n{issue.body}".replace("\r\n", "\n").rstrip() + "\n"
+    name, body = f"Issue {issue.number}", issue.body.replace("\r\n", "\n")
+    title = visible(issue.title).strip() or name
+    text = f"# {issue.title or name}\n\n{body}".rstrip() + "\n"
     problem = issue.problem
     if problem is None and len(text.encode()) > MAX_ITEM_BYTES:
         problem = f"issue {issue.number} is larger than {MAX_ITEM_BYTES:,} bytes; split it into smaller ones"
+    shown = f"# {title}\n\n{shown_text(body)}".rstrip() + "\n" if problem is None else text
     return Item(
         workflow=workflow,
         id=str(issue.number),
         label=f"{prefix}-{issue.number}",
         title=title[:120],
-        text=text,
+        text=shown,
+        whole="" if shown == text else text,
         source=issue.url,
         problem=problem,
         remote=True,

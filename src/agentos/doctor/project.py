@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from agentos import __version__, programs
-from agentos.app.named_files import check_not_decrypted, context_rules
+from agentos.app.named_files import check_named_files, context_rules
 from agentos.config import Config
 from agentos.coordinator.item_facts import survey
 from agentos.coordinator.plan import Choice, make_plan
@@ -188,7 +188,7 @@ def _check_rules(worktree: Path, path: str) -> Check:
 
 def _check_not_decrypted(worktree: Path, config: Config) -> Iterator[Check]:
     try:
-        check_not_decrypted(worktree, config, config.settings)
+        check_named_files(worktree, config, config.settings)
     except AgentosError as exc:
         fix = "name another file; 'agentos config' shows where it is set"
         yield Check(section="project", name="decrypted file", state=State.PROBLEM, text=str(exc), fix=fix)

@@ -11,6 +11,7 @@ from typing import Protocol
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, OwnFault, StopRequested
 from agentos.llm.clean_reply import CleanReply, clean_reply
+from agentos.llm.leaked_secrets import REMOVED, without_secrets
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
 from agentos.llm.same_model import Sameness, same_model
@@ -65,7 +66,7 @@ class Made:
     key: str
     seconds: float
     tries: int
-    removed: tuple[str, ...] = ()  # what was wrapped around the reply
+    removed: tuple[str, ...] = ()  # what was wrapped around the reply, and secrets
 
 
 class Caller:
@@ -110,9 +111,7 @@ class Caller:
             started = time.monotonic()
             try:
                 reply = self._within_deadline(shaping.request, leased.secret)
-                cleaned = clean_reply(reply.text, review=request.role == "reviewer")
-                if cleaned.removed and not cleaned.text:
-                    raise _empty(reply, cleaned)
+                cleaned = _cleaned(reply, review=request.role == "reviewer")
             except ProviderError as error:
                 seconds = time.monotonic() - started
                 changed = shaping.change(error)
@@ -260,6 +259,15 @@ class Caller:
             traceback.print_exception(exc)
             return ItemFailed(f"{self._name}: unexpected {type(exc).__name__} in a call; see the log")
         return exc
+
+
+def _cleaned(reply: Reply, *, review: bool) -> CleanReply:
+    """The reply without its wrapping and without secrets."""
+    cleaned = clean_reply(reply.text, review=review)
+    if cleaned.removed and not cleaned.text:
+        raise _empty(reply, cleaned)
+    safe = without_secrets(cleaned.text)
+    return cleaned if safe == cleaned.text else CleanReply(text=safe, removed=(*cleaned.removed, REMOVED))
 
 
 def _empty(reply: Reply, cleaned: CleanReply) -> ProviderError:

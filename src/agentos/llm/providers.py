@@ -42,7 +42,7 @@ def make_provider(name: str, job: "Job", *, call_timeout: float) -> "Provider":
         return real_provider(name, job.providers.get(name), call_timeout=call_timeout, worktree=worktree)
     module = import_module(MODULES[name])
     made: Provider = module.MockProvider(
-        module.parse_script(job.item.text),
+        module.parse_script(job.item.whole or job.item.text),
         kind="issue" if job.item.workflow == "issue" else "lld",
         item_id=job.item.id,
         title=job.item.title,

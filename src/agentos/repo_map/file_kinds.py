@@ -13,6 +13,7 @@ from agentos.repo_map.secret_files import secret_in, secret_name
 EXCLUDED = "context_exclude names it"
 _BY_NAME = "files with this name hold secrets"
 KEY_INSIDE = "it contains one of your keys"
+IN_LFS = "kept in Git LFS"
 NOT_FETCHED = "kept in Git LFS, and not fetched here; run 'git lfs pull'"
 MAX_FILE_BYTES = 1_000_000  # a larger file is data, or generated
 
@@ -133,7 +134,7 @@ def why_not_by_text(text: str) -> str | None:
     if any(_COMMENT.match(line) and _GENERATED_TEXT.search(line[:300]) for line in head):
         return "generated"
     if is_pointer(text):
-        return "kept in Git LFS"
+        return IN_LFS
     if len(text) > _LONG_LINE and max(map(len, text.split("\n"))) > _LONG_LINE:
         return "generated (very long lines)"
     return None

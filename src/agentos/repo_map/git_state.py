@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from agentos import programs
 from agentos.git_tracked import filters
-from agentos.store.rooted_tree import FolderEntry, PathRefused, TooLarge, Tree
+from agentos.store.rooted_tree import FolderEntry, TooLarge, Tree
 
 GIT_SECONDS = 20.0
 MAX_LISTING_BYTES = 200_000_000
@@ -23,7 +23,9 @@ COMMITS = 3_000  # the latest ones
 MAX_LOG_BYTES = 60_000_000
 
 _NO_FILES = {b"120000": "a link", b"160000": "another repository"}
-_NOT_CHECKED_OUT = 0x4000_0000  # a flag of the index: outside a sparse checkout
+# Flags of the index: git does not look at the file in the worktree (skip-worktree, assume-unchanged).
+_NOT_LOOKED_AT = 0x4000_0000 | 0x8000
+_LISTED = re.compile(rb"100\d{3} blob ([0-9a-f]{40,64})\t([^\0]+)\0")
 _ENTRY = re.compile(
     rb"(\d{6}) ([0-9a-f]{40,64}) (\d)\t([^\0]+)\0 +ctime: [^\n]*\n +mtime: (\d+):(\d+)\n[^\n]*\n[^\n]*\n"
     rb" +size: (\d+)\tflags: ([0-9a-f]+)\n"
@@ -38,7 +40,7 @@ class TrackedFile:
     blob: str
     modified: int  # nanoseconds
     size: int
-    checked_out: bool
+    looked_at: bool  # in the worktree; otherwise the text there is the user's own business
     no_file: str = ""  # what it is instead of a regular file: its text is never read
 
 
@@ -75,23 +77,10 @@ class Git:
         said = self._ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         return "" if said is None else said.decode("ascii", "replace").strip()
 
-    def staged(self, head: str) -> frozenset[str]:
-        """The files whose text in the index differs from the commit."""
-        if not head:
-            return frozenset()
-        said = self._ask(
-            *(
-                "diff-index",
-                "--cached",
-                "--name-only",
-                "-z",
-                "--relative",
-                "--no-renames",
-                "--ignore-submodules",
-            ),
-            *("--no-ext-diff", "--no-textconv", head, "--"),
-        )
-        return frozenset(os.fsdecode(name) for name in (said or b"").split(b"\0") if name)
+    def committed(self, head: str) -> dict[str, str]:
+        """The blob of each regular file in the commit, by path; none if git cannot say."""
+        said = self._ask("ls-tree", "-r", "-z", head, most=MAX_LISTING_BYTES) if head else None
+        return {os.fsdecode(path): blob.decode() for blob, path in _LISTED.findall(said or b"")}
 
     def commits(self, head: str) -> list[Commit]:
         """The latest commits, newest first; none where there is no history."""
@@ -144,8 +133,8 @@ class Git:
         )
 
 
-def compare(tree: Tree, files: Iterable[TrackedFile], staged: frozenset[str]) -> WorktreeState:
-    """Find the tracked files whose text in the worktree is not the one that git has."""
+def compare(tree: Tree, files: Iterable[TrackedFile], committed: Mapping[str, str]) -> WorktreeState:
+    """Find the tracked files whose text in the worktree is not the one that was committed."""
     folders: dict[str, list[TrackedFile]] = defaultdict(list)
     for file in files:
         folders[file.path.rpartition("/")[0]].append(file)
@@ -153,12 +142,12 @@ def compare(tree: Tree, files: Iterable[TrackedFile], staged: frozenset[str]) ->
     for folder, tracked in folders.items():
         present = _entries(tree, folder)
         for file in tracked:
-            if not file.checked_out or file.no_file:
+            if not file.looked_at or file.no_file:
                 continue
             entry = present.get(file.path.rpartition("/")[2])
             if entry is None or not entry.is_file:
                 missing.add(file.path)
-            elif file.path in staged or _differs(tree, file, entry):
+            elif (committed and committed.get(file.path) != file.blob) or _differs(tree, file, entry):
                 changed.add(file.path)
     return WorktreeState(changed=frozenset(changed), missing=frozenset(missing))
 
@@ -174,17 +163,23 @@ def blob_id(data: bytes, like: str) -> str:
     return kind(b"blob %d\0" % len(data) + data).hexdigest()
 
 
+def has_text_of(tree: Tree, path: str, blob: str) -> bool:
+    """Whether a file of the worktree has this text, apart from its line ends. Raises OSError."""
+    try:
+        data = read_worktree(tree, path, 4_000_000)
+    except TooLarge:
+        return False
+    return blob in {blob_id(data, blob), blob_id(data.replace(b"\r\n", b"\n"), blob)}
+
+
 def _differs(tree: Tree, file: TrackedFile, entry: FolderEntry) -> bool:
     """Whether a file that looks different to the file system has a different text."""
     if entry.size == file.size and entry.modified == file.modified:
         return False
     try:
-        data = read_worktree(tree, file.path, 4_000_000)
-    except TooLarge:
-        return True
-    except (OSError, PathRefused):
+        return not has_text_of(tree, file.path, file.blob)
+    except OSError:
         return False  # cannot be read: the commit's text is the best there is
-    return file.blob not in {blob_id(data, file.blob), blob_id(data.replace(b"\r\n", b"\n"), file.blob)}
 
 
 def _entries(tree: Tree, folder: str) -> dict[str, FolderEntry]:
@@ -204,7 +199,7 @@ def _tracked(listed: bytes) -> Iterable[TrackedFile]:
                 blob=blob.decode(),
                 modified=int(seconds) * 1_000_000_000 + int(nanoseconds),
                 size=int(size),
-                checked_out=not int(flags, 16) & _NOT_CHECKED_OUT,
+                looked_at=not int(flags, 16) & _NOT_LOOKED_AT,
                 no_file=_NO_FILES.get(mode, ""),
             )
 

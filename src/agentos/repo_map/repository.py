@@ -4,13 +4,14 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from agentos.git_tracked import decrypted
 from agentos.model import Item
 from agentos.repo_map.cache import MapCache
 from agentos.repo_map.file_kinds import (
     EXCLUDED,
+    IN_LFS,
     KEY_INSIDE,
     MAX_FILE_BYTES,
     NOT_FETCHED,
@@ -28,7 +29,7 @@ from agentos.repo_map.file_kinds import (
     why_secret,
 )
 from agentos.repo_map.file_tree import draw_tree
-from agentos.repo_map.git_state import Git, compare, read_worktree
+from agentos.repo_map.git_state import Git, WorktreeState, compare, read_worktree
 from agentos.repo_map.guides import (
     MANIFESTS,
     MAX_MANIFEST,
@@ -76,12 +77,13 @@ class TrackedRepository:
         self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
         self._tree = worktree_tree(worktree)
         self._options = options
-        self._git = git
         self._texts = Texts(git)
         self._cache = cache
         self._outlines = Outlines(cache)
         self._words = Words()
         self._blobs: dict[str, str] = {}  # of every file that is not left out by its path
+        self._versions: dict[str, set[str]] = {}  # the blobs of every file, in the index and the commit
+        self._committed = False  # only the commit's texts are sent
         self._designs: dict[str, str] = {}
         self._left_out: dict[str, str] = {}
         self._refusals: dict[str, str | None] = {}  # by path: what its text says
@@ -98,22 +100,33 @@ class TrackedRepository:
         environment: Mapping[str, str],
         *,
         options: MapOptions,
+        committed: bool = False,
         cache: Tree | None = None,
         write_cache: bool = False,
     ) -> "TrackedRepository | None":
-        """Look at a worktree; None if git tracks nothing there, or cannot say."""
+        """Look at a worktree; None if git tracks nothing there, or cannot say.
+
+        With `committed`, every text is the commit's, and what is only in the worktree or the index is
+        unknown: a stranger may have written the item, and so chooses the files.
+        """
         git = Git(worktree, environment)
-        tracked = git.tracked()
+        tracked, head = git.tracked() or [], git.head()
+        blobs = git.committed(head)
+        if committed:
+            tracked = [replace(one, blob=blobs[one.path]) for one in tracked if one.path in blobs]
         if not tracked:
             return None
-        head = git.head()
         kept = MapCache(cache, write=write_cache)
         made = cls(worktree=worktree, options=options, git=git, commit=head, cache=kept)
-        state = compare(made._tree, tracked, git.staged(head))
+        state = WorktreeState() if committed else compare(made._tree, tracked, blobs)
         made.files = frozenset(file.path for file in tracked if file.path not in state.missing)
-        # What a filter wrote may be the plain text of an encrypted file: the commit's text is taken instead.
-        changed = state.changed - git.filters(state.changed).keys()
+        made._versions = {
+            file.path: {file.blob, blobs.get(file.path, file.blob)} for file in tracked if not file.no_file
+        }
+        # Where the worktree's text may be decrypted, the commit's is taken instead.
+        changed = state.changed - made._decrypted(state.changed).keys()
         made.changed = tuple(sorted(changed))
+        made._committed = committed
         for file in tracked:
             if file.no_file or file.path in state.missing:
                 made._left_out[file.path] = file.no_file or "not in the worktree"
@@ -124,7 +137,8 @@ class TrackedRepository:
                 made._left_out[file.path] = why
             if why is None or is_design:
                 differs = file.path in changed
-                blob = made._texts.read_changed(made._tree, file.path, file.blob) if differs else file.blob
+                blob = blobs.get(file.path, file.blob)
+                blob = made._texts.read_changed(made._tree, file.path, blob) if differs else blob
                 (made._designs if is_design else made._blobs)[file.path] = blob
         made._index(git, head)
         return made
@@ -311,27 +325,33 @@ class TrackedRepository:
 
     def _text(self, path: str) -> str | None:
         """The text of a file that may be sent."""
+        if path not in self._blobs:
+            return None
         self._check([path])
         return self._texts.get(self._blobs[path]) if self._refusals[path] is None else None
 
     def _says_more(self, path: str, excerpt: str, most: int) -> bool:
         """Whether the whole text says more than an excerpt, and is not too long."""
-        text = self._text(path) if path in self._blobs else None
+        text = self._text(path)
         return text is not None and len(text) <= most and text.strip() != excerpt.strip()
 
     def _explicit(self, named: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
         """The files that the user names, with their text or why it is refused."""
         paths = [path for name in named for path in self._meant(PurePosixPath(name).as_posix())]
-        filtered = self._git.filters(paths)
+        decrypted = self._decrypted(paths)
         for path in paths:
             if self._left_out.get(path) == EXCLUDED:
                 yield path, None, EXCLUDED
-            elif (why := decrypted(filtered.get(path, ""))) and not allowed(path, self._options):
-                yield path, None, why
+            elif path in decrypted and not allowed(path, self._options):
+                yield path, None, decrypted[path]
             else:
-                here = path in filtered or path not in self._blobs
-                text = self._in_worktree(path) if here else self._text(path)
+                here = path in decrypted or path not in self._blobs or self._left_out.get(path) == IN_LFS
+                text = self._in_worktree(path) if here and not self._committed else self._text(path)
                 yield path, text, self._refusals.get(path) or self._left_out.get(path) or ""
+
+    def _decrypted(self, paths: Iterable[str]) -> dict[str, str]:
+        """Why the worktree's texts of some files must not be sent."""
+        return self._texts.decrypted({path: self._versions.get(path, set()) for path in paths})
 
     def _meant(self, name: str) -> list[str]:
         """The files that a name stands for: itself, or what is in the folder."""

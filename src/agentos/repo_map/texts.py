@@ -1,9 +1,10 @@
 """The texts of tracked files: the commit's, or the worktree's where it differs. Coordinator process."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from agentos.git_tracked import decrypted_by
 from agentos.repo_map.file_kinds import MAX_FILE_BYTES, decoded
 from agentos.repo_map.git_state import Git, blob_id, read_worktree
 from agentos.store.rooted_tree import TooLarge, Tree
@@ -14,6 +15,8 @@ KEPT_CHARACTERS = 40_000_000  # of texts that stay in memory
 TOO_LARGE = f"larger than {MAX_FILE_BYTES:,} bytes"
 NOT_TEXT = "not text"
 NOT_HERE = "its text is not in this clone"
+# How an encrypted file begins that git keeps as text: openssl (transcrypt), age, PGP, Ansible.
+_CIPHERTEXT = ("U2FsdGVkX1", "-----BEGIN AGE ENCRYPTED", "-----BEGIN PGP MESSAGE", "$ANSIBLE_VAULT;")
 _IN_WORKTREE = "worktree:"  # instead of a blob id, for a file that could not be read
 
 
@@ -47,6 +50,24 @@ class Texts:
         text = decoded(data)
         self._kept[blob] = Unusable(NOT_TEXT) if text is None else text
         return blob
+
+    def decrypted(self, versions: Mapping[str, Collection[str]]) -> dict[str, str]:
+        """Why the worktree's text of a file must not be sent, by path: it may be decrypted.
+
+        What the commit has decides, whatever .gitattributes says: a pull request can change that file. Git's
+        filter decides too, because it may encrypt into any text. Pointers of Git LFS are texts.
+        """
+        read = dict(self.each(blob for blobs in versions.values() for blob in blobs))
+        found: dict[str, str] = {}
+        for path, name in self._git.filters(versions.keys()).items():
+            if why := decrypted_by(name):
+                found[path] = why
+        for path, blobs in versions.items():
+            for text in (read[blob] for blob in blobs):
+                if isinstance(text, Unusable) or text.startswith(_CIPHERTEXT):
+                    what = text.why if isinstance(text, Unusable) else "encrypted"
+                    found.setdefault(path, f"its text in the worktree may be decrypted (in git: {what})")
+        return found
 
     def get(self, blob: str) -> str | None:
         """One text; None if it cannot be had."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from agentos.audit_record import MOST, CallRecord, audited, first_error
 from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageBusy, StorageError
 from agentos.llm.caller import Caller, Made
+from agentos.llm.leaked_secrets import REMOVED
 from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
 from agentos.llm.providers import make_provider
 from agentos.model import Item
@@ -189,6 +190,8 @@ class _Runner:
         if made.removed:
             name = "draft" if role == "drafter" else "review"
             self.say(f"{name} {number}: removed {' and '.join(made.removed)}")
+        if REMOVED in made.removed:
+            self.audit("secret_removed", role=role, number=number)
         return made.reply
 
     def audit(self, kind: str, **fields: Any) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from agentos import redact
 from agentos.console.lines import one_line
 from agentos.errors import UsageError
-from agentos.git_tracked import decrypted
 from agentos.repo_map.file_kinds import EXCLUDED, NOT_FETCHED, below, excluded, is_pointer
 from agentos.repo_map.secret_files import secret_in, secret_name
 from agentos.store.rooted_tree import CLOSED, Tree, why_unreadable, worktree_tree
@@ -49,9 +48,7 @@ class ContextRules:
     """Which files of --context may be sent."""
 
     tracked: Collection[str] | None = None  # by git; None: git cannot say
-    filtered: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by git, on the way to the worktree: the filter
+    refused: Mapping[str, str] = field(default_factory=dict)  # why, by path: what git says about the text
     only_tracked: bool = False  # also if a file is named: the repo itself names it
     lineage: str = ""  # folder whose files are never taken from a folder
     exclude: tuple[str, ...] = ()  # patterns of files that are never sent
@@ -110,11 +107,11 @@ def _text(tree: Tree, found: _Found, rules: ContextRules) -> str | None:
         where = "'agentos config' shows where it is set"
         raise _Refused(EXCLUDED, f"To send it anyway, change context_exclude; {where}.")
     may = excluded(path, rules.allow)
-    if not may and (why := decrypted(rules.filtered.get(path, ""))):
-        raise _Refused(why, allow)
     if secret_name(found.path.name) and not may:
         raise _Refused("files with this name hold secrets", allow)
     data = _read(tree, found)
+    if data is not None and path in rules.refused and not may:
+        raise _Refused(rules.refused[path], allow)
     text = None if data is None else _decoded(data, found)
     if text is not None and rules.holds_key(text):
         raise _Refused("it contains one of your keys", "Remove it from the file.")

@@ -16,6 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
+from agentos.discovery.hidden_text import shown_text
 from agentos.files_changed import WrongPath, added_in, changes_in, check_paths, marked_headings
 from agentos.model import counted
 from agentos.review import ParsedReview, Verdict, read_reply, render_review, review_schema, structured_review
@@ -143,7 +144,9 @@ class _Nodes:
         item, output = self.context.item, self.document.output
         found = find_document(self.context.worktree, output, item.label, self.lineage)
         mocked = author(dict(self.context.models)) == MOCK
-        name = self.lineage.begin(self.document.source_name, item.text, "" if mocked else self.context.run_id)
+        name = self.lineage.begin(
+            self.document.source_name, item.as_written, "" if mocked else self.context.run_id
+        )
         update: LoopState = {"lineage": name, "trail": 1}
         if (
             found is not None
@@ -160,7 +163,8 @@ class _Nodes:
             return Command(update=update, goto="draft")
         update["basis"] = found.basis
         if found.stamp is not None and found.stamp.input not in {"", item.input_hash}:
-            update["old_source"] = self.lineage.source_with(found.stamp.input) or ""
+            source = self.lineage.source_with(found.stamp.input) or ""
+            update["old_source"] = shown_text(source) if item.remote else source
         notes = self.context.notes
         if notes and not any(note.text for note in notes):
             # A person wants the document reviewed as it is.

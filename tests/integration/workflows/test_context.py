@@ -333,20 +333,19 @@ def test_a_named_file_that_is_excluded_is_an_error(repo: Path) -> None:
 
 def test_a_file_that_git_decrypts_is_refused_like_a_secret(repo: Path) -> None:
     put(repo, "conf/vault.yml", "plain: words\n")
-    filtered = {"conf/vault.yml": "git-crypt"}
+    refused = {"conf/vault.yml": "git filters it (filter=git-crypt), so it may be decrypted"}
     with pytest.raises(
         UsageError, match=r"filter=git-crypt.*decrypted.*context_allow = \[\"conf/vault.yml\"\]"
     ):
-        read_context(repo, [Path("conf/vault.yml")], ContextRules(filtered=filtered))
-    assert "decrypted" in skipped(repo, "conf", filtered=filtered)["conf/vault.yml"]
-    allowed = ContextRules(filtered=filtered, allow=("conf/vault.yml",))
+        read_context(repo, [Path("conf/vault.yml")], ContextRules(refused=refused))
+    assert "decrypted" in skipped(repo, "conf", refused=refused)["conf/vault.yml"]
+    allowed = ContextRules(refused=refused, allow=("conf/vault.yml",))
     assert read_context(repo, [Path("conf/vault.yml")], allowed) == {"conf/vault.yml": "plain: words\n"}
 
 
 def test_a_file_of_git_lfs_is_sent_if_it_was_fetched(repo: Path) -> None:
     put(repo, "fetched.txt", "words\n")
     put(repo, "pointer.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n")
-    rules = ContextRules(filtered={"fetched.txt": "lfs", "pointer.txt": "lfs"})
-    assert read_context(repo, [Path("fetched.txt")], rules) == {"fetched.txt": "words\n"}
+    assert read_context(repo, [Path("fetched.txt")]) == {"fetched.txt": "words\n"}
     with pytest.raises(UsageError, match="git lfs pull"):
-        read_context(repo, [Path("pointer.txt")], rules)
+        read_context(repo, [Path("pointer.txt")])
