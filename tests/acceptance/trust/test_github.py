@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import cmarkgfm  # type: ignore[import-untyped]
 import pytest
 
 from agentos.errors import Exit
@@ -379,3 +380,25 @@ def test_a_model_gives_no_label_that_the_user_does_not_list(repo: Repo) -> None:
 
 def test_without_the_setting_no_label_is_given(repo: Repo) -> None:
     assert file_draft(repo, labels="bug")["labels"] == []
+
+
+@pytest.mark.parametrize("login", ["ann", None])
+def test_a_copied_marker_does_not_make_a_strangers_issue_ours(
+    repo: Repo, login: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.github.login = login
+    theirs = repo.github.add("A stranger's", author="mallory")
+    select = repo.github.select
+
+    def copied(query: dict[str, str]) -> list[dict[str, Any]]:
+        # The stranger is faster than the run, which only now asks whether its issue exists.
+        repo.github.issues[theirs]["body"] = repo.github.issues[max(repo.github.issues)]["body"]
+        return select(query)
+
+    monkeypatch.setattr(repo.github, "select", copied)
+    repo.github.next_posts(fakegithub.CREATE_CLOSE)
+    repo.project.brief("dark-mode")
+    done = repo.run("issue", "--all", "--yes")
+    assert done.code == Exit.OK, done.text
+    assert len(repo.github.issues) == 2
+    assert "ISSUE-dark-mode: filed as #2" in done.said
