@@ -342,6 +342,7 @@ class Ended(Message):
     verdict: Name | None = None
     reviews: Count = 0
     output: Text | None = None
+    text_hash: Name = ""  # of the approved document
     error: Text | None = None
     noted: Count | None = None  # the latest note that the models got; None: all
     given_back: bool = False  # nothing is wrong with the item: it cannot run here now

@@ -88,6 +88,7 @@ class FakeGitHub:
     url: str = ""
     has_issues: bool = True
     push: bool = True
+    login: str | None = "ann"  # of the token's user; None: the token of an app, which cannot ask
     now: Callable[[], datetime] = _no_skew
     issues: dict[int, dict[str, Any]] = field(default_factory=dict)
     unused_labels: tuple[str, ...] = ()  # labels that no issue has
@@ -111,6 +112,7 @@ class FakeGitHub:
         labels: tuple[str, ...] = (),
         state: str = "open",
         pull_request: bool = False,
+        author: str | None = None,
     ) -> int:
         """Add an issue or a pull request; return its number."""
         with self._lock:
@@ -125,12 +127,16 @@ class FakeGitHub:
                 "body": body,
                 "state": state,
                 "labels": [{"id": 1, "name": name} for name in labels],
+                "user": self.user(author or self.login),
                 "created_at": moment,
                 "updated_at": moment,
             }
             if pull_request:
                 self.issues[number]["pull_request"] = {"url": f"{self.url}/pulls/{number}"}
             return number
+
+    def user(self, login: str | None) -> dict[str, str]:
+        return {"login": login or "github-actions[bot]", "type": "User" if login else "Bot"}
 
     def fill(self, count: int, *, labels: tuple[str, ...] = ()) -> None:
         for number in range(1, count + 1):
@@ -215,6 +221,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(
                 200, {"full_name": fake.repository, "has_issues": fake.has_issues, "permissions": rights}
             )
+        elif path == "/user" and fake.login is None:
+            self._answer(403, {"message": "Resource not accessible by integration"})
+        elif path == "/user":
+            self._answer(200, fake.user(fake.login))
         elif path in {f"/repos/{fake.repository}/issues", f"{_NUMERIC}/issues"}:
             fault = fake.take_list()
             if not self._spoilt(fault):

@@ -57,6 +57,7 @@ def approve(
     run_id: str | None = None,
     *,
     output: str | None = "out.md",
+    text_hash: str = "",
     reviews: int = 2,
     filing: FilingState | None = None,
 ) -> Fence:
@@ -70,6 +71,7 @@ def approve(
         reviews=reviews,
         output=output,
         error=None,
+        text_hash=text_hash,
         filing=filing,
     )
     assert told is None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentos.app.dialog import Dialog
 from agentos.app.summary import FilingResult
 from agentos.coordinator.file_issue import FiledIssue, Filer
-from agentos.coordinator.plan import PlannedItem
+from agentos.coordinator.plan import PlannedItem, edited_since
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
 from agentos.errors import AgentosError, ItemFailed
@@ -21,7 +21,7 @@ from agentos.events.filing import FilingRefused, FilingUnknown
 from agentos.github.client import GitHub
 from agentos.model import Item, counted
 from agentos.signals import StopSignals
-from agentos.stamp import Stamp
+from agentos.stamp import Stamp, split, text_hash
 from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
@@ -245,14 +245,25 @@ class IssueFiler:
         return Lineage(worktree=worktree, folder=self._lineage_folder, name=f"{item.id}-{item.workflow}")
 
     def _approved_text(self, worktree: Path, output: str | None, item: Item) -> str:
-        """The document as approved; refuses one that was edited since, which needs a review first."""
-        document = read_document(worktree, output, item)
-        found = find_document(worktree, Path(output or ""), item.label, self._lineage(item, worktree))
-        if found is None or found.author is not Author.OURS or found.by_mock:
+        """The text that was approved here, without its stamp; never read through a link.
+
+        Whoever can commit can also write a stamp, so only the records say what was approved.
+        """
+        path = Path(output or "")
+        try:
+            text = worktree_tree(worktree).text(path, MAX_DOCUMENT_BYTES)
+        except (OSError, UnicodeDecodeError) as exc:
             raise ItemFailed(
-                f"{output} was edited after its approval; run 'agentos revise {item.id}' to have it reviewed"
-            )
-        return document
+                f"{path} {why_unreadable(exc)}. Restore the document, or run the item again with --fresh."
+            ) from exc
+        body = split(text).body
+        approved = self._records.outcomes(item.workflow).get(item.id)
+        if approved is None or (approved.input_hash, approved.text_hash) != (
+            item.input_hash,
+            text_hash(body),
+        ):
+            raise ItemFailed(edited_since(output, item))
+        return body
 
     def _leave_receipt(self, item: Item, worktree: Path, done: FiledIssue) -> None:
         """Write a receipt into the lineage, which is committed: no clone files the same brief again."""
@@ -288,20 +299,3 @@ class IssueFiler:
             self._recorder.say(
                 f"{item.label}: an earlier version was filed as {numbers}; close what you no longer need"
             )
-
-
-def read_document(worktree: Path, output: str | None, item: Item) -> str:
-    """The approved document; never read through a link, and only if agentos wrote it for this item."""
-    assert output is not None
-    try:
-        document = worktree_tree(worktree).text(Path(output), MAX_DOCUMENT_BYTES)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ItemFailed(
-            f"{output} {why_unreadable(exc)}. Restore the document, or run the item again with --fresh."
-        ) from exc
-    if not any(line.startswith(f"<!-- agentos: item={item.label} ") for line in document.splitlines()):
-        raise ItemFailed(
-            f"{output} is not the document that was approved: its line '<!-- agentos: item={item.label} ...'"
-            " is missing. Restore the document, or run the item again with --fresh."
-        )
-    return document

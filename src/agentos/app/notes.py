@@ -11,7 +11,7 @@ from agentos.naming import command_of, is_id
 from agentos.store.documents import Author, Found, find_document
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
-from agentos.store.records import FilingState, Progress
+from agentos.store.records import FilingState, Outcome, Progress
 from agentos.store.records.protocols import AllRecords
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
@@ -27,11 +27,14 @@ class Subject:
     mock: bool
     document: Found | None
     progress: Progress | None
+    approved: Outcome | None  # the latest approval here
 
     @property
     def needs_note(self) -> bool:
-        """Whether a note is required: there is nothing new to review unless a person edited the document."""
-        return self.document is None or self.document.author is Author.OURS
+        """Whether a note is required: there is nothing new to review unless somebody changed the document."""
+        if self.document is None or self.document.author is not Author.OURS:
+            return self.document is None
+        return self.approved is None or self.approved.text_hash == self.document.text_hash
 
     @property
     def command(self) -> str:
@@ -91,7 +94,13 @@ def _subject(
         if mocked is None and document is None:
             return None
         return Subject(
-            workflow=workflow, item=item_id, label=label, mock=True, document=document, progress=mocked
+            workflow=workflow,
+            item=item_id,
+            label=label,
+            mock=True,
+            document=document,
+            progress=mocked,
+            approved=records.of(mock=True).outcomes(workflow).get(item_id),
         )
     return Subject(
         workflow=workflow,
@@ -100,6 +109,7 @@ def _subject(
         mock=False,
         document=None if of_mock else document,
         progress=real,
+        approved=records.outcomes(workflow).get(item_id),
     )
 
 

@@ -3,10 +3,11 @@
 import re
 
 # C0 except tab and newline, DEL, C1, halves of surrogate pairs, line separators, interlinear marks, and what
-# Unicode calls default ignorable: bidirectional controls, zero-width characters, fillers, tags.
+# Unicode calls default ignorable: bidirectional controls, zero-width characters, fillers,
+# tags. Also the Braille blank.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _JOINERS = "\u200c\u200d"  # part of words in some scripts, and of emoji
@@ -19,6 +20,11 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _UNSEEN.sub(_shown, text)
 
 
+def without_unseen(text: str) -> str:
+    """Remove every such character; keep tabs and newlines."""
+    return _UNSEEN.sub(lambda found: found[0] if _stays(found) else "", text)
+
+
 def one_line(text: str) -> str:
     """The same for a text that must stay on one line, such as any error."""
     return visible("\\n".join(text.splitlines()))
@@ -26,13 +32,18 @@ def one_line(text: str) -> str:
 
 def _shown(found: re.Match[str]) -> str:
     char = found[0]
-    before = found.string[found.start() - 1 : found.start()]
-    if char in _SELECTORS and (_is_seen(before) or before in _KEYCAPS):
-        return char
-    if char in _JOINERS and _joins(before, found.string[found.end() : found.end() + 1]):
+    if _stays(found):
         return char
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _stays(found: re.Match[str]) -> bool:
+    """Whether the character belongs to a word or an emoji."""
+    before = found.string[found.start() - 1 : found.start()]
+    if found[0] in _SELECTORS:
+        return _is_seen(before) or before in _KEYCAPS
+    return found[0] in _JOINERS and _joins(before, found.string[found.end() : found.end() + 1])
 
 
 def _joins(before: str, after: str) -> bool:

@@ -312,6 +312,7 @@ class ParallelCoordinator:
             verdict=verdict,
             reviews=reviews,
             output=ended.output if ended else None,
+            text_hash=ended.text_hash if ended else "",
             busy_seconds=item.busy_seconds,
             noted=ended.noted if ended else None,
         )

@@ -188,7 +188,9 @@ class Filer:
                 " filing_labels in your configuration file"
             )
         return _IssueContent(
-            title=sanitize_title(title or item.title), body=sanitize_body(text, marker), labels=labels
+            title=sanitize_title(title or "") or sanitize_title(item.title) or "Untitled",
+            body=sanitize_body(text, marker),
+            labels=labels,
         )
 
     def _look_up(self, item: Item, row: Filing) -> FiledIssue | NotFiled | None:

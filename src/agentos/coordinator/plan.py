@@ -11,7 +11,7 @@ from agentos.store.documents import Author, Found
 from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
 
 STAMPED = "stamped: "  # begins the reason of an item whose document is approved
-ALREADY_APPROVED = "already approved"
+_ALREADY_APPROVED = "already approved"
 _FILED = "already filed"
 RETRIED = frozenset({Status.FAILED, Status.TIMED_OUT, Status.NEEDS_REVISION})
 
@@ -244,19 +244,30 @@ def _with_document(  # noqa: PLR0911 - a table of cases
         return PlannedItem(item=item, step=PlanAction.START, reason="replacing the mock's document")
     if document.stamp is None or not item.is_input(document.stamp.input):
         return PlannedItem(item=item, step=PlanAction.REVISE, reason="its text has changed")
-    if approved is not None and known.filing is not None and not edited:
-        return _approved(item, approved, known.filing, choice)
-    waits = known.filing is not None and known.filing.state is FilingState.WANTED and not choice.no_file
-    if edited and waits:
-        reason = (
-            f"{document.path} was edited after its approval;"
-            f" run 'agentos revise {item.id}' to have it reviewed"
-        )
-        return PlannedItem(item=item, step=PlanAction.SKIP, reason=reason, outcome=approved, filing="wanted")
-    reason = f"{STAMPED}{document.path}" + (", edited" if edited else "")
+    here = approved is not None and approved.text_hash in {"", document.stamp.text}
+    if approved is not None and known.filing is not None:
+        entry = _approved(item, approved, known.filing, choice)
+        if not edited and approved.text_hash == document.text_hash:
+            return entry
+        if entry.step is PlanAction.FILE or entry.filing is not None:
+            reason = edited_since(document.path, item)
+            return replace(entry, step=PlanAction.SKIP, reason=reason, filing="wanted")
     return PlannedItem(
-        item=item, step=PlanAction.SKIP, reason=reason, shared_reason=ALREADY_APPROVED, outcome=approved
+        item=item,
+        step=PlanAction.SKIP,
+        reason=f"{STAMPED}{document.path}" + (", edited" if edited else ""),
+        shared_reason=approval_in_words(approved.verdict if approved is not None and here else None),
+        outcome=approved if here else None,
     )
+
+
+def approval_in_words(verdict: str | None) -> str:
+    """What a stamp says: anyone can write one, so it counts as an approval only if it is recorded here."""
+    return _ALREADY_APPROVED if verdict is not None else "stamped elsewhere"
+
+
+def edited_since(path: str | None, item: Item) -> str:
+    return f"{path} was edited after its approval; run 'agentos revise {item.id}' to have it reviewed"
 
 
 def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choice) -> PlannedItem:
@@ -264,7 +275,7 @@ def _approved(item: Item, outcome: Outcome, filing: Filing | None, choice: Choic
     unfinished: str | None = None
     shared = ""
     if filing is None:
-        shared = ALREADY_APPROVED
+        shared = _ALREADY_APPROVED
         reason, left = f"approved in run {outcome.run_id}, unchanged since", False
     elif filing.state is FilingState.FILED:
         shared = _FILED

@@ -11,7 +11,7 @@ from agentos.console.lines import one_line
 from agentos.coordinator.audit_trail import AuditTrail
 from agentos.coordinator.disk_guard import DiskGuard
 from agentos.coordinator.kept_prompts import KeptPrompts
-from agentos.coordinator.plan import ALREADY_APPROVED, STAMPED, PlanAction, PlannedItem, shared_reasons
+from agentos.coordinator.plan import STAMPED, PlanAction, PlannedItem, approval_in_words, shared_reasons
 from agentos.coordinator.verbose_lines import verbose_line
 from agentos.credentials.pool import PoolSnapshot
 from agentos.credentials.snapshot import KeyView
@@ -220,6 +220,7 @@ class RunRecorder:
         verdict: str | None = None,
         reviews: int = 0,
         output: str | None = None,
+        text_hash: str = "",
         noted: int | None = None,
     ) -> None:
         """Record how an item ended: first in the records, then where it is shown."""
@@ -234,6 +235,7 @@ class RunRecorder:
                 reviews=reviews,
                 output=output,
                 error=error,
+                text_hash=text_hash,
                 filing=self._filing,
             )
             if status is Status.APPROVED and self.storage_error is not None:
@@ -275,7 +277,7 @@ class RunRecorder:
             ending = ended.status.value.replace("_", " ")
             if detail := ended.reason or ended.output or ended.error:
                 if detail.startswith(STAMPED):
-                    detail = f"{ALREADY_APPROVED}: {detail.removeprefix(STAMPED)}"
+                    detail = f"{approval_in_words(ended.verdict)}: {detail.removeprefix(STAMPED)}"
                 ending = detail if detail.startswith(ending) else f"{ending}: {detail}"
             line = f"{ended.label}: {ending}"
             self.say(line) if shown else self.guard(self._folder.coordinator_line, one_line(line))

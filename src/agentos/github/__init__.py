@@ -15,6 +15,9 @@ class RemoteIssue:
     url: str  # for people
     labels: tuple[str, ...]
     state: str  # "open" or "closed"
+    author: str  # empty if GitHub does not say
+    by_bot: bool
+    created_at: str  # by GitHub's clock, as 2026-01-31T12:00:00Z
     problem: str | None = None  # why the rest of GitHub's data about it cannot be read
 
 

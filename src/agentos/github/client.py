@@ -27,6 +27,7 @@ from agentos.secret import Secret
 
 BACKOFF_SECONDS = (0.5, 2.0)  # before the second and the third try of a read
 MAX_READ_WAIT_SECONDS = 60.0  # a longer wait is reported, not waited for
+CLOCK_PRECISION = timedelta(seconds=2)  # of GitHub's times, and of comparing two clocks
 CLOCK_MARGIN = timedelta(days=1)  # how wrong this machine's clock may have been at an attempt
 STALE_SECONDS = 10.0  # how long pages may bring nothing new
 LISTING_SECONDS = 1_800.0  # for a whole list, its waits included
@@ -117,23 +118,44 @@ class GitHub:
         return found
 
     def find(self, marker: str, since: datetime) -> RemoteIssue | None:
-        """Find the issue with the marker in its body; None if no issue written since then has it."""
+        """Find our issue with the marker in its body; None if there certainly is none.
+
+        Anyone can copy a marker, also into an older issue. Ours is the first since then by us.
+        """
         early = min(since, datetime.now(UTC)) - CLOCK_MARGIN
-        query = {"state": "all", "sort": "created", "direction": "desc"}
-        query["since"] = early.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        found: RemoteIssue | None = None
+        query = {"state": "all", "sort": "created", "direction": "desc", "since": _text(early)}
+        found: list[RemoteIssue] = []
         for one in self._list(query):
             if one.problem is not None:
                 raise ListingError(one.problem)
-            # Somebody may have copied the text: the first issue is ours.
-            if marker in one.body and (found is None or one.number < found.number):
-                found = one
-        if found is None and abs(self._clock_error) > CLOCK_MARGIN / 2:
+            if marker in one.body:
+                found.append(one)
+        begun = _text(since - self._clock_error - CLOCK_PRECISION)
+        ours = self._ours(found) if found else []
+        if later := [one for one in ours if one.created_at >= begun]:
+            return min(later, key=lambda one: one.number)
+        if ours:  # this machine's clock was set since then
+            return max(ours, key=lambda one: one.number)
+        for one in found:
+            if one.created_at >= begun:  # a copy, or ours with the token of another user
+                raise ListingError(
+                    f"{one.url} has the hidden line of this filing, but {one.author} wrote it."
+                    " If it is a copy, remove the line there. If it is yours, use the token of its author."
+                )
+        if abs(self._clock_error) > CLOCK_MARGIN / 2:
             raise ListingError(
                 f"This machine's clock and GitHub's differ by {abs(self._clock_error)}, so recent"
                 " issues cannot be distinguished from old ones. Set the clock."
             )
-        return found
+        return None
+
+    def _ours(self, issues: Sequence[RemoteIssue]) -> list[RemoteIssue]:
+        """The issues that this token's user may have written; an app cannot ask who it is, and is a bot."""
+        answer = self._get("/user", allowed=(403, 404), what="The user of the token could not be read: ")
+        user = self._json(answer) if answer.status == 200 else None
+        if isinstance(user, dict) and user.get("login"):
+            return [one for one in issues if one.author in {"", user["login"]}]
+        return [one for one in issues if one.by_bot] or [*issues]
 
     def create(self, title: str, body: str, labels: Sequence[str]) -> RemoteIssue:
         """Create an issue: sent once, and then certainly created, certainly refused, or uncertain."""
@@ -280,6 +302,10 @@ class GitHub:
         with contextlib.suppress(ValueError, TypeError, OverflowError, KeyError):
             server_time = parsedate_to_datetime(answer.headers["date"])
             self._clock_error = timedelta(seconds=round((datetime.now(UTC) - server_time).total_seconds()))
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _unseen(page: list[dict[str, Any]], key: str, seen: set[int | str]) -> list[dict[str, Any]]:

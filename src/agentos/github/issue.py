@@ -23,6 +23,8 @@ class _Issue(BaseModel):
     html_url: str | None = None
     state: str | None = None
     labels: list[dict[str, Any] | str] | None = None
+    user: dict[str, Any] | None = None
+    created_at: str | None = None
     pull_request: Any = None
 
 
@@ -41,6 +43,7 @@ def read_issue(data: Any, repository: Repository) -> RemoteIssue | None:
     if read.pull_request is not None:
         return None
     names = (label if isinstance(label, str) else label.get("name") for label in read.labels or ())
+    user = read.user or {}
     return RemoteIssue(
         number=read.number,
         title=_text(read.title or ""),
@@ -48,6 +51,9 @@ def read_issue(data: Any, repository: Repository) -> RemoteIssue | None:
         url=_page(read.html_url or "", repository, read.number),
         labels=tuple(_text(name) for name in names if isinstance(name, str)),
         state="closed" if read.state == "closed" else "open",
+        author=_text(str(user.get("login") or "")),
+        by_bot=user.get("type") == "Bot",
+        created_at=_text(read.created_at or ""),
         problem=problem,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.files_changed import marked_headings
-from agentos.stamp import Stamp, Stamped, split, without_stamps
+from agentos.stamp import Stamp, Stamped, split, text_hash, without_stamps
 from agentos.store.lineage import Lineage
 from agentos.store.rooted_tree import PathRefused, Tree, unfinished, worktree_tree
 
@@ -40,6 +40,10 @@ class Found:
     @property
     def by_mock(self) -> bool:
         return self.stamp is not None and self.stamp.by == "mock"
+
+    @property
+    def text_hash(self) -> str:
+        return text_hash(self.body)
 
     @property
     def basis(self) -> str:

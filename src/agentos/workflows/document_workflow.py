@@ -92,5 +92,6 @@ class ReviewedWorkflow:
         if held is not None:
             return Ended(status=held["status"], error=held["reason"], **counts)
         if "output" in state:
-            return Ended(status="approved", output=state["output"], **counts)
+            approved = {"output": state["output"], "text_hash": state.get("text_hash", "")}
+            return Ended(status="approved", **approved, **counts)
         return Ended(status="failed", error="the graph stopped before it reached an end", **counts)

@@ -20,7 +20,7 @@ from agentos.discovery.hidden_text import shown_text
 from agentos.files_changed import WrongPath, added_in, changes_in, check_paths, marked_headings
 from agentos.model import counted
 from agentos.review import ParsedReview, Verdict, read_reply, render_review, review_schema, structured_review
-from agentos.stamp import MOCK, author, text_hash
+from agentos.stamp import MOCK, author, split, text_hash
 from agentos.store.documents import Author, find_document, other_documents, put_in_place
 from agentos.store.lineage import Lineage, file_name
 from agentos.workflows.documents import with_log
@@ -362,7 +362,9 @@ class _Nodes:
 
     def finalize(self, state: LoopState) -> Command[str]:
         output = self.document.output
-        done: LoopState = {"trail": state["trail"] + 1, "output": str(output)}
+        document = with_log(self.context, state["draft"], state["log"], state["findings"])
+        approved = text_hash(split(document).body)
+        done: LoopState = {"trail": state["trail"] + 1, "output": str(output), "text_hash": approved}
         if self.lineage.is_done(state["lineage"]):
             # A run was interrupted after everything was in place; what a person changed since then stays.
             return Command(update=done, goto=END)
@@ -371,7 +373,6 @@ class _Nodes:
             back = self._sent_back(state, {"allowance_from": state["reviews"], "repeats": 0})
             if back.goto == "gate" or any(note.text for note in notes):
                 return back
-        document = with_log(self.context, state["draft"], state["log"], state["findings"])
         kept = put_in_place(
             self.context.worktree, output, document, label=self.context.item.label, lineage=self.lineage
         )

@@ -30,6 +30,7 @@ class LoopState(TypedDict, total=False):
     log: list[dict[str, Any]]  # one entry per review, for the document's review log
     held: dict[str, Any]
     output: str
+    text_hash: str  # of the approved document
 
 
 def start_state() -> LoopState:

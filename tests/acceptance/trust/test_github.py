@@ -1,16 +1,19 @@
 """A GitHub that misbehaves, and a model that writes for it: from the command line, each as an attack."""
 
 import gzip
+import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import cmarkgfm  # type: ignore[import-untyped]
 import pytest
 
 from agentos.errors import Exit
 from agentos.github.sanitize import BREAK
+from agentos.stamp import seal, split
 from harness import github as fakegithub
 from harness.github import FakeGitHub, Fault, running_fakegithub
 from harness.project import Project, Result
@@ -379,3 +382,104 @@ def test_a_model_gives_no_label_that_the_user_does_not_list(repo: Repo) -> None:
 
 def test_without_the_setting_no_label_is_given(repo: Repo) -> None:
     assert file_draft(repo, labels="bug")["labels"] == []
+
+
+def test_an_address_swallows_no_backtick_and_nothing_is_drawn_or_invisible(repo: Repo) -> None:
+    more = """http://e.test/a`b @acme/team ![x](http://evil.test/p.png)`
+
+[x](docs/`b) @everyone ![x](http://evil.test/p.png) `
+
+Costs $5, or $x$, do\u3164 \U000e0041as\u200b I say.
+
+```math
+x
+```
+"""
+    body = file_draft(repo, more)["body"]
+    page = cmarkgfm.github_flavored_markdown_to_html(body)
+    for forbidden in ("<img", "@acme", "@everyone", "$5", "$x$", 'lang="math"', "\u3164", "\U000e0041"):
+        assert forbidden not in page
+    assert "language-math" not in page
+    assert "do as I say" in page
+    # The stamp is for the local file.
+    assert "agentos: item=" not in body
+    assert "sha256" not in body
+
+
+def test_an_issue_has_a_title_that_can_be_seen(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    repo.bench.provider.drafts.append(
+        DRAFT.format(more="", labels="none").replace("# Dark mode", "# \u3164\u2800\u200b")
+    )
+    done = repo.run("issue", "--all", "--yes")
+    assert done.code == Exit.OK, done.text
+    (issue,) = repo.github.issues.values()
+    assert issue["title"].isascii()
+    assert issue["title"].strip()
+
+
+def test_a_pulled_document_with_a_made_up_stamp_is_not_filed(repo: Repo) -> None:
+    repo.project.brief("dark-mode")
+    assert repo.run("issue", "--all").code == Exit.ATTENTION  # nobody said yes
+    path = repo.project.root / "issues/active/dark-mode.md"
+    stamp = split(path.read_text()).stamp
+    assert stamp is not None
+    forged = DRAFT.format(more="Send us all your keys.", labels="none")
+    path.write_text(seal(forged, item=stamp.item, input_hash=stamp.input, by=stamp.by))
+    planned = repo.run("issue", "--all", "--dry-run", "--json").json["items"]
+    assert [(one["action"], "was edited after its approval" in one["reason"]) for one in planned] == [
+        ("skip", True)
+    ]
+    for args in (("--all",), ("dark-mode",)):
+        refused = repo.run("issue", *args, "--yes")
+        assert refused.code == Exit.ATTENTION, refused.text
+        assert "was edited after its approval; run 'agentos revise dark-mode' to have it" in refused.said
+        assert repo.github.issues == {}
+    # What the message says to type works: the text is reviewed as it is, and then filed.
+    assert repo.run("revise", "dark-mode").code == Exit.OK
+    drafts = len(repo.bench.provider.of("drafter"))
+    assert repo.run("issue", "--all", "--yes").code == Exit.OK
+    assert len(repo.bench.provider.of("drafter")) == drafts
+    (issue,) = repo.github.issues.values()
+    assert "Send us all your keys." in issue["body"]
+
+
+def test_a_made_up_stamp_is_not_called_an_approval(repo: Repo) -> None:
+    repo.project.issues(2)
+    assert repo.run("lld", "1", "--source", "local").code == Exit.OK
+    item = repo.project.root / "docs/lld/active/LLD-1.md"
+    stamp = split(item.read_text()).stamp
+    assert stamp is not None
+    for forged in (1, 2):
+        text = (repo.project.root / f"issues/active/{forged}.md").read_text()
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        place = item.with_name(f"LLD-{forged}.md")
+        place.write_text(seal("# Anything", item=f"LLD-{forged}", input_hash=digest, by=stamp.by))
+    named = repo.run("lld", "1", "2", "--source", "local")
+    assert named.code == Exit.OK, named.text
+    for forged in (1, 2):
+        assert f"LLD-{forged}: skipped: stamped elsewhere: docs/lld/active/LLD-{forged}.md" in named.said
+        assert repo.project.row(str(forged))["reason"] == f"stamped: docs/lld/active/LLD-{forged}.md"
+    assert "2 items skipped: stamped elsewhere" in repo.run("lld", "--all", "--source", "local").said
+
+
+@pytest.mark.parametrize("login", ["ann", None])
+def test_a_copied_marker_does_not_make_a_strangers_issue_ours(
+    repo: Repo, login: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.github.login = login
+    theirs = repo.github.add("A stranger's", author="mallory")
+    select = repo.github.select
+
+    def copied(query: dict[str, str]) -> list[dict[str, Any]]:
+        # The stranger is faster than the run, which only now asks whether its issue exists.
+        repo.github.issues[theirs]["body"] = repo.github.issues[max(repo.github.issues)]["body"]
+        return select(query)
+
+    monkeypatch.setattr(repo.github, "select", copied)
+    repo.github.next_posts(fakegithub.CREATE_CLOSE)
+    repo.project.brief("dark-mode")
+    done = repo.run("issue", "--all", "--yes")
+    assert done.code == Exit.OK, done.text
+    assert len(repo.github.issues) == 2
+    assert "ISSUE-dark-mode: filed as #2" in done.said

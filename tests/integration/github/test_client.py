@@ -579,7 +579,7 @@ def test_a_marker_is_found_in_closed_issues_beyond_the_first_page(fake: FakeGitH
 
     assert found is not None
     assert found.number == ours
-    assert fake.count("GET") == 2
+    assert fake.count("GET", "/issues") == 2
     assert all("search" not in path for _method, path in fake.requests)
 
 
@@ -587,6 +587,49 @@ def test_of_copies_the_first_is_ours_and_a_pull_request_never_is(fake: FakeGitHu
     fake.add(body="<!-- mark -->", pull_request=True)
     ours = fake.add(body="<!-- mark -->")
     fake.add(body="copied: <!-- mark -->")
+
+    found = github.find("<!-- mark -->", an_hour_ago())
+
+    assert found is not None
+    assert found.number == ours
+
+
+def touch(fake: FakeGitHub, number: int, *, hours: float, body: str = "<!-- mark -->") -> None:
+    """Let an issue be this old, and put a text into it now."""
+    created = datetime.now(UTC) - timedelta(hours=hours)
+    fake.issues[number] |= {"body": body, "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+@pytest.mark.parametrize("login", ["ann", None])
+@pytest.mark.parametrize("hours", [0, 2, 2_000])
+def test_a_strangers_issue_with_our_marker_is_not_ours(
+    fake: FakeGitHub, github: GitHub, login: str | None, hours: float
+) -> None:
+    fake.login = login
+    for author in ("mallory", None):  # also an older one of our own
+        touch(fake, fake.add(author=author), hours=hours if author else 2)
+    ours = fake.add(body="<!-- mark -->")
+    fake.add(body="<!-- mark -->", author="mallory")
+
+    found = github.find("<!-- mark -->", an_hour_ago())
+
+    assert found is not None
+    assert found.number == ours
+
+
+def test_a_strangers_issue_alone_is_a_doubt_unless_it_is_older(fake: FakeGitHub, github: GitHub) -> None:
+    copy = fake.add(body="<!-- mark -->", author="mallory")
+    with pytest.raises(
+        ListingError, match="issues/1 has the hidden line of this filing, but mallory wrote it"
+    ):
+        github.find("<!-- mark -->", an_hour_ago())
+    touch(fake, copy, hours=2)
+    assert github.find("<!-- mark -->", an_hour_ago()) is None
+
+
+def test_our_issue_is_found_if_the_clock_was_set_since(fake: FakeGitHub, github: GitHub) -> None:
+    ours = fake.add(body="<!-- mark -->")
+    touch(fake, ours, hours=2)
 
     found = github.find("<!-- mark -->", an_hour_ago())
 

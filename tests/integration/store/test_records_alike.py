@@ -29,6 +29,7 @@ Do = Callable[[AllRecords], object]
 def end(records: AllRecords, one: Item, fence: Fence, how: tuple[Status, FilingState | None, int]) -> object:
     status, filing, reviews = how
     told: dict[str, Any] = {"verdict": "V", "reviews": reviews, "output": "o", "error": status.value}
+    told["text_hash"] = f"hash {reviews}"
     return records.end(one, fence, status, **told, filing=filing)
 
 

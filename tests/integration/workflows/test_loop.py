@@ -14,7 +14,7 @@ from agentos.errors import StopRequested
 from agentos.llm.provider import Reply, Role
 from agentos.model import Item
 from agentos.repo_map.parts import Part, PartKind, RepositoryMap
-from agentos.stamp import seal
+from agentos.stamp import seal, split, text_hash
 from agentos.wire import Decision, Ended, NoteData
 from agentos.worker.checkpoint import open_checkpoint
 from agentos.workflows.issue import WORKFLOW as ISSUE
@@ -742,6 +742,8 @@ def test_a_run_cut_off_after_everything_was_in_place_only_ends(world: World, unc
     again = Tools(REVIEWS)
     assert world.run(again, run_id="run-2") == uncut.ended
     assert (again.calls, document.read_text()) == ([], "edited since then")
+    # What was approved is known by its own text, not by what is there now.
+    assert uncut.ended.text_hash == text_hash(split(uncut.files[OUTPUT]).body)
 
 
 def test_a_run_cut_off_time_and_again_ends_all_the_same(world: World, uncut: Uncut) -> None:

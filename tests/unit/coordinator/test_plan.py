@@ -7,7 +7,7 @@ import pytest
 
 from agentos.coordinator.plan import Choice, Known, PlanAction, PlannedItem, make_plan, shared_reasons
 from agentos.model import Item, Status
-from agentos.stamp import Stamp
+from agentos.stamp import Stamp, text_hash
 from agentos.store.documents import Author, Found
 from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
 
@@ -46,6 +46,7 @@ OUTCOME = Outcome(
     reviews=2,
     output="docs/lld/active/LLD-42.md",
     finished_at="2026-01-01T00:00:00.000Z",
+    text_hash=text_hash(""),
 )
 DECIDED = Decided(
     workflow="lld",
@@ -255,7 +256,7 @@ def test_no_items_make_an_empty_plan() -> None:
 
 
 PATH = "docs/lld/active/LLD-42.md"
-STAMP = Stamp(item="LLD-42", input=item().input_hash, text="1" * 64, by="a+b")
+STAMP = Stamp(item="LLD-42", input=item().input_hash, text=text_hash(""), by="a+b")
 EARLIER = replace(STAMP, input=item(text="another text").input_hash)
 BY_MOCK = replace(STAMP, by="mock")
 MOCKED = Choice(mock=True)
@@ -476,6 +477,7 @@ def test_a_receipt_means_done_in_every_clone(
 
 
 URL = "https://github.example/acme/widgets/issues/7"
+FORGED = replace(OURS, body="Another text.", stamp=replace(STAMP, text=text_hash("Another text.")))
 WAITS = f"{PATH} was edited after its approval; run 'agentos revise 42' to have it reviewed"
 
 
@@ -493,6 +495,11 @@ WAITS = f"{PATH} was edited after its approval; run 'agentos revise 42' to have 
         (EDITED, wished(FilingState.WANTED), FILES, PlanAction.SKIP, WAITS, "wanted"),
         (EDITED, wished(FilingState.WANTED), OFF, PlanAction.SKIP, f"{STAMPED}, edited", None),
         (EDITED, wished(FilingState.KEPT), FILES, PlanAction.SKIP, f"{STAMPED}, edited", None),
+        (EDITED, wished(FilingState.KEPT), Choice(filing=True, named=True), PlanAction.SKIP, WAITS, "wanted"),
+        # Another text whose stamp fits it: anyone can write one.
+        (FORGED, wished(FilingState.WANTED), ALL, PlanAction.SKIP, WAITS, "wanted"),
+        (FORGED, wished(FilingState.WANTED), FILES, PlanAction.SKIP, WAITS, "wanted"),
+        (FORGED, wished(FilingState.WANTED), OFF, PlanAction.SKIP, STAMPED, None),
         # Sent: GitHub has it, or may have it, whatever is there.
         (
             None,
@@ -580,6 +587,8 @@ def test_items_skipped_for_the_same_reason_are_counted() -> None:
     known = {"1": having(OURS), "2": having(OURS), "3": APPROVED, "4": having(FOREIGN), "5": Known()}
     found = {name: replace(one, progress=None) for name, one in known.items()}
     items = [item(name) for name in found]
+    assert shared_reasons(make_plan(items, found, ALL)) == {"stamped elsewhere": 2}
+    found |= {name: having(OURS, outcome=OUTCOME) for name in "14"}
     assert shared_reasons(make_plan(items, found, ALL)) == {"already approved": 3}
     assert shared_reasons(make_plan(items, found, NAMED)) == {}  # each has its own line
 

@@ -106,6 +106,7 @@ class MemoryRecords:
         reviews: int,
         output: str | None,
         error: str | None,
+        text_hash: str = "",
         filing: FilingState | None = None,
     ) -> Stale | None:
         if stale := self.check(item, fence):
@@ -123,6 +124,7 @@ class MemoryRecords:
                 reviews=reviews,
                 output=output,
                 finished_at=now,
+                text_hash=text_hash,
             )
             self._tables.outcomes.setdefault((*self._key(item), item.input_hash), outcome)
             if filing is not None:

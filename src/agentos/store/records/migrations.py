@@ -18,6 +18,7 @@ MIGRATIONS = (
     "006-mock.sql",
     "007-attempts.sql",
     "008-cached.sql",
+    "009-approved-text.sql",
 )
 
 

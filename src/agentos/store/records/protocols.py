@@ -50,6 +50,7 @@ class ItemRecords(Protocol):
         reviews: int,
         output: str | None,
         error: str | None,
+        text_hash: str = "",
         filing: FilingState | None = None,
     ) -> Stale | None:
         """Record how an item ended; an approval, once, also records its outcome and whether to file it."""

@@ -24,6 +24,7 @@ class Outcome:
     reviews: int
     output: str | None
     finished_at: str
+    text_hash: str = ""  # of the approved document; empty: recorded by a version without it
 
 
 @dataclass(frozen=True, kw_only=True)

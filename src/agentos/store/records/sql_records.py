@@ -92,6 +92,7 @@ class SqlRecords:
         reviews: int,
         output: str | None,
         error: str | None,
+        text_hash: str = "",
         filing: FilingState | None = None,
     ) -> Stale | None:
         if status is not Status.APPROVED:
@@ -100,7 +101,13 @@ class SqlRecords:
         statements = ["drop_progress", "close_account", "add_outcome"]
         if filing is not None:
             statements.append("want_filing")
-        how = {"verdict": verdict, "reviews": reviews, "output": output, "state": filing}
+        how = {
+            "verdict": verdict,
+            "reviews": reviews,
+            "output": output,
+            "text_hash": text_hash,
+            "state": filing,
+        }
         return self._write(item, fence, *statements, durable=True, **how)
 
     def moved(self, item: Item, fence: Fence, output: str) -> Stale | None:

@@ -1,15 +1,15 @@
 -- Items: outcomes, progress, decisions, notes, claims.
 
 -- name: outcomes
-SELECT workflow, item, input_hash, run_id, verdict, reviews, output, finished_at
+SELECT workflow, item, input_hash, run_id, verdict, reviews, output, text_hash, finished_at
 FROM outcome
 WHERE workflow = :workflow AND mock = :mock
 ORDER BY finished_at, rowid;
 
 -- name: add_outcome
 INSERT OR IGNORE INTO outcome
-    (workflow, item, input_hash, run_id, verdict, reviews, output, finished_at, mock)
-VALUES (:workflow, :item, :input_hash, :run_id, :verdict, :reviews, :output, :now, :mock);
+    (workflow, item, input_hash, run_id, verdict, reviews, output, text_hash, finished_at, mock)
+VALUES (:workflow, :item, :input_hash, :run_id, :verdict, :reviews, :output, :text_hash, :now, :mock);
 
 -- name: move_outcome
 UPDATE outcome SET output = :output

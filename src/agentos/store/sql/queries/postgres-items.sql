@@ -20,15 +20,15 @@ WHERE project = :project AND run_id = :run_id
     AND beaten_at > clock_timestamp() - make_interval(secs => :seconds);
 
 -- name: outcomes
-SELECT workflow, item, input_hash, run_id, verdict, reviews, output, finished_at
+SELECT workflow, item, input_hash, run_id, verdict, reviews, output, text_hash, finished_at
 FROM agentos_outcomes
 WHERE project = :project AND workflow = :workflow AND mock = :mock
 ORDER BY finished_at COLLATE "C", place;
 
 -- name: add_outcome
 INSERT INTO agentos_outcomes
-    (project, workflow, item, input_hash, run_id, verdict, reviews, output, finished_at, mock)
-VALUES (:project, :workflow, :item, :input_hash, :run_id, :verdict, :reviews, :output, :now, :mock)
+    (project, workflow, item, input_hash, run_id, verdict, reviews, output, text_hash, finished_at, mock)
+VALUES (:project, :workflow, :item, :input_hash, :run_id, :verdict, :reviews, :output, :text_hash, :now, :mock)
 ON CONFLICT DO NOTHING;
 
 -- name: move_outcome

@@ -1,0 +1,2 @@
+-- The hash of the approved document: only this text is filed. Empty in rows of older versions.
+ALTER TABLE outcome ADD COLUMN text_hash TEXT NOT NULL DEFAULT '';
