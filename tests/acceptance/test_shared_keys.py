@@ -113,6 +113,18 @@ def test_a_rejected_key_is_tried_again_when_its_value_changes(provider: Callable
     assert second.lld("--all").code == 0
 
 
+def test_a_run_may_mix_keys_that_are_shared_with_some_that_are_not(provider: Callable[..., Provider]) -> None:
+    service = provider(key(1))
+    one = service.repository("one", items=3)
+    result = one.lld("--all", "--reviewer", "mock:reviewer")
+    assert result.code == 0, result
+    leased, settled = one.project.events("leased"), one.project.events("settled")
+    assert sorted(call["lease"] for call in leased) == sorted(call["lease"] for call in settled)
+    calls = [call for row in one.project.run("report", "--json").json["items"] for call in row["spans"] if call["kind"] == "call"]
+    assert len(calls) == len(leased) == 6
+    assert all(call["tokens_out"] for call in calls), "each is told by its number"
+
+
 def test_runs_at_once_stay_within_the_limit_of_a_key(provider: Callable[..., Provider]) -> None:
     service = provider(key(1), latency=0.05)
     repositories = [service.repository(name, items=3, limits="max_in_flight = 1") for name in ("a", "b")]

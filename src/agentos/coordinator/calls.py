@@ -6,6 +6,7 @@ down or for its next try, and in the pool for a key. Nothing else waits.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from agentos import audit_record, wire
 from agentos.coordinator.keys import KeyService
@@ -25,6 +26,9 @@ from agentos.redact import find
 from agentos.spending.call import Call
 from agentos.spending.spending import BudgetAnswer, Spending
 from agentos.tracing.run import RunTrace
+
+if TYPE_CHECKING:
+    from agentos.lease import LeaseNumber
 
 # Errors after which this module decides when the call is tried again; for the others, the pool does.
 _RETRIED = NO_CONNECTION | SAME_FOR_ALL | {CallError.TRANSIENT}
@@ -71,7 +75,7 @@ class Calls:
         self._actions = actions
         self._deferred: list[DeferredCall] = []
         self._refused: list[tuple[RunningItem, wire.LeaseWanted]] = []  # items that wait for a verdict
-        self._retries: dict[tuple[str, int], Retry] = {}  # by item and the lease that failed
+        self._retries: dict[tuple[str, LeaseNumber], Retry] = {}  # by item and the lease that failed
         self.pool_changed = True  # since the last check
         self.stop_reason = ""  # why no more calls are made in this run
 

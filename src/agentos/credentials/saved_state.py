@@ -25,6 +25,7 @@ from agentos.credentials.quota import (
 )
 from agentos.credentials.sharing import SHARED_SECONDS
 from agentos.errors import StorageError
+from agentos.lease import LeaseNumber
 from agentos.model import LimitName
 
 VERSION = 1
@@ -72,7 +73,7 @@ class SavedKey(_Saved):
     rate_limited: Count
     tokens_in: Count
     tokens_out: Count
-    last_lease: Count
+    last_lease: LeaseNumber
 
 
 class SavedCooldown(_Saved):
@@ -80,7 +81,7 @@ class SavedCooldown(_Saved):
     state: Literal["rate_limited", "quota_exhausted"]
     told: bool = True  # missing in older states
     strikes: Count
-    fence: Count
+    fence: LeaseNumber
     woke: Time | None
     opened: Count
 
@@ -231,7 +232,7 @@ class SavedAsk(SavedAttempt):
 
 
 class SavedLease(SavedAttempt):
-    number: Count
+    number: LeaseNumber
     call: Count
     key: Text
     lane: Count
@@ -251,7 +252,7 @@ class SavedPool(_Saved):
     version: Literal[1]
     at: Time  # when it was exported
     now: Time | None  # the latest time passed to the pool
-    last_lease: Count
+    last_lease: LeaseNumber
     last_ask: Count
     keys: Annotated[list[SavedKey], Field(max_length=MANY)]
     groups: Annotated[list[SavedGroup], Field(max_length=MANY)]

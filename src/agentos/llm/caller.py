@@ -10,6 +10,7 @@ from typing import Protocol
 
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, OwnFault, StopRequested
+from agentos.lease import LeaseNumber
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
 from agentos.llm.request_shape import RequestShape, prompt_tokens
@@ -44,7 +45,7 @@ class LeaseRequest:
     tokens: int
     prompt_tokens: int
     tries: int = 0  # how many times this call has failed
-    after: int = 0  # the lease of its last try; the coordinator knows how long to wait after it
+    after: LeaseNumber = 0  # the lease of its last try; the coordinator knows how long to wait after it
 
 
 class Leases(Protocol):

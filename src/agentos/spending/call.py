@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from agentos import audit_record, wire
+from agentos.lease import LeaseNumber
 from agentos.model import CallError, Usage
 
 
@@ -25,7 +26,7 @@ class Call(Usage):
     only: frozenset[str] | None = None  # ids of the keys that its machine has; None: all keys of the run
 
     # Granted.
-    lease: int = 0
+    lease: LeaseNumber = 0
     key: str = ""
     waited: float = 0.0
 
@@ -52,7 +53,7 @@ class Call(Usage):
             only=None if wanted.only is None else frozenset(wanted.only),
         )
 
-    def granted(self, *, lease: int, key: str, waited: float) -> Self:
+    def granted(self, *, lease: LeaseNumber, key: str, waited: float) -> Self:
         return replace(self, lease=lease, key=key, waited=waited)
 
     def settled(self, result: wire.CallSettled) -> Self:

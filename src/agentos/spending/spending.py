@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from agentos import wire
+from agentos.lease import LeaseNumber
 from agentos.model import CallError, Usage
 from agentos.spending.call import Call
 
@@ -57,7 +58,7 @@ class Spending:
         self._open[call.item, call.number] = call
         return BudgetAnswer.YES
 
-    def granted(self, item: str, number: int, *, lease: int, key: str, waited: float) -> Call | None:
+    def granted(self, item: str, number: int, *, lease: LeaseNumber, key: str, waited: float) -> Call | None:
         """A requested call has its key."""
         call = self._open.get((item, number))
         if call is None:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agentos.errors import StorageBusy, StorageError
+from agentos.lease import LeaseNumber
 from agentos.os_process import boot_id
 from agentos.store.key_pool.rows import BUSY_SECONDS, ActiveRun, PoolUser, StateRow
 from agentos.store.records.migrations import check_tables
@@ -106,11 +107,11 @@ class PoolDatabase:
     def states(self) -> dict[str, str]:
         return {row["name"]: row["state"] for row in self._rows("states")}
 
-    def save(self, provider: str, row: StateRow, *, last_lease: int) -> None:
+    def save(self, provider: str, row: StateRow, *, last_lease: LeaseNumber) -> None:
         values = {"version": row.version, "state": row.state, "written": row.written}
         self._change("save_state", provider=provider, boot=self._boot, last_lease=last_lease, **values)
 
-    def last_lease(self) -> int:
+    def last_lease(self) -> LeaseNumber:
         """Return the highest number of a lease of any provider."""
         with _translated():
             return int(self._db.execute(_QUERIES["last_lease"]).fetchone()[0])
