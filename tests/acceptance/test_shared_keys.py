@@ -120,7 +120,12 @@ def test_a_run_may_mix_keys_that_are_shared_with_some_that_are_not(provider: Cal
     assert result.code == 0, result
     leased, settled = one.project.events("leased"), one.project.events("settled")
     assert sorted(call["lease"] for call in leased) == sorted(call["lease"] for call in settled)
-    calls = [call for row in one.project.run("report", "--json").json["items"] for call in row["spans"] if call["kind"] == "call"]
+    calls = [
+        call
+        for row in one.project.run("report", "--json").json["items"]
+        for call in row["spans"]
+        if call["kind"] == "call"
+    ]
     assert len(calls) == len(leased) == 6
     assert all(call["tokens_out"] for call in calls), "each is told by its number"
 

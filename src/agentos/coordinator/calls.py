@@ -193,8 +193,13 @@ class Calls:
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._refused = [one for one in self._refused if one[0] is not item]
         self._take(self._keys.drop(item.label, item.attempt, now))
-        for call in self.spending.drop(item.label):
+        # A worker that ran into an error may have had an answer that it could not report.
+        failed = item.broken is not None or (item.ended is not None and item.ended.status == "failed")
+        error = CallError.UNREADABLE if failed else CallError.WORKER_GONE
+        for call in self.spending.drop(item.label, error):
             self._recorder.trail.record_call(item.entry, call)
+            if call.paid:
+                self._recorder.record(counted(item, call))
         self._ask_again(now)
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:

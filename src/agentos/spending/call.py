@@ -103,7 +103,7 @@ class Call(Usage):
     @property
     def paid(self) -> bool:
         """Whether it counts as paid for; a failed call of unknown usage does not."""
-        return self.kept is not None or self.counted
+        return self.kept is not None or self.counted or self.error is CallError.UNREADABLE
 
     @property
     def cost(self) -> float | None:
@@ -129,6 +129,6 @@ class Call(Usage):
             common["note"] = "the served name does not tell whether it is the model asked for"
         if self.kept is not None:
             return {"kind": "call"} | self.kept.model_dump() | common | {"cost_usd": usd}
-        free = not self.counted and self.error is not CallError.WORKER_GONE
+        free = not self.paid and self.error is not CallError.WORKER_GONE
         error = None if self.error is None else self.error.value
         return {"kind": "failed_call"} | common | {"error": error, "cost_usd": 0.0 if free else usd}
