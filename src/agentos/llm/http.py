@@ -9,11 +9,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
+from http.cookiejar import CookieJar
 from typing import Any
 
 import httpx2
 
 from agentos import redact
+from agentos.cookies import NO_COOKIES
 from agentos.llm.classify import classify, error_status
 from agentos.llm.connection import host_of, never_connected, read_failure
 from agentos.llm.correction import fitted, understand
@@ -75,6 +77,7 @@ class Endpoint:
         self._client = httpx2.Client(
             trust_env=False,
             follow_redirects=False,
+            cookies=CookieJar(NO_COOKIES),
             proxy=None if access.proxy is None else _proxy(access.proxy),
             verify=_trusting(access.ca) if access.ca else True,
             timeout=httpx2.Timeout(call_timeout, connect=min(CONNECT_SECONDS, call_timeout)),
