@@ -4,6 +4,7 @@ The data may come from a database that others write to. Times are wall-clock sec
 Lists are used wherever the order matters, because a database may sort the fields of an object.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -277,6 +278,15 @@ def read_state(data: object) -> SavedPool:
     if problem is not None:
         raise PoolStateError(f"The key pool's state cannot be used: {problem}")
     return saved
+
+
+def read_text(text: str) -> SavedPool:
+    """The same for a state as it is stored."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise PoolStateError("The key pool's state cannot be used: it is not JSON.") from None
+    return read_state(data)
 
 
 def _problems(saved: SavedPool) -> Iterator[str]:
