@@ -5,27 +5,30 @@ BIN := $(VENV)/bin
 USER_TOOLS := $(VENV)/.installed
 TEST_TOOLS := $(VENV)/.installed-test
 DEV_TOOLS := $(VENV)/.installed-dev
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := -m pip install --quiet --disable-pip-version-check
+# Other people's packages, each with the hash of its file; `make lock` writes the lists.
+LOCKED = $(PIP) --require-hashes $(patsubst %,--requirement requirements/%.txt,$(1))
 PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist worksteal
 
-.PHONY: setup demo test test-all test-rest check chaos interop bench clean
+.PHONY: setup demo test test-all test-rest check chaos interop bench lock clean
 
 setup: $(USER_TOOLS)
 
 # What users need. pip compiles only the packages it installs, so we compile our own sources here: every start is faster.
-$(USER_TOOLS): pyproject.toml constraints.txt
+$(USER_TOOLS): pyproject.toml $(wildcard requirements/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit("agentos needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(BIN)/python $(call LOCKED,build user)
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q src
 	touch $@
 
 $(TEST_TOOLS): $(USER_TOOLS)
-	$(PIP) --editable '.[test]'
+	$(BIN)/python $(call LOCKED,user postgres test)
 	touch $@
 
 $(DEV_TOOLS): $(TEST_TOOLS)
-	$(PIP) --editable '.[dev]'
+	$(BIN)/python $(call LOCKED,user postgres test dev)
 	touch $@
 
 demo: $(USER_TOOLS)
@@ -64,13 +67,17 @@ chaos: $(TEST_TOOLS)
 interop: $(DEV_TOOLS) .venv-interop/.installed
 	$(BIN)/python -m pytest tests/interop
 
-.venv-interop/.installed: Makefile
+.venv-interop/.installed: requirements/interop.txt
 	$(PYTHON) -m venv .venv-interop
-	.venv-interop/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.106'
+	.venv-interop/bin/python $(call LOCKED,interop)
 	touch $@
 
 bench: $(DEV_TOOLS)
 	$(BIN)/python benchmarks/run.py
+
+# Keeps versions where it can; `make lock UPGRADE=--upgrade` takes the newest.
+lock: $(DEV_TOOLS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/lock.sh $(UPGRADE)
 
 clean:
 	rm -rf $(VENV) .venv-interop build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -54,6 +54,7 @@ class CallError(StrEnum):
     UNTRUSTED = "untrusted"  # the server's certificate is not trusted; nothing was sent
     PROXY_REFUSED = "proxy_refused"  # the proxy wants a login, or does not allow the server
     OTHER_MODEL = "other_model"  # answered, but by another model than requested; the answer is discarded
+    UNREADABLE = "unreadable"  # perhaps answered, but nobody can read what; counts as paid for
     GIVEN_UP = "given_up"  # the worker was asked to stop, or its item failed, before an answer came
     WORKER_GONE = "worker_gone"  # the worker died during the call
 
@@ -62,6 +63,8 @@ class CallError(StrEnum):
 REFUSED_REQUEST = frozenset({CallError.BAD_REQUEST, CallError.DECLINED})
 # What one account may not use, another may: these are about the key that made the call.
 OF_ACCOUNT = frozenset({CallError.NO_MODEL, CallError.FORBIDDEN})
+# Paid for, whatever became of the answer.
+ANSWERED = frozenset({None, CallError.OTHER_MODEL, CallError.UNREADABLE})
 # Errors of the configuration: every other item would get the same one.
 SAME_FOR_ALL = frozenset(
     {

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from agentos import audit_record as records
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens
+from agentos.lease import LeaseNumber
 from agentos.model import CallError, LimitName, Usage
 from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
 from agentos.model_facts import ModelFacts
@@ -174,7 +175,7 @@ class LeaseGranted(Message):
 
     type: Literal["leased"] = "leased"
     number: int
-    lease: int
+    lease: LeaseNumber
     key: str
     secret: SentSecret
     probe: bool = False  # the provider was down: a failure to connect is not a try of the item
@@ -252,7 +253,7 @@ class LeaseWanted(Message):
     prompt_tokens: Tokens = 0  # the part of `tokens` that is sent
     role: Name = ""
     tries: Count = 0  # how often this call failed before
-    after: Count = 0  # the lease of its last try
+    after: LeaseNumber = 0  # the lease of its last try
     only: tuple[Name, ...] | None = None  # the keys that its machine has; None: those of the submitter
     fingerprints: tuple[str, ...] = ()  # of these keys, salted with the name of the run
 
@@ -279,7 +280,7 @@ class CallSettled(Message):
     """The result of a leased call."""
 
     type: Literal["settled"] = "settled"
-    lease: Count
+    lease: LeaseNumber
     seconds: Seconds
     tokens_in: Tokens = 0
     tokens_out: Tokens = 0

@@ -18,6 +18,7 @@ from harness.echo import leaked
 from harness.format_server import FormatServer, running_format_server
 from harness.forward_proxy import ForwardProxy, running_proxy, running_tls
 from harness.github import FakeGitHub, running_fakegithub
+from harness.odd_provider import OddBench, running_odd_provider
 from harness.project import Project, Result
 
 HEADER = "header-canary-4Jq8TzVw_2LmXr6-Nb"
@@ -464,3 +465,12 @@ def test_config_shows_keys_of_the_usual_variables(desk: Desk) -> None:
     assert shown["keys"]["origin"] == "environment"
     assert [key["env"] for key in shown["keys"]["value"]] == ["OPENAI_API_KEY_2"]
     assert shown["providers"] == {"value": {}, "origin": "default", "where": None}
+
+
+def test_no_cookie_of_a_server_comes_back(project: Project) -> None:
+    project.issue(1)
+    with running_odd_provider() as provider:
+        provider.spoil = lambda _prompt, answer: answer.headers.update({"set-cookie": "who=user-1; Path=/"})
+        result = OddBench(project=project, provider=provider).run("lld", "--all")
+    assert result.code == 0, result
+    assert (provider.calls, provider.cookies) == (2, [])

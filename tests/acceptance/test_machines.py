@@ -102,6 +102,23 @@ def test_the_other_engine_says_what_it_leaves_in_the_database(fleet: Fleet) -> N
     assert "add --engine postgres" in local.text, local
 
 
+def test_every_provider_of_a_database_works(fleet: Fleet, tmp_path: Path) -> None:
+    env = {"KEY_ONE": "sk-good-key-123456789", "AGENTOS_DATABASE_URL": fleet.url}
+    with running_simulator(SimulatorConfig(keys=(KeyConfig(secret=env["KEY_ONE"]),))) as url:
+        config = tmp_path / "user.toml"
+        lines = ['drafter = "openai:drafter"', 'reviewer = "anthropic:reviewer"']
+        for name, base in {"openai": f"{url}/v1", "anthropic": url}.items():
+            lines += [f"[providers.{name}]", f'base_url = "{base}"']
+            lines += ["[[keys]]", f'id = "{name}"', f'provider = "{name}"', 'env = "KEY_ONE"']
+        config.write_text("\n".join(lines))
+        fleet.machine(config=config, env=env)
+        project = fleet.make_project("one").init()
+        project.issue(1)
+        result = project.run("--config", config, *REAL, env=env)
+        assert result.code == 0, result
+        assert stats(url)["totals"]["served"] == len(project.events("settled")) == 2
+
+
 def test_a_machine_with_another_key_under_an_id_cannot_disable_it(fleet: Fleet, tmp_path: Path) -> None:
     good, bad = {"KEY_ONE": "sk-good-key-123456789"}, {"KEY_ONE": "sk-bad-key-1234567890"}
     with running_simulator(SimulatorConfig(keys=(KeyConfig(secret=good["KEY_ONE"]),))) as url:

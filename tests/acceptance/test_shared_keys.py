@@ -1,6 +1,7 @@
 """Keys belong to the user: runs in different repositories share their limits, rests and rejections."""
 
 import json
+import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -113,6 +114,23 @@ def test_a_rejected_key_is_tried_again_when_its_value_changes(provider: Callable
     assert second.lld("--all").code == 0
 
 
+def test_a_run_may_mix_keys_that_are_shared_with_some_that_are_not(provider: Callable[..., Provider]) -> None:
+    service = provider(key(1))
+    one = service.repository("one", items=3)
+    result = one.lld("--all", "--reviewer", "mock:reviewer")
+    assert result.code == 0, result
+    leased, settled = one.project.events("leased"), one.project.events("settled")
+    assert sorted(call["lease"] for call in leased) == sorted(call["lease"] for call in settled)
+    calls = [
+        call
+        for row in one.project.run("report", "--json").json["items"]
+        for call in row["spans"]
+        if call["kind"] == "call"
+    ]
+    assert len(calls) == len(leased) == 6
+    assert all(call["tokens_out"] for call in calls), "each is told by its number"
+
+
 def test_runs_at_once_stay_within_the_limit_of_a_key(provider: Callable[..., Provider]) -> None:
     service = provider(key(1), latency=0.05)
     repositories = [service.repository(name, items=3, limits="max_in_flight = 1") for name in ("a", "b")]
@@ -200,14 +218,50 @@ def test_without_a_state_folder_a_run_says_so_and_works_alone(
     assert "rate limited" in shown.out  # the home remembers it
 
 
-def test_a_damaged_state_does_not_fail_a_run(provider: Callable[..., Provider]) -> None:
-    service = provider(key(1))
-    repository = service.repository("repository")
+def _edited(statement: str) -> Callable[[Path], None]:
+    def edit(database: Path) -> None:
+        with closing(sqlite3.connect(database)) as db:
+            db.execute(statement)
+            db.commit()
+
+    return edit
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "not a database": lambda database: database.write_bytes(b"damaged" * 1000),
+    "cut short": lambda database: os.truncate(database, 9_000),
+    "not UTF-8": _edited("UPDATE provider SET state = CAST(x'7bff7d' AS TEXT)"),
+    "not UTF-8 elsewhere": _edited("INSERT INTO run_keys VALUES ('a', CAST(x'ff' AS TEXT), '{}')"),
+    "not JSON": _edited("UPDATE provider SET state = '{'"),
+    "another shape": _edited("UPDATE provider SET state = '[1]'"),
+    "a field too many": _edited("UPDATE provider SET state = json_set(state, '$.odd', 1)"),
+    "an impossible number": _edited("UPDATE provider SET last_lease = 9223372036854775807"),
+}
+
+
+@pytest.mark.parametrize(
+    "words", [("keys",), ("keys", "--json"), ("keys", "enable", "key-1"), ("doctor",), ("lld", "--all")]
+)
+def test_a_damaged_state_is_kept_aside_and_said_by_whatever_reads_it(
+    provider: Callable[..., Provider], words: tuple[str, ...]
+) -> None:
+    repository = provider(key(1)).repository("repository")
+    project = repository.project
     assert repository.lld("--all").code == 0
-    database = state_files(repository.project)[0]
-    database.write_bytes(b"damaged" * 1000)
-    assert "available" in repository.keys().out
-    repository.project.issue(2)
-    result = repository.lld("--all")
-    assert result.code == 0
-    assert "the state of your keys starts over" in result.out
+    database = state_files(project)[0]
+    whole = database.read_bytes()
+    # What the file looks like is judged in one place, so one command sees all of it.
+    names = DAMAGE if words == ("keys",) else ("not UTF-8", "not JSON")
+    for number, name in enumerate(names, start=2):
+        database.write_bytes(whole)
+        DAMAGE[name](database)
+        damaged = database.read_bytes()
+        project.issue(number)
+        result = project.run("--config", repository.config, *words, env=repository.secrets)
+        assert result.code == 0, (name, result)
+        assert result.said.count("pool.db is damaged") == 1, (name, result)
+        assert "the state of your keys starts over" in result.said, (name, result)
+        assert database.with_suffix(".damaged").read_bytes() == damaged, name
+        again = project.run("--config", repository.config, "keys", env=repository.secrets)
+        assert "available" in again.out, (name, again)
+        assert "damaged" not in again.text, (name, again)

@@ -34,6 +34,7 @@ class OddProvider:
     deny: Callable[[str, str], OddAnswer | None] | None = None  # called with the key and the model
     calls: int = 0
     used: list[tuple[str, str]] = field(default_factory=list)  # key and model of every call
+    cookies: list[str] = field(default_factory=list)  # of every call that has one
     bodies: list[dict[str, Any]] = field(default_factory=list)  # of every call
     _default: DefaultResponder = field(default_factory=DefaultResponder)
 
@@ -93,6 +94,7 @@ def running_odd_provider() -> Iterator[OddProvider]:
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            provider.cookies += self.headers.get_all("cookie", [])
             answer = provider.answer(asked, self.headers.get("authorization", "").removeprefix("Bearer "))
             body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
             self.send_response(answer.status)

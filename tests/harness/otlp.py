@@ -132,6 +132,7 @@ def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Set-Cookie", "who=user-1; Path=/")
             if 300 <= status < 400:
                 self.send_header("Location", "/elsewhere")
             self.end_headers()

@@ -4,12 +4,14 @@ No container is built here: that needs a container engine.
 """
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
 
 from agentos import __version__
 from agentos.app.machine import LAST_SECONDS
@@ -31,7 +33,7 @@ PODS = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in MANI
 def test_the_image_is_built_from_files_that_are_there_and_not_ignored() -> None:
     copied = re.findall(r"^COPY (?!--)(.+) \S+$", CONTAINERFILE, re.MULTILINE)
     names = {name for line in copied for name in line.split()}
-    assert {"pyproject.toml", "constraints.txt", "src"} <= names
+    assert {"pyproject.toml", "requirements", "src"} <= names
     ignore = (ROOT / ".dockerignore").read_text().splitlines()
     assert ignore[1] == "*"
     for name in names:
@@ -41,12 +43,45 @@ def test_the_image_is_built_from_files_that_are_there_and_not_ignored() -> None:
 
 
 def test_the_image_has_what_several_machines_need_and_is_not_run_by_root() -> None:
-    assert "'.[postgres]'" in CONTAINERFILE
-    assert "--constraint constraints.txt" in CONTAINERFILE
+    assert "--requirement requirements/user.txt --requirement requirements/postgres.txt" in CONTAINERFILE
     assert re.findall(r"^USER (\d+)", CONTAINERFILE, re.MULTILINE) == ["10001"]
     assert re.findall(r"useradd --uid (\d+)", CONTAINERFILE) == ["10001"]
     for pod in PODS.values():
         assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["runAsGroup"] == 10001
+
+
+def test_whatever_is_installed_has_a_hash() -> None:
+    installs = re.findall(r"pip install (.*?)(?:&&|$)", CONTAINERFILE.replace("\\\n", ""), re.MULTILINE)
+    assert len(installs) == 3
+    assert all("--require-hashes" in one or "--no-deps" in one for one in installs)
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        entries = re.split(r"\n(?=[a-z])", path.read_text())[1:]
+        assert len(entries) > 3, path
+        for entry in entries:
+            assert re.match(r"[a-z0-9.-]+==\S+ ", entry), (path, entry)
+            assert "--hash=sha256:" in entry, (path, entry)
+
+
+def test_the_locked_versions_are_those_that_the_project_asks_for() -> None:
+    texts = [path.read_text() for path in (ROOT / "requirements").glob("*.txt") if path.stem != "interop"]
+    locked = dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", "\n".join(texts), re.MULTILINE))
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        wanted = tomllib.load(file)
+    project = wanted["project"]
+    asked = [*wanted["build-system"]["requires"], *project["dependencies"]]
+    asked += [one for extra in project["optional-dependencies"].values() for one in extra]
+    for one in map(Requirement, asked):
+        if one.name != project["name"]:
+            assert one.specifier.contains(locked[one.name]), f"{one}: run make lock"
+
+
+def test_a_base_image_can_be_named_by_its_digest() -> None:
+    (usual,) = re.findall(r"^ARG PYTHON_IMAGE=(.+)$", CONTAINERFILE, re.MULTILINE)
+    bases = re.findall(r"^FROM (\S+)", CONTAINERFILE, re.MULTILINE)
+    assert bases == ["${PYTHON_IMAGE}"] * 2
+    arguments = COMPOSE["services"]["worker"]["build"]["args"]
+    assert arguments == {"PYTHON_IMAGE": f"${{PYTHON_IMAGE:-{usual}}}"}
+    assert COMPOSE["services"]["database"]["image"].startswith("${POSTGRES_IMAGE:-")
 
 
 def test_compose_makes_the_tables_before_a_worker_starts() -> None:

@@ -47,10 +47,10 @@ class KeyPause:
     seconds: float  # 0: it need not wait
 
 
-def list_keys(project: Project) -> tuple[KeyInfo, ...]:
+def list_keys(project: Project, say: Callable[[str], None]) -> tuple[KeyInfo, ...]:
     """Every key that a run of this project could use."""
     config, now = project.config, time.time()
-    health = known_health(config, project.home, _references(config))
+    health = known_health(config, project.home, _references(config), say)
     shown = (*key_references(config), *login_keys(config, known=health))
     return tuple(_info(one, health.get(one.id, {}), config.environment, now) for one in shown)
 

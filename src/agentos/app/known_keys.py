@@ -4,7 +4,6 @@ With the engine `postgres`, or if the records of this clone are in the database,
 share there.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from agentos.app.db import open_pool
 from agentos.config import Config
 from agentos.coordinator.keys import read_key
 from agentos.coordinator.shared_pools import RunRows, row_name
-from agentos.credentials.saved_state import PoolStateError, SavedKey, SavedPool, read_state
+from agentos.credentials.saved_state import PoolStateError, SavedKey, SavedPool, read_text
 from agentos.errors import ConfigError
 from agentos.key_tables import KeyReference
 from agentos.secret import Secret
@@ -44,7 +43,7 @@ class KeyUser:
 
 
 def known_health(
-    config: Config, home: Home | None, references: Iterable[KeyReference]
+    config: Config, home: Home | None, references: Iterable[KeyReference], say: Callable[[str], None]
 ) -> dict[str, Mapping[str, Any]]:
     """What is known about each key, by its id, in the form of the home's health file.
 
@@ -53,7 +52,7 @@ def known_health(
     if _in_database(config, home):
         with closing(open_pool(config.environment)) as pool:
             return _Overview(pool, config).entries(references)
-    database = _open(config)
+    database = _open(config, say)
     if database is None:
         found = {} if home is None else HealthFile(home.key_health).read().get("keys", {})
         return {name: entry for name, entry in found.items() if isinstance(entry, dict)}
@@ -87,7 +86,7 @@ def shared_rows(config: Config, home: Home, say: Callable[[str], None]) -> Itera
         with closing(open_pool(config.environment)) as pool:
             yield pool
     elif folder is not None and Tree(folder.resolve()).is_file(DATABASE):
-        with closing(open_pool_database(make_state_folder(folder), say)) as database:
+        with closing(open_pool_database(make_state_folder(folder), say, read_text)) as database:
             yield database
     else:
         yield None
@@ -97,9 +96,9 @@ def _in_database(config: Config, home: Home | None) -> bool:
     return config.settings.engine == "postgres" or (home is not None and home.elsewhere is not None)
 
 
-def _open(config: Config) -> PoolDatabase | None:
+def _open(config: Config, say: Callable[[str], None]) -> PoolDatabase | None:
     folder = state_folder(config.environment)
-    return None if folder is None else read_pool_database(Tree(folder.resolve()))
+    return None if folder is None else read_pool_database(Tree(folder.resolve()), say, read_text)
 
 
 class _Overview:
@@ -131,8 +130,8 @@ class _Overview:
     def _pool(self, row: str) -> SavedPool | None:
         if row not in self._pools:
             try:
-                self._pools[row] = read_state(json.loads(self._states.get(row, "null")))
-            except (PoolStateError, ValueError, RecursionError):
+                self._pools[row] = read_text(self._states.get(row, "null"))
+            except PoolStateError:
                 self._pools[row] = None
         return self._pools[row]
 

@@ -40,7 +40,7 @@ def enable(ctx: click.Context, key_id: str, *, engine: str | None) -> None:
 
     assert ctx.parent is not None
     project = open_project(_flags(engine or ctx.parent.params["engine"]))
-    was_blocked = enable_key(project, key_id, lambda line: click.echo(line, err=True))
+    was_blocked = enable_key(project, key_id, _say)
     result = "enabled; the next run uses it again" if was_blocked else "already enabled; nothing to clear"
     click.echo(f"{key_id}: {result}")
 
@@ -53,12 +53,16 @@ def _flags(engine: str | None) -> dict[str, str]:
     return {} if engine is None else {"engine": engine}
 
 
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
 def _show(*, as_json: bool, engine: str | None) -> None:
     from agentos.app.keys import list_keys  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
 
     project = open_project(_flags(engine))
-    known = list_keys(project)
+    known = list_keys(project, _say)
     if as_json:
         click.echo(json_text([asdict(key) for key in known]))
         return

@@ -6,6 +6,7 @@ down or for its next try, and in the pool for a key. Nothing else waits.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from agentos import audit_record, wire
 from agentos.coordinator.keys import KeyService
@@ -25,6 +26,9 @@ from agentos.redact import find
 from agentos.spending.call import Call
 from agentos.spending.spending import BudgetAnswer, Spending
 from agentos.tracing.run import RunTrace
+
+if TYPE_CHECKING:
+    from agentos.lease import LeaseNumber
 
 # Errors after which this module decides when the call is tried again; for the others, the pool does.
 _RETRIED = NO_CONNECTION | SAME_FOR_ALL | {CallError.TRANSIENT}
@@ -71,7 +75,7 @@ class Calls:
         self._actions = actions
         self._deferred: list[DeferredCall] = []
         self._refused: list[tuple[RunningItem, wire.LeaseWanted]] = []  # items that wait for a verdict
-        self._retries: dict[tuple[str, int], Retry] = {}  # by item and the lease that failed
+        self._retries: dict[tuple[str, LeaseNumber], Retry] = {}  # by item and the lease that failed
         self.pool_changed = True  # since the last check
         self.stop_reason = ""  # why no more calls are made in this run
 
@@ -189,8 +193,13 @@ class Calls:
         self._retries = {key: retry for key, retry in self._retries.items() if key[0] != item.label}
         self._refused = [one for one in self._refused if one[0] is not item]
         self._take(self._keys.drop(item.label, item.attempt, now))
-        for call in self.spending.drop(item.label):
+        # A worker that ran into an error may have had an answer that it could not report.
+        failed = item.broken is not None or (item.ended is not None and item.ended.status == "failed")
+        error = CallError.UNREADABLE if failed else CallError.WORKER_GONE
+        for call in self.spending.drop(item.label, error):
             self._recorder.trail.record_call(item.entry, call)
+            if call.paid:
+                self._recorder.record(counted(item, call))
         self._ask_again(now)
 
     def _request(self, item: RunningItem, call: Call, now: float) -> None:

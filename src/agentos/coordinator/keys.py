@@ -29,6 +29,7 @@ from agentos.events.keys import (
     Settled,
 )
 from agentos.key_tables import KeyReference
+from agentos.lease import OWN_FROM, LeaseNumber
 from agentos.llm.mock import REFUSED_SECRET
 from agentos.model import CallError
 from agentos.model_access import COMMAND_PROVIDERS, KINDS, provider_of, usual_variable
@@ -41,7 +42,6 @@ MOCK_KEYS = tuple(KeySpec(id=f"mock-{number}", provider="mock") for number in (1
 GOOGLE_KEY = "GOOGLE_API_KEY"  # for Gemini, if GEMINI_API_KEY is not set
 MAX_KEY_BYTES = 100_000  # of a file with a key
 SAVE_SECONDS = 1.0  # how long something learnt may stay unsaved
-OWN_LEASES_FROM = 10**12  # where the numbers of unshared leases begin, if there are shared ones
 LEASE_MARGIN = 60.0  # a lease outlives the longest call by this many seconds
 
 
@@ -213,10 +213,10 @@ class KeyService:
         specs = [spec for spec in ring.specs if spec.provider not in self._shared]
         self._pool = CredentialCoordinator(specs, lease_seconds=call_timeout + LEASE_MARGIN)
         if self._shared:
-            self._pool.pool_state.last_lease = OWN_LEASES_FROM
+            self._pool.pool_state.last_lease = OWN_FROM
         self._own = RunPool(MemoryStore(self._pool), run=run_id)
         self._pools = (self._own, *self._shared.values())
-        self._by_lease: dict[int, RunPool] = {}
+        self._by_lease: dict[LeaseNumber, RunPool] = {}
         self._counts = {spec.id: KeyCounts() for spec in ring.specs}
         # A shared state knows a key with two ids by the first; a machine may have it by the other one.
         first: dict[tuple[str, Secret], str] = {}

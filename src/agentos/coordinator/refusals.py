@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from agentos.coordinator.scheduler import Stop
 from agentos.credentials.key_state import KeyState
 from agentos.credentials.snapshot import KeyView
+from agentos.lease import LeaseNumber
 from agentos.model import OF_ACCOUNT, SAME_FOR_ALL, CallError
 from agentos.spending.call import Call
 from agentos.wire import LeaseWanted
@@ -28,7 +29,7 @@ class Refusals:
 
     set_in: Mapping[str, str]  # where each role's model is set, by role
     user_file: str
-    _refused: dict[tuple[str, int], str] = field(default_factory=dict)  # models, by item and lease
+    _refused: dict[tuple[str, LeaseNumber], str] = field(default_factory=dict)  # models, by item and lease
     _said: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # items, by model and text
     _answered: set[str] = field(default_factory=set)  # models that replied in this run
     _no_credit: set[str] = field(default_factory=set)  # keys
@@ -85,7 +86,7 @@ class Refusals:
         text = f"{text}. Check {setting}; 'agentos doctor --live' tests it."
         return RunRefused(stop=Stop.MISCONFIGURED, reason=reason, text=text)
 
-    def is_refused(self, item: str, lease: int) -> bool:
+    def is_refused(self, item: str, lease: LeaseNumber) -> bool:
         """Whether a call was refused for a reason that may be the same for every item, or the item's own."""
         return (item, lease) in self._refused
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from agentos.credentials.key_state import KeySpec
 from agentos.credentials.run_pool import RunPool
+from agentos.credentials.saved_state import read_text
 from agentos.credentials.shared_store import SharedKeys, SharedStore, StateRows
 from agentos.errors import StorageError
 from agentos.events.keys import KeyRecovered
@@ -130,7 +131,7 @@ def open_shared_pools(
         say(f"Neither HOME nor XDG_STATE_HOME is set. {ALONE}")
         return None
     try:
-        return join(open_pool_database(make_state_folder(folder), say))
+        return join(open_pool_database(make_state_folder(folder), say, read_text))
     except (StorageError, OSError) as exc:
         reason = str(exc) if isinstance(exc, StorageError) else f"Cannot write to {folder}: {exc.strerror}."
         say(f"{reason} {ALONE}")

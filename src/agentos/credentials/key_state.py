@@ -12,6 +12,7 @@ from agentos.credentials.headers import Limit
 from agentos.credentials.pace_guess import PaceGuess
 from agentos.credentials.quota import Cost, Quota, QuotaPlan
 from agentos.credentials.sharing import Sharing, same_limits
+from agentos.lease import LeaseNumber
 from agentos.model import CallError
 
 SLOTS_FIRST = 10.0  # calls that a key may have in flight before anything is known
@@ -120,15 +121,15 @@ class Cooldown:
     state: KeyState = KeyState.RATE_LIMITED
     told: bool = True  # the server said until when; if not, a person may end the cause at any time
     strikes: int = 0  # stops in a row without a success in between
-    fence: int = 0  # leases up to this number were granted before the stop and say nothing about it
+    fence: LeaseNumber = 0  # leases up to this number were granted before the stop and say nothing about it
     woke: float | None = None
     opened: int = 0  # successes since it ended
     out: int = 0  # calls in flight that were granted after the fence
 
-    def is_news(self, lease: int) -> bool:
+    def is_news(self, lease: LeaseNumber) -> bool:
         return lease > self.fence
 
-    def begin(self, until: float, last_lease: int) -> None:
+    def begin(self, until: float, last_lease: LeaseNumber) -> None:
         self.until = until
         self.fence = last_lease
         self.out = 0
@@ -148,15 +149,15 @@ class Cooldown:
         self.until = self.woke = None
         self.strikes = 0
 
-    def given(self, lease: int) -> None:
+    def given(self, lease: LeaseNumber) -> None:
         if lease > self.fence:
             self.out += 1
 
-    def returned(self, lease: int) -> None:
+    def returned(self, lease: LeaseNumber) -> None:
         if lease > self.fence:
             self.out -= 1
 
-    def succeeded(self, lease: int) -> bool:
+    def succeeded(self, lease: LeaseNumber) -> bool:
         """Count a success; return whether it ends a row of stops."""
         if not self.is_news(lease):
             return False
@@ -283,7 +284,7 @@ class Key:
     rate_limited: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    last_lease: int = 0
+    last_lease: LeaseNumber = 0
 
     @property
     def call_limit(self) -> int:

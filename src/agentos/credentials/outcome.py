@@ -10,6 +10,7 @@ from agentos.credentials.quota import DAY, Cost
 from agentos.credentials.ticks import tick_span
 from agentos.events.catalogue import PoolEvent
 from agentos.events.keys import Capacity, CapacityRecovered, LimitLearnt, QuotaExhausted, RateLimited
+from agentos.lease import LeaseNumber
 from agentos.model import SAME_FOR_ALL, CallError
 
 RATE_LIMIT_LONGEST = 3600.0  # seconds; if a server asks for more, it is asked again after this
@@ -47,7 +48,7 @@ class Judge:
     """Applies the results of calls to the pool, at one moment."""
 
     now: float
-    last_lease: int
+    last_lease: LeaseNumber
     groups: Iterable[Group] = ()  # all of the pool
     backoff: Backoff = BACKOFF
     capacity_backoff: Backoff = BACKOFF

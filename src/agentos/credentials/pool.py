@@ -44,6 +44,7 @@ from agentos.events.keys import (
     Settled,
     SettleRefused,
 )
+from agentos.lease import LeaseNumber
 from agentos.model import CallError
 
 WAKE_LEAST = 1 / 1024  # seconds; waking up sooner would be a busy loop
@@ -132,7 +133,9 @@ class CredentialCoordinator:
             )
         return events
 
-    def settle(self, lease: int, *, asker: Asker, settlement: Settlement, now: float) -> list[PoolEvent]:
+    def settle(
+        self, lease: LeaseNumber, *, asker: Asker, settlement: Settlement, now: float
+    ) -> list[PoolEvent]:
         """End a lease with the result of its call."""
         events = self._tick(now)
         held = self.pool_state.leases.get(lease)
@@ -389,7 +392,7 @@ class CredentialCoordinator:
             return None
         return "all keys disabled: " + ", ".join(f"{key.spec.id} ({key.disabled})" for key in keys)
 
-    def _why_not_held(self, number: int, asker: Asker) -> str:
+    def _why_not_held(self, number: LeaseNumber, asker: Asker) -> str:
         lease = self.pool_state.leases.get(number)
         if lease is None:
             if number in self.pool_state.expired:

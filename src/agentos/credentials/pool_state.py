@@ -23,6 +23,7 @@ from agentos.credentials.quota import Cost, Quota, QuotaPlan
 from agentos.credentials.ticks import tick
 from agentos.events.asker import Asker
 from agentos.events.keys import Leased
+from agentos.lease import LeaseNumber
 
 ATTEMPTS_REMEMBERED = 2_000  # ended attempts; the oldest are forgotten first
 
@@ -107,7 +108,7 @@ class Turn(NamedTuple):
 class Lease:
     """The right to make one call."""
 
-    number: int
+    number: LeaseNumber
     asker: Asker
     call: int
     key: Key
@@ -157,16 +158,16 @@ class PoolState:
 
     def __init__(self, keys: Sequence[KeySpec]) -> None:
         self.now = -math.inf  # the latest time passed in
-        self.last_lease = 0
+        self.last_lease: LeaseNumber = 0
         self.last_ask = 0
         self.keys: dict[str, Key] = {}
         self.groups: dict[tuple[str, str], Group] = {}
         self.by_provider: dict[str, list[Key]] = {}
         self.models: dict[tuple[str, str], ModelState] = {}
         self.asks: dict[tuple[str, str], Ask] = {}  # by run and item
-        self.leases: dict[int, Lease] = {}  # alive
-        self.expired: dict[int, Lease] = {}  # still counted as in flight until the attempt is dropped
-        self.held: dict[Asker, dict[int, Lease]] = {}  # alive and expired
+        self.leases: dict[LeaseNumber, Lease] = {}  # alive
+        self.expired: dict[LeaseNumber, Lease] = {}  # still counted as in flight until the attempt is dropped
+        self.held: dict[Asker, dict[LeaseNumber, Lease]] = {}  # alive and expired
         self.over: dict[tuple[str, str], int] = {}  # the last attempt that is over, by run and item
         self._expiries: list[tuple[float, int]] = []  # a heap; may name leases that have ended
         for spec in keys:

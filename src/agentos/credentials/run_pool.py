@@ -29,6 +29,7 @@ from agentos.events.keys import (
     RateLimited,
     Refused,
 )
+from agentos.lease import LeaseNumber
 from agentos.model import CallError
 
 BUSY_SECONDS = 0.005  # until the next try if another run has the state
@@ -65,8 +66,8 @@ class RunPool:
         self._keys = keys  # this run's; None: all keys are
         self._steps: list[_Step] = []
         self._waiting: dict[tuple[str, str], _Wanted] = {}  # by run and item
-        self._leases: dict[int, Asker] = {}
-        self._expired: set[int] = set()  # leases that are known to have expired
+        self._leases: dict[LeaseNumber, Asker] = {}
+        self._expired: set[LeaseNumber] = set()  # leases that are known to have expired
         self._seen: dict[str, _Seen] | None = None
         self._wake: float | None = -math.inf  # the first look is at once
         self._look_at: float | None = None
@@ -95,7 +96,7 @@ class RunPool:
         self._steps.append(lambda pool, at: self._ask(pool, wanted, at))
 
     def settle(
-        self, lease: int, item: str, attempt: int, settlement: Settlement, now: float
+        self, lease: LeaseNumber, item: str, attempt: int, settlement: Settlement, now: float
     ) -> list[PoolEvent]:
         """End a lease with the result of its call."""
         asker = Asker(self._run, item, attempt)

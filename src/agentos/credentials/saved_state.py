@@ -4,6 +4,7 @@ The data may come from a database that others write to. Times are wall-clock sec
 Lists are used wherever the order matters, because a database may sort the fields of an object.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -25,6 +26,7 @@ from agentos.credentials.quota import (
 )
 from agentos.credentials.sharing import SHARED_SECONDS
 from agentos.errors import StorageError
+from agentos.lease import LeaseNumber
 from agentos.model import LimitName
 
 VERSION = 1
@@ -72,7 +74,7 @@ class SavedKey(_Saved):
     rate_limited: Count
     tokens_in: Count
     tokens_out: Count
-    last_lease: Count
+    last_lease: LeaseNumber
 
 
 class SavedCooldown(_Saved):
@@ -80,7 +82,7 @@ class SavedCooldown(_Saved):
     state: Literal["rate_limited", "quota_exhausted"]
     told: bool = True  # missing in older states
     strikes: Count
-    fence: Count
+    fence: LeaseNumber
     woke: Time | None
     opened: Count
 
@@ -231,7 +233,7 @@ class SavedAsk(SavedAttempt):
 
 
 class SavedLease(SavedAttempt):
-    number: Count
+    number: LeaseNumber
     call: Count
     key: Text
     lane: Count
@@ -251,7 +253,7 @@ class SavedPool(_Saved):
     version: Literal[1]
     at: Time  # when it was exported
     now: Time | None  # the latest time passed to the pool
-    last_lease: Count
+    last_lease: LeaseNumber
     last_ask: Count
     keys: Annotated[list[SavedKey], Field(max_length=MANY)]
     groups: Annotated[list[SavedGroup], Field(max_length=MANY)]
@@ -276,6 +278,15 @@ def read_state(data: object) -> SavedPool:
     if problem is not None:
         raise PoolStateError(f"The key pool's state cannot be used: {problem}")
     return saved
+
+
+def read_text(text: str) -> SavedPool:
+    """The same for a state as it is stored."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise PoolStateError("The key pool's state cannot be used: it is not JSON.") from None
+    return read_state(data)
 
 
 def _problems(saved: SavedPool) -> Iterator[str]:

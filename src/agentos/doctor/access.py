@@ -148,8 +148,12 @@ def check_keys(
     references = key_references(plain)
     checks: list[Check] = []
     health: Mapping[str, Mapping[str, Any]] = {}
+    damage: list[str] = []
     try:
-        health = known_health(plain, home, references)
+        health = known_health(plain, home, references, damage.append)
+        checks += [
+            Check(section="keys", name="shared state", state=State.WARNING, text=text) for text in damage
+        ]
     except AgentosError as exc:
         checks.append(Check(section="keys", name="shared state", state=State.PROBLEM, text=str(exc)))
     keys: list[KeyInUse] = []

@@ -29,6 +29,7 @@ from agentos.events.state import (
     WaitSpan,
     WorkerSpan,
 )
+from agentos.lease import LeaseNumber
 
 LEAST_WAIT = 0.005  # seconds; a person does not notice a shorter wait for a lease
 _AFTER_REVIEW = frozenset({"judge", "hold", "finalize"})
@@ -191,7 +192,7 @@ def _lease(state: RunState, item: ItemState, event: keys.Leased, at: float) -> N
 
 
 def _settle(
-    state: RunState, lease: int, at: float, *, error: str | None, used: keys.Settled | None = None
+    state: RunState, lease: LeaseNumber, at: float, *, error: str | None, used: keys.Settled | None = None
 ) -> None:
     if (call := state.in_flight.pop(lease, None)) is not None:
         call.end, call.error = at, error

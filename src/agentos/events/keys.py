@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agentos.events.catalogue import AskerEvent, ItemEvent, PoolEvent, unrecorded
+from agentos.lease import LeaseNumber
 
 # Calls.
 
@@ -13,7 +14,7 @@ class Leased(AskerEvent):
 
     name = "leased"
     number: int
-    lease: int
+    lease: LeaseNumber
     key: str
     provider: str
     model: str
@@ -28,7 +29,7 @@ class Settled(AskerEvent):
 
     name = "settled"
     number: int
-    lease: int
+    lease: LeaseNumber
     key: str
     tokens_in: int
     tokens_out: int
@@ -65,7 +66,7 @@ class SettleRefused(AskerEvent):
     """A worker settled a lease that it does not have; nothing changed."""
 
     name = "settle_refused"
-    lease: int
+    lease: LeaseNumber
     reason: str
 
 
@@ -86,7 +87,7 @@ class Returned(AskerEvent):
 
     name = "returned"
     number: int
-    lease: int
+    lease: LeaseNumber
     key: str
 
 
@@ -96,7 +97,7 @@ class LeaseExpired(AskerEvent):
 
     name = "lease_expired"
     number: int
-    lease: int
+    lease: LeaseNumber
     key: str
 
 

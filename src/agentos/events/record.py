@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 from agentos.events import catalogue, filing, keys
 from agentos.events.catalogue import ENDINGS, Event, ItemEnded, Waiting, WaitKind, is_recorded
 from agentos.events.fields import Record, number, text
+from agentos.lease import MOST, LeaseNumber
 
 CATALOGUE: Mapping[str, type[Event]] = {
     one.name: one
@@ -95,7 +96,7 @@ def _read(kind: type[E], record: Record) -> E | None:
 def _plan(event: str) -> tuple[tuple[str, Take, Any], ...]:
     """For each recorded field: its name, how to read it, and its value if it cannot be read."""
     plan = []
-    hints = get_type_hints(CATALOGUE[event])
+    hints = get_type_hints(CATALOGUE[event], include_extras=True)
     for one in filter(is_recorded, fields(CATALOGUE[event])):
         take, empty = _TYPES[hints[one.name]]
         plan.append((one.name, take, empty if one.default is MISSING else one.default))
@@ -122,6 +123,10 @@ def _count(value: object, _name: str) -> int | None:
     return None if found is None or found < 0 else int(found)
 
 
+def _lease(value: object, _name: str) -> int | None:
+    return value if type(value) is int and 0 <= value <= MOST else None
+
+
 def _flag(value: object, _name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
@@ -142,6 +147,7 @@ _TYPES: Mapping[object, tuple[Take, Any]] = {
     str | None: (_text, None),
     int: (_count, 0),
     int | None: (_count, None),
+    LeaseNumber: (_lease, 0),
     float: (_seconds, 0.0),
     float | None: (_seconds, None),
     bool: (_flag, False),

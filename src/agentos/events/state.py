@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar
 
 from agentos.events.catalogue import RunStarted, WaitKind
 from agentos.events.fields import time_text
+from agentos.lease import LeaseNumber
 from agentos.model import Status
 
 RUNNING = "running"  # an item that has not ended yet
@@ -257,7 +258,7 @@ class RunState:
     exit_code: int | None = None
     stopped: str | None = None
     mock: bool = False  # a role uses the mock
-    in_flight: dict[int, CallSpan] = field(default_factory=dict)  # by lease
+    in_flight: dict[LeaseNumber, CallSpan] = field(default_factory=dict)  # by lease
     pause: RunMark | None = None
 
     @property

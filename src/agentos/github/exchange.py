@@ -26,6 +26,7 @@ from urllib3.exceptions import ProxyError as NoProxy
 from urllib3.exceptions import SSLError as TLSError
 
 from agentos import redact
+from agentos.cookies import NO_COOKIES
 from agentos.loopback import on_this_machine
 from agentos.model_access import Network, Proxy, proxy_for
 
@@ -120,6 +121,7 @@ class Exchange:
                 if (proxy := proxy_for(self._base, self._network)) is not None:
                     session.proxies = dict.fromkeys(("http", "https"), _with_login(proxy))
                 session.auth = _as_it_is
+                session.cookies.set_policy(NO_COOKIES)
                 session.mount("http://", _Watching(self._network.ca))
                 session.mount("https://", _Watching(self._network.ca))
                 with session.request(

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from agentos import redact
 from agentos.errors import AgentosError, ItemFailed, OwnFault, StopRequested
+from agentos.lease import LeaseNumber
 from agentos.llm.clean_reply import CleanReply, clean_reply
 from agentos.llm.leaked_secrets import REMOVED, without_secrets
 from agentos.llm.provider import Cancel, CutReply, ModelRequest, Provider, ProviderError, RefusedReply, Reply
@@ -45,7 +46,7 @@ class LeaseRequest:
     tokens: int
     prompt_tokens: int
     tries: int = 0  # how many times this call has failed
-    after: int = 0  # the lease of its last try; the coordinator knows how long to wait after it
+    after: LeaseNumber = 0  # the lease of its last try; the coordinator knows how long to wait after it
 
 
 class Leases(Protocol):
@@ -142,28 +143,37 @@ class Caller:
                 made = Made(
                     reply=reply, key=leased.key, seconds=seconds, tries=tries + 1, removed=cleaned.removed
                 )
-                found = self._compared(request, reply)
-                as_asked = found is not Sameness.DIFFERENT
-                self._leases.settle(
-                    CallSettled(
-                        lease=leased.lease,
-                        seconds=seconds,
-                        **reply.counts(),
-                        served=reply.model,
-                        kept=keep(made) if as_asked else None,
-                        error=None if as_asked else CallError.OTHER_MODEL,
-                        headers=reply.headers,
-                        facts=self._learnt(shaping),
-                        unverified=found is Sameness.UNKNOWN,
-                    )
-                )
-                if not as_asked:
-                    accepted = json.dumps(f"{self._name}:{reply.model[:100]}", ensure_ascii=False)
-                    raise ItemFailed(
-                        f"reviewer: {self._name}:{request.model} was requested but {reply.model[:100]!r}"
-                        f" replied, so the review was rejected. Set reviewer = {accepted} to accept it"
-                    )
+                self._settle_reply(shaping, leased, made, keep)
                 return made
+
+    def _settle_reply(
+        self, shaping: RequestShape, leased: LeaseGranted, made: Made, keep: Callable[[Made], Kept]
+    ) -> None:
+        """Keep a reply and settle its call. It is paid for, even if it cannot be kept."""
+        request, reply = shaping.request, made.reply
+        found = self._compared(request, reply)
+        as_asked = found is not Sameness.DIFFERENT
+        settled = CallSettled(
+            lease=leased.lease,
+            seconds=made.seconds,
+            **reply.counts(),
+            served=reply.model,
+            error=CallError.UNREADABLE if as_asked else CallError.OTHER_MODEL,
+            headers=reply.headers,
+            facts=self._learnt(shaping),
+            unverified=found is Sameness.UNKNOWN,
+        )
+        try:
+            if as_asked:
+                settled = settled.model_copy(update={"kept": keep(made), "error": None})
+        finally:
+            self._leases.settle(settled)
+        if not as_asked:
+            accepted = json.dumps(f"{self._name}:{reply.model[:100]}", ensure_ascii=False)
+            raise ItemFailed(
+                f"reviewer: {self._name}:{request.model} was requested but {reply.model[:100]!r}"
+                f" replied, so the review was rejected. Set reviewer = {accepted} to accept it"
+            )
 
     def _compared(self, request: ModelRequest, reply: Reply) -> Sameness:
         """Whether the model asked for has answered. It matters for reviews: they are independent."""
@@ -193,6 +203,8 @@ class Caller:
             ) from None
         if isinstance(error, RefusedReply):
             raise ItemFailed(f"{self._name}:{request.model}: {error}") from None
+        if error.error_class is CallError.UNREADABLE:
+            raise ItemFailed(str(error)) from None
         if error.error_class is CallError.DECLINED:
             raise self._refused(request.model, str(error)) from None
         # An item that asks again learns whether the whole run stops for the error.
@@ -257,7 +269,9 @@ class Caller:
         elif isinstance(exc, Exception):
             # The traceback goes to the item's log, through the coordinator; it may contain the request.
             traceback.print_exception(exc)
-            return ItemFailed(f"{self._name}: unexpected {type(exc).__name__} in a call; see the log")
+            return ProviderError(
+                CallError.UNREADABLE, f"{self._name}: unexpected {type(exc).__name__} in a call; see the log"
+            )
         return exc
 
 

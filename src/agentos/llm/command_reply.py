@@ -16,6 +16,7 @@ from agentos.model import CallError
 
 MAX_LINE = 300  # characters of a program's own error message
 LONGEST_RESET = 40 * 86_400.0  # seconds; longer than any real reset, so not a reset
+MODELS_MOST = 100  # of one call; so that the sum of their tokens stays within what a message may carry
 
 _SECRET = re.compile(r"\b(?:sk-|AIza|ya29\.)\S*", re.ASCII)
 _LOGIN = "{program} is not logged in, or its login was refused; run {program} once by hand and log in"
@@ -104,7 +105,8 @@ def read_gemini(finished: ProgramOutput, now_wall: float) -> Reply:  # noqa: ARG
     if finished.code != 0 or not isinstance(text, str):
         raise _no_answer("gemini", finished, _GEMINI_CODES)
     models = _table(_table(found, "stats"), "models")
-    tokens = {name: _table(one, "tokens") for name, one in models.items() if isinstance(one, dict)}
+    few = list(models.items())[:MODELS_MOST]
+    tokens = {name: _table(one, "tokens") for name, one in few if isinstance(one, dict)}
     out = {name: count(one.get("candidates")) + count(one.get("thoughts")) for name, one in tokens.items()}
     return Reply(
         text=text,

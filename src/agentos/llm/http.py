@@ -9,12 +9,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
+from http.cookiejar import CookieJar
 from typing import Any
 
 import httpx2
 
 from agentos import redact
-from agentos.errors import ItemFailed
+from agentos.cookies import NO_COOKIES
 from agentos.llm.classify import classify, error_status
 from agentos.llm.connection import host_of, never_connected, read_failure
 from agentos.llm.correction import fitted, understand
@@ -76,6 +77,7 @@ class Endpoint:
         self._client = httpx2.Client(
             trust_env=False,
             follow_redirects=False,
+            cookies=CookieJar(NO_COOKIES),
             proxy=None if access.proxy is None else _proxy(access.proxy),
             verify=_trusting(access.ca) if access.ca else True,
             timeout=httpx2.Timeout(call_timeout, connect=min(CONNECT_SECONDS, call_timeout)),
@@ -223,12 +225,13 @@ def declined(why: str, usage: Usage | None = None) -> ProviderError:
 
 
 def count(value: Any) -> int:
-    """Read a token count from the server; what is not a count is 0, an absurd one fails the item."""
+    """Read a token count from the server; what is not a count is 0, an absurd one cannot be read."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         return 0
     if value > TOKENS_MOST:
-        raise ItemFailed(
+        raise ProviderError(
+            CallError.UNREADABLE,
             f"the server reports about 2**{value.bit_length()} tokens for the call, which is impossible;"
-            " its cost is unknown. Check the base_url, then run the item again with --retry-failed"
+            " its cost is unknown. Check the base_url, then run the item again with --retry-failed",
         )
     return value

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from agentos import audit_record, wire
+from agentos.lease import LeaseNumber
 from agentos.model import CallError, Usage
 
 
@@ -25,7 +26,7 @@ class Call(Usage):
     only: frozenset[str] | None = None  # ids of the keys that its machine has; None: all keys of the run
 
     # Granted.
-    lease: int = 0
+    lease: LeaseNumber = 0
     key: str = ""
     waited: float = 0.0
 
@@ -52,7 +53,7 @@ class Call(Usage):
             only=None if wanted.only is None else frozenset(wanted.only),
         )
 
-    def granted(self, *, lease: int, key: str, waited: float) -> Self:
+    def granted(self, *, lease: LeaseNumber, key: str, waited: float) -> Self:
         return replace(self, lease=lease, key=key, waited=waited)
 
     def settled(self, result: wire.CallSettled) -> Self:
@@ -102,7 +103,7 @@ class Call(Usage):
     @property
     def paid(self) -> bool:
         """Whether it counts as paid for; a failed call of unknown usage does not."""
-        return self.kept is not None or self.counted
+        return self.kept is not None or self.counted or self.error is CallError.UNREADABLE
 
     @property
     def cost(self) -> float | None:
@@ -128,6 +129,6 @@ class Call(Usage):
             common["note"] = "the served name does not tell whether it is the model asked for"
         if self.kept is not None:
             return {"kind": "call"} | self.kept.model_dump() | common | {"cost_usd": usd}
-        free = not self.counted and self.error is not CallError.WORKER_GONE
+        free = not self.paid and self.error is not CallError.WORKER_GONE
         error = None if self.error is None else self.error.value
         return {"kind": "failed_call"} | common | {"error": error, "cost_usd": 0.0 if free else usd}

@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from agentos import wire
-from agentos.model import CallError, Usage
+from agentos.lease import LeaseNumber
+from agentos.model import ANSWERED, CallError, Usage
 from agentos.spending.call import Call
 
 FIRST_GUESS = 500  # tokens of output before any call was seen
@@ -57,7 +58,7 @@ class Spending:
         self._open[call.item, call.number] = call
         return BudgetAnswer.YES
 
-    def granted(self, item: str, number: int, *, lease: int, key: str, waited: float) -> Call | None:
+    def granted(self, item: str, number: int, *, lease: LeaseNumber, key: str, waited: float) -> Call | None:
         """A requested call has its key."""
         call = self._open.get((item, number))
         if call is None:
@@ -72,9 +73,8 @@ class Spending:
             return None
         del self._open[item, call.number]
         call = self.priced(call.settled(result))
-        if call.error in {None, CallError.OTHER_MODEL}:
-            # A server that reports no usage is not free: the cost is unknown, so the estimate counts.
-            self._pay(item, call.estimate if call.usd is None else call.usd)
+        if call.error in ANSWERED:
+            self._pay_answered(call)
             seen = call.tokens_out or FIRST_GUESS
             self.outputs[call.role] = max(seen, self.outputs.get(call.role, 0))
         elif call.counted:
@@ -94,12 +94,14 @@ class Spending:
         """Count a call that an earlier process paid for and that was not counted yet."""
         self._pay(call.item, call.usd or 0.0)
 
-    def drop(self, item: str) -> tuple[Call, ...]:
+    def drop(self, item: str, error: CallError = CallError.WORKER_GONE) -> tuple[Call, ...]:
         """The item's worker is gone: return its open calls. What they used is unknown."""
-        calls = tuple(self._of(item))
+        calls = tuple(replace(call, error=error) for call in self._of(item))
         for call in calls:
             del self._open[item, call.number]
-        return tuple(replace(call, error=CallError.WORKER_GONE) for call in calls if call.lease)
+            if call.lease and error in ANSWERED:
+                self._pay_answered(call)
+        return tuple(call for call in calls if call.lease)
 
     def waiting(self, item: str) -> Call | None:
         """The item's call that waits for a key."""
@@ -168,6 +170,10 @@ class Spending:
             self.too_much = call.estimate
             return BudgetAnswer.LATER if self._open else BudgetAnswer.RUN_OVER
         return BudgetAnswer.YES
+
+    def _pay_answered(self, call: Call) -> None:
+        # A server that reports no usage is not free: the cost is unknown, so the estimate counts.
+        self._pay(call.item, call.estimate if call.usd is None else call.usd)
 
     def _pay(self, item: str, usd: float) -> None:
         self.spent += usd

@@ -23,6 +23,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.util.re import parse_env_headers
 
 from agentos import __version__
+from agentos.cookies import NO_COOKIES
 from agentos.loopback import on_this_machine
 from agentos.tracing.otel_settings import exporter_option
 from agentos.tracing.span import Span, SpanContext
@@ -125,6 +126,7 @@ class _Session(requests.Session):
         super().__init__()
         # While a worker is started, os.environ is the worker's; ~/.netrc would override the user's headers.
         self.trust_env = False
+        self.cookies.set_policy(NO_COOKIES)
         host = urlsplit(endpoint).hostname or ""
         local = on_this_machine(host) or host.endswith(".localhost")  # no proxy must see local traffic
         self.proxies = {} if local else requests.utils.get_environ_proxies(endpoint)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agentos.lease import LeaseNumber
 from agentos.model import Status
 from agentos.tracing.otel_settings import Export, resource_of
 from agentos.tracing.span import (
@@ -36,7 +37,7 @@ class _ItemSpans:
     nodes: list[Span] = field(
         default_factory=list
     )  # in the order they started; a graph may run several in parallel
-    calls: dict[int, Span] = field(default_factory=dict)  # by lease
+    calls: dict[LeaseNumber, Span] = field(default_factory=dict)  # by lease
 
     @property
     def innermost(self) -> Span:
@@ -117,7 +118,7 @@ class RunTrace:
             self._end(ended)
 
     def call_started(
-        self, label: str, *, lease: int, provider: str, model: str, key: str, waited: float
+        self, label: str, *, lease: LeaseNumber, provider: str, model: str, key: str, waited: float
     ) -> None:
         spans = self._open_items.get(label)
         if spans is not None:
@@ -135,7 +136,7 @@ class RunTrace:
         self,
         label: str,
         *,
-        lease: int,
+        lease: LeaseNumber,
         tokens_in: int,
         tokens_out: int,
         error: str | None,

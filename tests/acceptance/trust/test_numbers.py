@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentos.errors import Exit
 from harness.github import Fault, running_fakegithub
 from harness.odd_provider import OddAnswer, OddBench, running_odd_provider
 from harness.project import Project, Result
@@ -80,6 +81,21 @@ def test_usage_beyond_reason_ends_the_item_and_says_so(bench: OddBench) -> None:
         assert row["status"] == "failed", row
         assert "tokens for the call, which is impossible" in row["error"]
     assert_rerun_works(bench)
+
+
+def test_an_answer_whose_usage_cannot_be_read_counts_as_paid(bench: OddBench) -> None:
+    with bench.config.open("a") as file:
+        for model in ("drafter", "reviewer"):
+            file.write(f'[prices."openai:{model}"]\ninput = 1000\noutput = 1000\n')
+    odd = spoiled(bench, *[with_usage(prompt_tokens=HUGE)] * 6)
+    result = bench.run("lld", *odd, "-j", "1", "--budget", "6")
+    assert result.code == Exit.BUDGET, result
+    assert 0 < bench.provider.calls < len(odd), "the estimate of each call counts"
+    failed = [row for row in bench.project.summary()["items"] if row["status"] == "failed"]
+    assert [row["cost_usd"] for row in failed] == [None] * bench.provider.calls
+    assert "USD spent" in result.said, result
+    (call,) = bench.project.audits(failed[0]["id"])
+    assert (call["error"], call["cost_usd"]) == ("unreadable", None), call
 
 
 NO_COUNTS = [-1, -HUGE, 1.5, 1e300, float("nan"), float("inf"), "12", "x" * 1000, True, [], {}, None]

@@ -80,6 +80,8 @@ class TestExport:
             receiver.wait_for(lambda one: len(one.spans) == 5)
             kept.close()
             assert len(receiver.spans) == 6
+            assert len(receiver.requests) == 2
+            assert not any("cookie" in request.headers for request in receiver.requests)
 
     def test_the_users_settings_count(self) -> None:
         with OtlpReceiver() as receiver:

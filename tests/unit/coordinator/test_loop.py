@@ -509,6 +509,21 @@ def test_another_items_lease_changes_nothing() -> None:
     assert run.recorded("key_disabled") == []
 
 
+@pytest.mark.parametrize("last", [Lie(), Say(Ended(status="failed", error="a bug"))])
+def test_a_call_whose_result_its_worker_could_not_report_counts_as_paid(last: Lie | Say) -> None:
+    def unable(_job: wire.Job) -> Script:
+        yield Say(Hello(pid=1, resumed=False))
+        yield Say(LeaseWanted(number=1, provider="open", model="m", tokens=10, prompt_tokens=10))
+        yield Receive()
+        yield last
+
+    run = LoopRun({"1": [unable]}, spending={"budget": 100.0}).go()
+    assert run.statuses() == {"1": "failed"}
+    assert run.spending.spent == 10.0
+    assert run.row().cost_usd is None
+    assert [(one["error"], one["cost_usd"]) for one in run.folder.audits] == [("unreadable", None)]
+
+
 def test_an_error_of_our_own_while_a_worker_is_heard_fails_that_item_alone() -> None:
     run = LoopRun({"1": [worker(step(Say(NodeStarted(node="boom"))), LONG)], "2": [worker(CALL)]})
     at_node = run.recorder.at_node

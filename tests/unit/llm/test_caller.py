@@ -1,5 +1,6 @@
 """One call: how often it is tried, and what is asked for and settled."""
 
+import errno
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -242,7 +243,8 @@ def test_the_coordinator_says_whose_fault_a_bad_request_is(max_retries: int) -> 
 
 
 REFUSALS = {CallError.RATE_LIMITED, CallError.QUOTA_EXHAUSTED, *NO_TRY, *OF_ACCOUNT}
-RETRIED = [one for one in CallError if one not in REFUSALS | {CallError.BAD_REQUEST, CallError.DECLINED}]
+FINAL = {CallError.BAD_REQUEST, CallError.DECLINED, CallError.UNREADABLE}
+RETRIED = [one for one in CallError if one not in REFUSALS | FINAL]
 
 
 @pytest.mark.parametrize("error_class", RETRIED)
@@ -346,7 +348,19 @@ def test_an_unexpected_error_of_a_provider_fails_the_item_by_its_name_and_withou
     assert "secret-1" not in repr(raised.value)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
-    assert [one.error for one in desk.settled] == ["given_up"]
+    assert [one.error for one in desk.settled] == ["unreadable"]
+
+
+def test_an_answer_that_cannot_be_kept_is_settled_with_what_it_used() -> None:
+    desk = Desk([REPLY])
+
+    def full(_made: Made) -> Kept:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        make(desk).call(REQUEST, keep=full)
+    (settled,) = desk.settled
+    assert (settled.error, settled.kept, settled.usage.counts()) == ("unreadable", None, REPLY.counts())
 
 
 ECHOES = {

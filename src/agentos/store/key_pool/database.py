@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agentos.errors import StorageBusy, StorageError
+from agentos.lease import MOST, LeaseNumber
 from agentos.os_process import boot_id
 from agentos.store.key_pool.rows import BUSY_SECONDS, ActiveRun, PoolUser, StateRow
 from agentos.store.records.migrations import check_tables
@@ -27,7 +28,15 @@ MIGRATIONS = ("key-pool/001-pool.sql",)
 LOOK_SECONDS = 0.02  # between two looks while a request waits; calls may arrive unevenly by more than this
 OPENING_SECONDS = 10.0
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# The last two: our statements are valid, and the file is writable, so only its own header can disagree.
+_DAMAGE = frozenset(
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY}
+)
+# Even the text of an SQLite error may contain bytes of the file that are not UTF-8.
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError, StorageError)
+
+Check = Callable[[str], object]
+"""Reads the state of a provider; raises StorageError if it cannot be used."""
 
 _QUERIES = read_queries("key-pool")
 
@@ -106,11 +115,11 @@ class PoolDatabase:
     def states(self) -> dict[str, str]:
         return {row["name"]: row["state"] for row in self._rows("states")}
 
-    def save(self, provider: str, row: StateRow, *, last_lease: int) -> None:
+    def save(self, provider: str, row: StateRow, *, last_lease: LeaseNumber) -> None:
         values = {"version": row.version, "state": row.state, "written": row.written}
         self._change("save_state", provider=provider, boot=self._boot, last_lease=last_lease, **values)
 
-    def last_lease(self) -> int:
+    def last_lease(self) -> LeaseNumber:
         """Return the highest number of a lease of any provider."""
         with _translated():
             return int(self._db.execute(_QUERIES["last_lease"]).fetchone()[0])
@@ -166,7 +175,9 @@ class PoolDatabase:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def open_pool_database(tree: Tree, say: Callable[[str], None], **clocks: Callable[[], float]) -> PoolDatabase:
+def open_pool_database(
+    tree: Tree, say: Callable[[str], None], check: Check = str, /, **clocks: Callable[[], float]
+) -> PoolDatabase:
     """Open the database for a run, and create it if it is missing. A damaged one is set aside.
 
     Raises StorageError if that is not possible.
@@ -176,23 +187,24 @@ def open_pool_database(tree: Tree, say: Callable[[str], None], **clocks: Callabl
         tree.make_private(FOLDER)
         with Tree(tree.root / FOLDER).alone():  # two first runs may start at the same moment
             try:
-                db = _open(tree)
-            except sqlite3.DatabaseError as exc:
+                db = _open(tree, check)
+            except _UNREADABLE as exc:
                 if not _is_damage(exc):
                     raise
                 aside = _set_aside(tree)
+                why = str(exc).rstrip(".")
                 say(
-                    f"{place} is damaged ({exc}). It is now {aside.name}; the state of your keys starts over."
+                    f"{place} is damaged ({why}). It is now {aside.name}; the state of your keys starts over."
                 )
-                db = _open(tree)
+                db = _open(tree, check)
             return PoolDatabase(tree, db, **clocks)
     except (sqlite3.Error, OSError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else exc
         raise StorageError(f"Cannot use {place}: {reason}.") from exc
 
 
-def read_pool_database(tree: Tree) -> PoolDatabase | None:
-    """Open the database without writing; None if there is none, or it cannot be read."""
+def read_pool_database(tree: Tree, say: Callable[[str], None], check: Check = str) -> PoolDatabase | None:
+    """Open the database; None if there is none that can be read. It is written only if it is damaged."""
     if not tree.is_file(DATABASE):
         return None
     uri = f"file:{quote(str(tree.root / DATABASE))}"
@@ -203,27 +215,28 @@ def read_pool_database(tree: Tree) -> PoolDatabase | None:
         except (sqlite3.Error, OSError):
             continue
         try:
-            db.execute("PRAGMA trusted_schema=OFF")
-            if _version(db):
+            if _prepared(db, check):
                 return PoolDatabase(tree, db)
-        except (sqlite3.Error, StorageError):
-            pass
+        except _UNREADABLE as exc:
+            if _is_damage(exc):
+                db.close()
+                with suppress(StorageError):
+                    return open_pool_database(tree, say, check)
         db.close()
     return None
 
 
-def _open(tree: Tree) -> sqlite3.Connection:
+def _open(tree: Tree, check: Check) -> sqlite3.Connection:
     os.close(tree.open(DATABASE, os.O_RDWR | os.O_CREAT))
     tree.check_database(DATABASE)
     db = sqlite3.connect(tree.root / DATABASE, timeout=OPENING_SECONDS, isolation_level=None)
     try:
-        db.execute("PRAGMA trusted_schema=OFF")
         # Not a write-ahead log: older SQLite versions have a known bug with two writers on one.
         db.execute("PRAGMA journal_mode=PERSIST")
         # A killed process damages nothing. A power cut may, and then the state starts over.
         db.execute("PRAGMA synchronous=OFF")
         db.execute("BEGIN IMMEDIATE")
-        for number, name in enumerate(MIGRATIONS[_version(db) :], start=1):
+        for number, name in enumerate(MIGRATIONS[_prepared(db, check) :], start=1):
             for statement in read_script(name):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={number}")
@@ -235,19 +248,33 @@ def _open(tree: Tree) -> sqlite3.Connection:
     return db
 
 
-def _version(db: sqlite3.Connection) -> int:
-    """Check the tables; return their version."""
+def _prepared(db: sqlite3.Connection, check: Check) -> int:
+    """Check everything in the database, so that whatever is damaged is found now; return its version."""
+    db.text_factory = bytes.decode  # strict, and its error is always the same
+    db.execute("PRAGMA trusted_schema=OFF")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if not 0 <= version <= len(MIGRATIONS):
+    if version > len(MIGRATIONS):
         raise sqlite3.NotSupportedError("a newer version of agentos wrote it")
-    check_tables(db, MIGRATIONS[:version])
+    check_tables(db, MIGRATIONS[: max(0, version)])
+    (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok" or version < 0:
+        raise sqlite3.DatabaseError(found)
+    for query in ("salt", "runs", "all_keys") if version else ():
+        db.execute(_QUERIES[query]).fetchall()
+    for _name, number, state, _boot, last_lease in db.execute(_QUERIES["all_states"]) if version else ():
+        check(state)
+        if not (0 < number < MOST and 0 <= last_lease < MOST):
+            raise sqlite3.DatabaseError("a number in it is impossible")
     return int(version)
 
 
-def _is_damage(exc: sqlite3.DatabaseError) -> bool:
-    if type(exc) is not sqlite3.DatabaseError:
+def _is_damage(exc: Exception) -> bool:
+    if not isinstance(exc, sqlite3.Error):
+        return True
+    if isinstance(exc, sqlite3.NotSupportedError):
         return False
-    return getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) in _DAMAGE
+    code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return code in _DAMAGE or code & 0xFF == sqlite3.SQLITE_CORRUPT
 
 
 def _set_aside(tree: Tree) -> Path:
@@ -268,6 +295,6 @@ def _lock_file(token: str) -> Path:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as exc:
+    except (sqlite3.Error, UnicodeDecodeError) as exc:
         busy = getattr(exc, "sqlite_errorcode", 0) & 0xFF in _BUSY
         raise (StorageBusy if busy else StorageError)(f"The state of your keys: {exc}.") from exc

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentos.errors import StorageBusy, StorageError
+from agentos.lease import NUMBERS_PER_ROW, LeaseNumber
 from agentos.store.key_pool import pulse
 from agentos.store.key_pool.rows import BUSY_SECONDS, ActiveRun, PoolUser, StateRow
 from agentos.store.postgres.connection import Connection, PostgresDatabase
@@ -88,7 +89,7 @@ class PostgresPool:
         self._check()
         self._saving.clear()
         wait = {"milliseconds": str(round(self._lock_seconds * 1000))}
-        values = {"provider": provider, "known": known}
+        values = {"provider": provider, "known": known, "per_row": NUMBERS_PER_ROW}
         with self._database.session() as connection:
             self._transaction = connection
             try:
@@ -155,14 +156,14 @@ class PostgresPool:
     def states(self) -> dict[str, str]:
         return {row["name"]: row["state"] for row in self._rows("states")}
 
-    def save(self, provider: str, row: StateRow, *, last_lease: int) -> None:
+    def save(self, provider: str, row: StateRow, *, last_lease: LeaseNumber) -> None:
         """Save the state, together with the commit."""
         assert row.written is not None
         written = math.floor(row.written * TICKS) / TICKS + self._ahead
         values = {"version": row.version, "state": row.state, "written": written, "last_lease": last_lease}
         self._saving.append(("save", {"provider": provider, **values}))
 
-    def last_lease(self) -> int:
+    def last_lease(self) -> LeaseNumber:
         """Return the highest number of a lease of this provider; no other provider has the same numbers."""
         assert self._locked is not None
         return int(self._locked["last_lease"])

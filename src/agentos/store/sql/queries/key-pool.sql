@@ -10,6 +10,9 @@ SELECT version, state, boot, written FROM provider WHERE name = :provider AND ve
 -- name: states
 SELECT name, state FROM provider
 
+-- name: all_states
+SELECT name, version, state, boot, last_lease FROM provider
+
 -- name: last_lease
 SELECT coalesce(max(last_lease), 0) FROM provider
 
@@ -35,6 +38,9 @@ ON CONFLICT (token, provider) DO UPDATE SET keys = excluded.keys
 
 -- name: users
 SELECT token, keys FROM run_keys WHERE provider = :provider ORDER BY rowid
+
+-- name: all_keys
+SELECT token, provider, keys FROM run_keys
 
 -- name: remove_keys
 DELETE FROM run_keys WHERE token = :token

@@ -13,7 +13,7 @@ WITH locked AS MATERIALIZED (
 )
 SELECT
     version, CASE WHEN version <> %(known)s THEN state END AS state, written,
-    greatest(last_lease, slot * 1000000000) AS last_lease,
+    greatest(last_lease, slot * %(per_row)s::bigint) AS last_lease,
     extract(epoch FROM clock_timestamp())::float8 AS now
 FROM locked
 
