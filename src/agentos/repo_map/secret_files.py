@@ -55,13 +55,14 @@ _FORMS = (
     ("a key or token", r"""
         # letters and digits after the sign of a service
         (?: dckr_(?:pat|oat)_|gsk_|xai-|pplx-|r8_|nvapi-|tvly-|lsv2_[ps][tk]_|figd_|fig[ou]_
-          |npm_|pypi-Ag|hv[sbr]\.|dp\.(?:pt|st|ct|scim|audit)\.|ntn_|secret_|lin_(?:api|oauth)_|sq0[a-z]{3}-
-          |EAA(?=\w{60})|glc_|glsa_|sntr(?:ys|yu)_|ph[xc]_|pscale_(?:tkn|pw|oauth)_|fo1_|fm[12][ar]?_
+          |npm_|pypi-Ag|hv[sbr]\.|dp\.(?:pt|st|ct|scim|audit)\.|ntn_|secret_(?=\w{0,20}\d\w{0,20}\d)|lin_(?:api|oauth)_|sq0[a-z]{3}-
+          |EAA(?=\w{90})|glc_|glsa_|sntr(?:ys|yu)_|ph[xc]_|pscale_(?:tkn|pw|oauth)_|fo1_|fm[12][ar]?_
           |vercel_blob_rw_|ATATT3x|ATCTT3x|ATBB|rdme_|pnu_|sgp_|tfp_|duffel_(?:live|test)_|PMAK-|NRAK-|NRII-
           |dt0c01\.|ico-|sm_[aps]at_|ops_eyJ|tk-us-|xkeysib-|LTAI|AKCp|HRKU-|pat-[a-z]{2}\d-
-          |EZ[AT]K|00D\w{12}!|secret-tok-|squ_|sq[pa]_|CFPAT-|SHA256~|AGE-SECRET-KEY-1|SWMTKN-1-|tskey-
-        ) (?=[\w.-]{0,30}\d) (?![\w.-]{0,30}(?:example|EXAMPLE|your|xxxx|_of_|_from_)) [A-Za-z0-9_.-]{24}
-      | (?:hf_|api_org_)[A-Za-z0-9]{30}
+          |EZ[AT]K|00D\w{12}!|secret-tok-|squ_|sq[pa]_|CFPAT-|SHA256~|SWMTKN-1-|tskey-
+        ) (?=[\w.-]{0,30}(?:\d|[a-z][A-Z])) (?![\w.-]{0,30}(?:example|EXAMPLE|your|xxxx|_of_|_from_))
+          [A-Za-z0-9_.-]{24}
+      | (?:hf_|api_org_)[A-Za-z0-9]{30} | AGE-SECRET-KEY-1[A-Z0-9]{40}
         # hexadecimal digits
       | (?: dapi|shp(?:at|ca|pa|ss)_|do[por]_v1_|rubygems_|pul-|sbp_|key-|shippo_(?:live|test)_ ) [a-f0-9]{32}
         # a sign in the middle
@@ -158,7 +159,18 @@ _ABOUT_TEXT = """
 """
 _ABOUT = frozenset(_ABOUT_TEXT.split())
 _NOT_KEPT = frozenset(
-    {"public", "continuation", "next", "page", "csrf", "author", "authors", "cache", "pagination"}
+    {
+        "public",
+        "continuation",
+        "next",
+        "page",
+        "csrf",
+        "authenticity",
+        "author",
+        "authors",
+        "cache",
+        "pagination",
+    }
 )
 # Values made up for an example: at least one of the first, and nothing but those and the second.
 _MADE_UP_TEXT = """
@@ -179,8 +191,8 @@ _MADE_UP_WORDS = re.compile(  # run together: mypassword
     rf"(?:{'|'.join(sorted(_MADE_UP | _FILLERS, key=len, reverse=True))}|[^a-z]){{1,300}}+"
 )
 _TEMPLATE = re.compile(
-    r"^\$[\w:]|\$\w{2,40}(?:\[|->)|[$#%]\{|\$\(|\{\{|\{[\w.:]{0,40}\}|<[^<>]{1,80}>|<%|%[sd]\b|%\(|\*\*\*"
-    r"|\.\.\.|…|xxxx|example|placeholder|\{\$|^@@|changeme|change[-_]me|your[-_]|[-_]here\b|[aA0]-[zZ9]",
+    r"^\$[\w:]|\$\w{2,40}(?:\[|->)|[$#%]\{|\$\(|\{\{|\{[\w.:]{0,40}\}|<[^<>]{1,80}>|<%|%[sd]\b|%\(\w|\*\*\*"
+    r"|\.\.\.|…|xxxx|example|placeholder|\{\$|^@@|changeme|change[-_]me|your[-_]|[-_]here\b|\[[^\]]{0,20}[aA0]-[zZ9]",
     re.IGNORECASE,
 )
 _FOLDERS = re.compile(r"[a-z][a-z0-9+]{1,20}://|[.~]{0,2}(?:/[a-z][a-z.-]{1,30}){2}")
@@ -209,8 +221,8 @@ _COMMANDS = (
 _COMMAND = re.compile(
     r"""\b(?: (?:curl|https?|wget|lftp) \s [^\n|;]{0,200}? (?<=\s)(?:-u|-a|--user|--auth|--proxy-user)
               [\s=]{0,2} ["']? [^\s:"'$]{1,60} :
-          | (?:(?:docker|podman)\slogin|helm|twine|sqlcmd|redis-cli|sshpass|(?:ldap|mongo|mysql|mariadb)\w{0,9})
-              \s [^\n|;]{0,200}? (?<=\s)-[pPwa]\s?
+          | (?:(?:docker|podman)\slogin|helm|twine|sqlcmd|redis-cli|sshpass
+              |(?:ldap|mongo|mysql|mariadb)\w{0,9}) \s [^\n|;]{0,200}? (?<=\s)-[pPwa]\s?
           | smbclient \s [^\n|;]{0,200}? -U\s{1,3}["']?[^\s%"']{1,60}%
           | xfreerdp \s [^\n|;]{0,200}? /p:
           | htpasswd \s -\w{0,5}b\w{0,5} \s{1,3} \S{1,100}\s\S{1,60}\s
@@ -330,21 +342,27 @@ def _assigned(text: str, lower: str, *, example: bool, code: bool) -> Iterator[t
         quoted = given["quoted"] is not None
         value = _ESCAPED.sub("", text[slice(*given.span("quoted" if quoted else "bare"))].rstrip("\\"))
         line = text[max(0, at - 200, text.rfind("\n", max(0, at - 200), at) + 1) : at]
-        if (code and not quoted and not any(line.count(one) % 2 for one in "\"'`")) or (
+        if (code and not quoted and not _in_string(line, link.group())) or (
             link["comma"] and not _IN_CALL.search(line)
         ):
             continue  # an expression, or a list
         if _is_about(words, value) or _stands_for_another(value, example=example):
             continue
-        prose = link["space"] is not None and not quoted and _DIRECTIVE.search(line) is None
+        sentence = link["space"] is not None and _DIRECTIVE.search(line) is None
+        prose = sentence and not quoted
         strict, loose = example or prose, link["comma"] is not None or link["space"] is not None
         if not _is_password(words):
             if _looks_like_token(words, value, strict=strict, loose=loose):
                 yield at, "a key or token"
-        elif not (prose and words == ["pass"]):  # that is mostly a verb
+        elif not (sentence and words == ["pass"]):  # that is mostly a verb
             alone = None if loose or (code and not quoted) else 6 if quoted else 7
             if _looks_like_password(value, words, strict=strict, alone=alone):
                 yield at, "a password"
+
+
+def _in_string(line: str, link: str) -> bool:
+    """Whether a string has begun on this line, and goes on after the link."""
+    return any(line.count(one) % 2 and one not in link for one in "\"'`")
 
 
 def _is_about(words: list[str], value: str) -> bool:
@@ -370,7 +388,7 @@ def _looks_like_password(value: str, words: list[str], *, strict: bool, alone: i
     digits = _has(value, str.isdigit)
     if _is_code(value) or not _has(value, str.isalpha) or not (digits or value.isascii()):
         return False
-    if strict or digits or not value.isalnum():
+    if strict or digits or (alone is not None and not value.isalnum()):
         return _is_strong(value, strict=strict) or (digits and not strict and alone == 6)
     # A word alone: a label, or the name of a field, if it is written like one.
     return alone is not None and len(value) > alone and value.islower() and _is_password(words[-1:])
@@ -382,19 +400,27 @@ def _is_strong(value: str, *, strict: bool) -> bool:
     symbols = sum(not letter.isalnum() and letter not in "_-./:#=?," for letter in value)
     kinds = _has(value, str.islower) + _has(value, str.isupper) + (digits > 0) + (symbols > 0)
     if not digits:
-        return symbols > 0 and not strict
+        return _is_jumble(value) if strict else symbols > 0
     if not strict:
         return kinds > 2 or turns > 1 or symbols > 0 or len(value) > 9
-    random = turns > 2 or (kinds > 2 and turns > 1) or kinds > 3
+    random = turns > 2 or (kinds > 2 and turns > 1) or kinds > 3 or _is_jumble(value)
     return random and len(value) > 7 and len(set(value)) > 5
 
 
 def _looks_like_token(words: list[str], value: str, *, strict: bool, loose: bool) -> bool:
-    if " " in value or _is_code(value) or not (_mixed(value) or (value.isalpha() and _is_jumble(value))):
+    if (
+        " " in value
+        or _is_code(value)
+        or not (_mixed(value) or (value.isalpha() and len(value) > 15 and _is_jumble(value)))
+    ):
         return False
     turns = len(_TURN.findall(value))
     if any(word.endswith(_TOKENS) for word in words) or (words[-1] in _SESSIONS and not loose):
-        return (turns > 2 or len(value) > 15) if not strict else len(value) > 15 and turns > 3
+        return (
+            (turns > 2 or len(value) > 15)
+            if not strict
+            else len(value) > 15 and (turns > 3 or _is_jumble(value))
+        )
     if "key" not in words or (_UUID.fullmatch(value) and _OF_KEYS.isdisjoint(words)):
         return False
     return len(value) > (15 if not _OF_KEYS.isdisjoint(words) else 19) and (turns > 3 or _is_jumble(value))
@@ -402,7 +428,7 @@ def _looks_like_token(words: list[str], value: str, *, strict: bool, loose: bool
 
 def _is_jumble(value: str) -> bool:
     """Whether a long text changes between capitals, small letters and digits more often than words do."""
-    return len(value) > 15 and len(_PIECES.findall(value)) * 3.2 > len(value)
+    return len(value) > 11 and len(_PIECES.findall(value)) * 3.2 > len(value)
 
 
 def _is_sent(value: str, *, basic: bool, example: bool) -> bool:

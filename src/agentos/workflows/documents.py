@@ -61,7 +61,7 @@ def load_template(worktree: Path, kind: Kind, override: str | None) -> str:
         template = worktree_tree(worktree).read(Path(override), MAX_TEMPLATE_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{name} {why_unreadable(exc)}.") from exc
-    if secret := secret_in(template, override):
+    if secret := secret_in(template):
         raise ConfigError(f"{name} is refused: {secret}. Remove it from the file. None of it was sent.")
     if missing := check_template(kind, template):
         raise ConfigError(

@@ -20,6 +20,6 @@ def read_rules(worktree: Path, path: str) -> str:
         raise ConfigError(f"{name} {why_unreadable(exc)}.") from exc
     if "\0" in text:
         raise ConfigError(f"{name} is a binary file, not text.")
-    if secret := secret_in(text, path):
+    if secret := secret_in(text):
         raise ConfigError(f"{name} is refused: {secret}. Remove it from the file. None of it was sent.")
     return text.replace("\r\n", "\n")
