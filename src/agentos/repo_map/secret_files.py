@@ -77,8 +77,8 @@ _OTHER_FORMS = tuple(
     for what, hint, form in (
         ("a private key", "PRIVATE KEY", r"""
             -----BEGIN\x20[A-Z0-9\x20]{0,30}PRIVATE\x20KEY(?:\x20BLOCK)?-----
-            (?: \s{0,3}\Z | [^\w\n\\]{0,3}(?:\\{1,2}[nr]|\n) (?:\\{1,2}[nrt]|[\s"'`+,.#*|/>]){0,60}+
-                (?!\.|END\b)[A-Za-z0-9+/]{4} | [\s"']{0,3}[A-Za-z0-9+/]{16} )"""),
+            (?: \s{0,3}\Z | [^\w\n\\]{0,3}(?:\\{1,2}[nr]|\n) (?:\\{1,2}[nrt]|[\s"'`+,#*|/>]|\.(?!\.)){0,60}+
+                (?!END\b|REDACTED|XXXX)[A-Za-z0-9+/]{4} | [\s"']{0,3}[A-Za-z0-9+/]{16} )"""),
         ("a private key", "PuTTY-User-Key-File", r"PuTTY-User-Key-File-\d:"),
         ("a webhook", "/services/", r"hooks\.slack\.com/services/[A-Z]\w{5,20}/\w{5,20}/\w{16}"),
         ("a webhook", "/workflows/", r"hooks\.slack\.com/workflows/[A-Z]\w{5,20}/\w{5,20}/\w{16}"),
@@ -335,10 +335,8 @@ def _assigned(text: str, lower: str, *, example: bool, code: bool) -> Iterator[t
         given = _VALUE.match(lower, link.end()) if link else None
         if link is None or given is None:
             continue
-        before = _NAME_BEFORE.search(text, max(0, at - 40), at)
-        words = [
-            word.casefold() for word in _WORDS.findall((before or found).group() + text[slice(*found.span())])
-        ]
+        begin = _NAME_BEFORE.search(text, max(0, at - 40), at) or found
+        words = [word.casefold() for word in _WORDS.findall(text[begin.start() : found.end()])]
         quoted = given["quoted"] is not None
         value = _ESCAPED.sub("", text[slice(*given.span("quoted" if quoted else "bare"))].rstrip("\\"))
         line = text[max(0, at - 200, text.rfind("\n", max(0, at - 200), at) + 1) : at]
