@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentos.model import Item
-from agentos.repo_map.file_kinds import FileKind, MapOptions, decoded, kind_of
+from agentos.repo_map.file_kinds import MapOptions, decoded
 from agentos.repo_map.git_state import Git
+from agentos.repo_map.path_kinds import FileKind, kind_of
 from agentos.repo_map.repository import TrackedRepository
 from agentos.repo_map.word_index import rarity, weight
 from agentos.repo_map.words import Words

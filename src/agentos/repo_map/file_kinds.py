@@ -3,11 +3,10 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from fnmatch import fnmatchcase, translate
-from functools import cache, lru_cache
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from agentos.repo_map.path_kinds import matches
 from agentos.repo_map.secret_files import secret_in, secret_name
 
 EXCLUDED = "context_exclude names it"
@@ -16,14 +15,6 @@ KEY_INSIDE = "it contains one of your keys"
 IN_LFS = "kept in Git LFS"
 NOT_FETCHED = "kept in Git LFS, and not fetched here; run 'git lfs pull'"
 MAX_FILE_BYTES = 1_000_000  # a larger file is data, or generated
-
-
-class FileKind(StrEnum):
-    """What a file is for."""
-
-    SOURCE = "source"  # program text
-    TEST = "test"  # tests, examples and benchmarks
-    DOCUMENT = "document"  # prose, settings, data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +29,6 @@ class MapOptions:
     holds_key: Callable[[str], bool] = field(default=lambda _text: False)  # one of the user's own keys
 
 
-_SOURCE_ENDINGS_TEXT = """
-    asm bash c cc clj cljs coffee cpp cr cs cu cxx d dart elm erl ex exs f90 fs fsx go graphql
-    groovy h hh hpp hs hx java jl js jsx kt kts lua m mjs cjs ml mli mm mts cts nim pas php pl pm
-    proto ps1 py pyi pyx r rb rkt rs sass scala scm scss sh sol sql svelte swift tcl ts tsx v vala
-    vb vhd vue zig zsh
-"""
-SOURCE_ENDINGS = frozenset(_SOURCE_ENDINGS_TEXT.split())
 _BINARY_ENDINGS_TEXT = """
     7z a avi bin bmp bz2 class dat db dll dylib eot exe flac gif gz ico icns jar jpeg jpg lib mo mov
     mp3 mp4 o obj ogg otf parquet pdf pkl png pyc pyd rar so sqlite sqlite3 tar tgz tif tiff ttf
@@ -73,29 +57,6 @@ _COMMENT = re.compile(r"\s{0,20}(?:#|//|/\*|\*|--|;|<!--|%|\"\"\"|''')")
 _HEAD_LINES = 6
 _LFS_POINTER = "version https://git-lfs.github.com/spec/"
 _LONG_LINE = 3_000  # characters: nobody wrote it by hand
-
-_TEST_FOLDERS_TEXT = """
-    __mocks__ __tests__ bench benches benchmark benchmarks e2e example examples fixture fixtures
-    spec specs test testdata testing tests samples sample demo demos
-"""
-_TEST_FOLDERS = frozenset(_TEST_FOLDERS_TEXT.split())
-_TEST_NAMES = (
-    "test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.rb", "*test.java", "*tests.java",
-    "*test.kt", "*tests.cs", "*test.cs", "*test.php", "conftest.py",
-)  # fmt: skip
-_DOCUMENT_FOLDERS = frozenset({"doc", "docs", "documentation", "website"})
-
-
-@lru_cache(maxsize=200_000)
-def kind_of(path: str) -> FileKind:
-    """What a file is for, judged by its path."""
-    *folders, name = path.lower().split("/")
-    ending = name.rpartition(".")[2]
-    if ending not in SOURCE_ENDINGS or not _DOCUMENT_FOLDERS.isdisjoint(folders):
-        return FileKind.DOCUMENT
-    if not _TEST_FOLDERS.isdisjoint(folders) or matches(name, _TEST_NAMES):
-        return FileKind.TEST
-    return FileKind.SOURCE
 
 
 def why_not_by_path(path: str, options: MapOptions) -> str | None:
@@ -146,7 +107,7 @@ def why_secret(path: str, text: str, options: MapOptions) -> str | None:
         return KEY_INSIDE
     if allowed(path, options):
         return None
-    return _BY_NAME if secret_name(PurePosixPath(path).name) else secret_in(text)
+    return _BY_NAME if secret_name(PurePosixPath(path).name) else secret_in(text, path)
 
 
 def is_pointer(text: str) -> bool:
@@ -182,15 +143,6 @@ def below(path: str, folder: str) -> bool:
     """Whether a path is inside a folder."""
     clean = folder.strip("/")
     return bool(clean) and path.startswith(f"{clean}/")
-
-
-@cache
-def _one_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, patterns)))
-
-
-def matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return _one_pattern(patterns).match(name) is not None
 
 
 def shown(path: str) -> str:

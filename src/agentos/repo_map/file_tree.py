@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from agentos.model import counted
-from agentos.repo_map.file_kinds import FileKind, kind_of, shown
+from agentos.repo_map.file_kinds import shown
+from agentos.repo_map.path_kinds import FileKind, kind_of
 
 MAX_FILES = 60  # listed in one folder; the rest is counted
 _INDENT = "  "

@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from agentos.model import counted
-from agentos.repo_map.file_kinds import FileKind, kind_of, shown
+from agentos.repo_map.file_kinds import shown
+from agentos.repo_map.path_kinds import FileKind, kind_of
 
 CUT = "[... cut here: {left} more lines]"
 # In order of importance: what is written for agents and contributors says most about how to work here.

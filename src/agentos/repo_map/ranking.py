@@ -10,8 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agentos.repo_map.file_kinds import FileKind, kind_of
 from agentos.repo_map.history import LATELY
+from agentos.repo_map.path_kinds import FileKind, kind_of
 from agentos.repo_map.word_index import Counted, WordIndex, rarity, weight
 from agentos.repo_map.words import MARK, Words, identifiers, pairs, spellings, spelt
 

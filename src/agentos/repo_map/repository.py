@@ -15,14 +15,12 @@ from agentos.repo_map.file_kinds import (
     KEY_INSIDE,
     MAX_FILE_BYTES,
     NOT_FETCHED,
-    FileKind,
     MapOptions,
     allowed,
     below,
     decoded,
     excluded,
     is_pointer,
-    kind_of,
     shown,
     why_not_by_path,
     why_not_by_text,
@@ -43,6 +41,7 @@ from agentos.repo_map.guides import (
 from agentos.repo_map.history import index_messages
 from agentos.repo_map.outlines import Outlines
 from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
+from agentos.repo_map.path_kinds import FileKind, kind_of
 from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, index_paths, own_words
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.texts import Texts, Unusable, is_lasting

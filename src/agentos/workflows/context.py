@@ -115,7 +115,7 @@ def _text(tree: Tree, found: _Found, rules: ContextRules) -> str | None:
     text = None if data is None else _decoded(data, found)
     if text is not None and rules.holds_key(text):
         raise _Refused("it contains one of your keys", "Remove it from the file.")
-    if text is not None and not may and (secret := secret_in(text)):
+    if text is not None and not may and (secret := secret_in(text, path)):
         raise _Refused(secret, f"Remove it from the file. {allow}")
     if text is not None and is_pointer(text):
         raise _Refused(NOT_FETCHED, "Or leave it out.")

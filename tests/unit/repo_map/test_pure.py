@@ -4,21 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentos.repo_map.file_kinds import (
-    FileKind,
-    MapOptions,
-    decoded,
-    kind_of,
-    shown,
-    why_not_by_path,
-    why_not_by_text,
-)
+from agentos.repo_map.file_kinds import MapOptions, decoded, shown, why_not_by_path, why_not_by_text
 from agentos.repo_map.file_tree import draw_tree
 from agentos.repo_map.git_state import Commit
 from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, test_layout
 from agentos.repo_map.history import LATELY, index_messages
 from agentos.repo_map.outline import outline_by_tags, outline_by_words
 from agentos.repo_map.parts import Part, PartKind
+from agentos.repo_map.path_kinds import FileKind, kind_of
 from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment, index_paths
 from agentos.repo_map.selection import Budget
 from agentos.repo_map.tags import Definition, Tags

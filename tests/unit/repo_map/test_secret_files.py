@@ -120,8 +120,14 @@ def test_other_names_do_not(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["-eyJ", "eyJa.", "password", "token: ", "key='", "://a:", "bearer ", "sk-", "SG.a"]
-)
+    "piece",
+    [
+        "-eyJ", "eyJa.", "password", "token: ", "key='", "://a:", "bearer ", "sk-", "SG.a", "basic ",
+        "curl -u ", "mysql -", "kind: Secret\n", "kind: Secret\n---\n", "data:\n a: b\n", "$6$",
+        "-----BEGIN PRIVATE KEY----- -", 'pass \\"', "login('a','", "<password>",
+        'password" {\n default', "password with a by ",
+    ],
+)  # fmt: skip
 def test_a_text_made_to_be_slow_is_read_at_once(piece: str) -> None:
     """With a quantifier that has no bound, this test would not end."""
     assert secret_in(piece * (1_000_000 // len(piece))) is None
