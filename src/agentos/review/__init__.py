@@ -8,11 +8,12 @@
 
 from agentos.review.parsed_review import Finding, ParsedReview, Verdict
 from agentos.review.reader import read_document, read_reply
-from agentos.review.render import render_review
+from agentos.review.render import SO_FAR, render_review
 from agentos.review.schema import StructuredReview, review_schema, structured_review
 from agentos.review.verdict_section import states_other_verdict
 
 __all__ = [
+    "SO_FAR",
     "Finding",
     "ParsedReview",
     "StructuredReview",

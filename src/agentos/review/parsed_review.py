@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 LONGEST_NAME = 100  # characters of a finding in a one-sentence reason
 
@@ -34,6 +34,11 @@ class Finding:
         shown = words if len(words) <= LONGEST_NAME else words[: LONGEST_NAME - 3].rstrip() + "..."
         return f"{self.category}: {shown}"
 
+    @property
+    def said(self) -> str:
+        """Title and text in one."""
+        return f"{self.title}: {self.text}".removeprefix(": ")
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "tier": self.tier,
@@ -42,6 +47,15 @@ class Finding:
             "text": self.text,
             "recommendation": self.recommendation,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierAnswer:
+    """What a review says about a finding or a question of an earlier one."""
+
+    number: str  # "F1", "Q2"
+    state: Literal["open", "resolved", "withdrawn"]
+    where: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +78,8 @@ class ParsedReview:
     findings: tuple[Finding, ...] = ()
     questions: tuple[str, ...] = ()
     reason: str = ""  # why it is unreadable, or how a contradiction was resolved
+    answers: tuple[EarlierAnswer, ...] = ()
+    structured: bool = False  # it could answer earlier findings by number
 
     @classmethod
     def unreadable(cls, reason: str) -> "ParsedReview":

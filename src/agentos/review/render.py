@@ -3,12 +3,13 @@
 The model's text cannot add structure: the document, read back, says what the review said.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from agentos.review.parsed_review import Finding
 from agentos.review.phrases import clean, escape_inline, escape_line, escape_title, tidy
 from agentos.review.schema import Kind, StructuredReview
 
+SO_FAR = "## Findings So Far"
 _NAMES: dict[Kind, str] = {"lld": "LLD Review", "issue": "Issue Review"}
 _BLOCKING: dict[Kind, tuple[str, ...]] = {
     "lld": ("Cost", "Safety", "Security", "Legal"),
@@ -22,7 +23,7 @@ _ACTIONABLE: dict[Kind, str] = {"lld": "LLD is approved for implementation.", "i
 _READY: dict[Kind, str] = {"lld": "Ready for implementation", "issue": "Ready to enter backlog"}
 
 
-def render_review(review: StructuredReview, *, kind: Kind, title: str) -> str:
+def render_review(review: StructuredReview, *, kind: Kind, title: str, ledger: Sequence[str] = ()) -> str:
     """Write the review as a Markdown document."""
     findings = review.open_findings()
     lines = [
@@ -35,6 +36,7 @@ def render_review(review: StructuredReview, *, kind: Kind, title: str) -> str:
         "**PASSED**" if review.pre_flight.passed else "**FAILED**",
         *_apart(_text(review.pre_flight.note)),
         "",
+        *_so_far(ledger),
         "## Review Summary",
         *_text(review.summary),
         "",
@@ -54,6 +56,12 @@ def render_review(review: StructuredReview, *, kind: Kind, title: str) -> str:
         _box("DISCUSS", "Needs Orchestrator decision", review.verdict),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _so_far(ledger: Sequence[str]) -> list[str]:
+    """All findings of the item as they stand after this review."""
+    lines = [f"- {escape_inline(line)}" for line in ledger]
+    return [SO_FAR, *lines, ""] if lines else []
 
 
 def _nothing_blocking(review: StructuredReview, kind: Kind) -> str:

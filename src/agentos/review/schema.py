@@ -1,6 +1,7 @@
 """The structured review that a model is asked for, and how its untrusted reply is read. Pure."""
 
 import json
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
@@ -9,13 +10,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from agentos.review.findings import suggestion
-from agentos.review.parsed_review import Finding, ParsedReview, Verdict, VerdictReason, settle
+from agentos.review.parsed_review import EarlierAnswer, Finding, ParsedReview, Verdict, VerdictReason, settle
 from agentos.review.phrases import clean, says_nothing, stands_open, tidy, title_line
 
 Kind = Literal["lld", "issue"]
 Words = Annotated[str, AfterValidator(clean)]
 
 _FENCE = "```"
+# Each pattern also matches what is never closed, so that no text makes the search slow.
+_STRING = r'"(?:[^"\\]|\\.)*(?:"|\Z)'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)", re.DOTALL)
+_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 _NOT_IN_ISSUES = "Observability"
 
 
@@ -59,16 +64,29 @@ class Tier2Finding(_OpenFinding):
     category: Literal["Architecture", "Observability", "Quality"]
 
 
+class AnswerToEarlier(_Closed):
+    """The answer to a numbered finding or question of an earlier review."""
+
+    number: Annotated[str, Field(pattern=r"^[FQ][0-9]{1,4}$")] = Field(
+        description='Its number, such as "F1".'
+    )
+    state: Literal["resolved", "open", "withdrawn"] = Field(
+        description="resolved: the draft settles it; open: it still holds; withdrawn: it was a mistake."
+    )
+    where: Words = Field(description="Where the draft settles it, or what is still missing.")
+
+
 class StructuredReview(_Closed):
-    """A governance review; its findings are the open ones only."""
+    """A governance review."""
 
     identity: Words = Field(description="Who you are and in which role you review.")
     pre_flight: PreFlight
-    summary: Words
-    tier1: list[Tier1Finding] = Field(description="Open blocking findings only; empty if there are none.")
-    tier2: list[Tier2Finding] = Field(
-        description="Open high-priority findings only; empty if there are none."
+    earlier: list[AnswerToEarlier] = Field(
+        default_factory=list, description="One answer for each open finding that has a number."
     )
+    summary: Words
+    tier1: list[Tier1Finding] = Field(description="New blocking findings only; empty if there are none.")
+    tier2: list[Tier2Finding] = Field(description="New high-priority findings only; empty if there are none.")
     suggestions: list[Words]
     questions: list[Words] = Field(description="Questions that only the orchestrator can answer.")
     verdict: Literal["APPROVED", "REVISE", "DISCUSS"]
@@ -95,6 +113,11 @@ class StructuredReview(_Closed):
             findings=findings,
             questions=self.open_questions(),
             reason=decision.reason,
+            answers=tuple(
+                EarlierAnswer(number=one.number, state=one.state, where=tidy(one.where))
+                for one in self.earlier
+            ),
+            structured=True,
         )
 
     def _tier(self, tier: Literal[1, 2]) -> Iterator[Finding]:
@@ -112,6 +135,7 @@ def review_schema(kind: Kind) -> dict[str, Any]:
     """Return the JSON schema of a review, without references, which some providers do not accept."""
     schema = StructuredReview.model_json_schema()
     definitions = schema.pop("$defs")
+    schema["required"] = list(schema["properties"])
     if kind == "issue":
         definitions["Tier2Finding"]["properties"]["category"]["enum"].remove(_NOT_IN_ISSUES)
     resolved = _resolve(schema, definitions)
@@ -135,8 +159,7 @@ def structured_review(text: str) -> StructuredReview | None:
 def parse_review(text: str, kind: Kind | None = None) -> StructuredReview:
     """Read JSON that follows the schema, with nothing around it, or raise NotAReviewError."""
     try:
-        data = json.loads(_payload(text), object_pairs_hook=_distinct)
-        review = StructuredReview.model_validate(data)
+        review = StructuredReview.model_validate(_loads(_payload(text)))
     except ValidationError as exc:
         raise NotAReviewError(_first_error(exc)) from exc
     except NotAReviewError:
@@ -150,6 +173,16 @@ def parse_review(text: str, kind: Kind | None = None) -> StructuredReview:
             f"The JSON does not follow the schema: an issue has no {_NOT_IN_ISSUES} findings."
         )
     return review
+
+
+def _loads(text: str) -> Any:
+    """Read JSON. Comments and commas before a closing bracket have only one meaning, so they may be there."""
+    try:
+        return json.loads(text, object_pairs_hook=_distinct)
+    except json.JSONDecodeError:
+        bare = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
+        bare = _COMMA.sub(lambda found: found[0] if found[0].startswith('"') else "", bare)
+        return json.loads(bare, object_pairs_hook=_distinct)
 
 
 def _payload(text: str) -> str:

@@ -87,6 +87,16 @@ REVIEWS = st.fixed_dictionaries(
     {
         "identity": TEXT,
         "pre_flight": st.fixed_dictionaries({"passed": st.booleans(), "note": TEXT}),
+        "earlier": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "number": st.sampled_from(["F1", "Q2"]),
+                    "state": st.sampled_from(["open", "resolved", "withdrawn"]),
+                    "where": TEXT,
+                }
+            ),
+            max_size=2,
+        ),
         "summary": TEXT,
         "tier1": st.lists(finding("Cost", "Safety", "Security", "Legal"), max_size=2),
         "tier2": st.lists(finding("Architecture", "Quality"), max_size=2),
@@ -165,6 +175,7 @@ def test_a_spoof_in_any_text_changes_nothing(text: str) -> None:
         {
             "identity": text,
             "pre_flight": {"passed": True, "note": text},
+            "earlier": [{"number": "F1", "state": "open", "where": text}],
             "summary": text,
             "tier1": [blocking | {"title": "Licence"}],
             "tier2": [{"category": "Quality", "title": "Tests", "text": text, "recommendation": text}],
@@ -174,4 +185,4 @@ def test_a_spoof_in_any_text_changes_nothing(text: str) -> None:
         }
     )
     read = read_document(render_review(review, kind="lld", title=text))
-    assert read == review.reading()
+    assert read.as_dict() == review.reading().as_dict()
