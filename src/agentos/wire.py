@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from agentos import audit_record as records
 from agentos.audit_record import Count, JournalId, Name, Seconds, Text, Tokens
+from agentos.decisions import Decision
 from agentos.lease import LeaseNumber
 from agentos.model import CallError, LimitName, Usage
 from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
@@ -40,25 +41,6 @@ class ItemData(Message):
     remote: bool = False
     whole: str = ""
     whole_hash: str = ""  # of the text as the coordinator has it; secrets are taken out on the way
-
-
-class Decision(Message):
-    """A person's answer to a DISCUSS, valid only for the discussion after this many reviews."""
-
-    reviews: int
-    answer: Literal["approve", "revise"]
-    note: str = ""
-    by: str = ""
-    at: str = ""
-
-
-class NoteData(Message):
-    """A person's note about an item. Without text, it asks for a review of the document as it is."""
-
-    id: int
-    text: str = ""
-    by: str = ""
-    at: str = ""
 
 
 class PartData(Message):
@@ -155,8 +137,7 @@ class Job(Message):
     max_retries: int
     call_timeout: float
     retry_failed: bool = False
-    decision: Decision | None = None
-    notes: tuple[NoteData, ...] = ()
+    decisions: tuple[Decision, ...] = ()  # of people, as far as no document has them
     revise: bool = False  # the first draft revises the existing document
     keep_prompts: bool = False  # send prompts and answers to the coordinator, which keeps them
     trail: str = ""  # the item's folder in the lineage, if not the usual one
@@ -346,6 +327,8 @@ class Ended(Message):
     text_hash: Name = ""  # of the approved document
     error: Text | None = None
     noted: Count | None = None  # the latest note that the models got; None: all
+    questions: records.Texts = Field(default_factory=list)  # open ones, numbered
+    dropped: records.Texts = Field(default_factory=list)  # lines of a person that the approved document lacks
     given_back: bool = False  # nothing is wrong with the item: it cannot run here now
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from agentos.decisions import Answer, Decision
 from agentos.model import Item, Status
 from agentos.store.postgres.connection import PostgresDatabase
-from agentos.store.records import Decided, Fence, FilingState, Paid
+from agentos.store.records import Fence, FilingState, Paid
 from agentos.store.records.postgres import PostgresRecords
 from agentos.store.records.protocols import AllRecords
+
+AT = "2026-01-01T00:00:00.000Z"
 
 
 @contextmanager
@@ -82,17 +85,27 @@ def item(item_id: str = "42", text: str = "text", workflow: str = "lld") -> Item
     return Item(workflow=workflow, id=item_id, label=f"LLD-{item_id}", title="T", text=text, source="x.md")
 
 
-def decided(one: Item, reviews: int, answer: str = "approve", note: str = "") -> Decided:
-    return Decided(
-        workflow=one.workflow,
-        item=one.id,
-        input_hash=one.input_hash,
-        reviews=reviews,
-        answer=answer,
-        note=note,
-        decided_by="ann",
-        decided_at="2026-01-01T00:00:00.000Z",
-    )
+def answer(
+    records: AllRecords,
+    one: Item,
+    reviews: int,
+    verdict: Answer = "approve",
+    text: str = "",
+    *,
+    unless: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Answer the question after that many reviews."""
+    decision = Decision(question="Which?", text=text, answer=verdict, reviews=reviews, by="ann", at=AT)
+    return records.decide(one.workflow, one.id, [decision], unless=unless)
+
+
+def note(records: AllRecords, one: Item, text: str = "Better.") -> None:
+    assert records.decide(one.workflow, one.id, [Decision(text=text, by="ann", at=AT)])
+
+
+def said(records: AllRecords, one: Item) -> tuple[Decision, ...]:
+    """What people said about an item and no document has."""
+    return tuple(records.decisions().get((one.workflow, one.id), ()))
 
 
 def paid(life: str, *, run_id: str = "run-1", one: str = "1", usd: float = 1.0) -> Paid:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentos.audit_record import CallRecord, OwnRecord, VerdictRecord, plain_fields
+from agentos.decisions import Decision
 from agentos.frames import (
     MAX_MESSAGE_BYTES,
     MAX_WORKER_BYTES,
@@ -26,7 +27,6 @@ from agentos.wire import (
     Audit,
     Beat,
     CallSettled,
-    Decision,
     Drain,
     Ended,
     Hello,
@@ -62,7 +62,7 @@ JOB = Job(
     max_iterations=5,
     max_retries=5,
     call_timeout=600.0,
-    decision=Decision(reviews=2, answer="revise", note="less"),
+    decisions=(Decision(id=3, question="Q?", text="less", answer="revise", reviews=2, at="2026", used=True),),
     repository=RepositoryData(
         shared=(PartData(kind="tree", path=".", text="src/\n", why="the tree"),), files=("src/a.py",)
     ),

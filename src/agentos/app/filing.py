@@ -16,6 +16,7 @@ from agentos.coordinator.file_issue import FiledIssue, Filer
 from agentos.coordinator.plan import PlannedItem, edited_since
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.scheduler import Stop
+from agentos.end_matter import for_reading
 from agentos.errors import AgentosError, ItemFailed
 from agentos.events.filing import FilingRefused, FilingUnknown
 from agentos.github.client import GitHub
@@ -245,7 +246,7 @@ class IssueFiler:
         return Lineage(worktree=worktree, folder=self._lineage_folder, name=f"{item.id}-{item.workflow}")
 
     def _approved_text(self, worktree: Path, output: str | None, item: Item) -> str:
-        """The text that was approved here, without its stamp; never read through a link.
+        """The text that was approved here, with its decisions but no names; never read through a link.
 
         Whoever can commit can also write a stamp, so only the records say what was approved.
         """
@@ -263,7 +264,7 @@ class IssueFiler:
             text_hash(body),
         ):
             raise ItemFailed(edited_since(output, item))
-        return body
+        return for_reading(body)
 
     def _leave_receipt(self, item: Item, worktree: Path, done: FiledIssue) -> None:
         """Write a receipt into the lineage, which is committed: no clone files the same brief again."""

@@ -2,24 +2,31 @@
 
 import getpass
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
+from agentos.decisions import (
+    Answer,
+    Decision,
+    Question,
+    answers_in,
+    in_one_line,
+    questions_in,
+    unknown_numbers,
+)
 from agentos.errors import UsageError
 from agentos.events.catalogue import RunStarted
 from agentos.events.record import read
-from agentos.model import Item, Status, check_id
+from agentos.model import Status, check_id
 from agentos.naming import ids_named
 from agentos.report.run_again import RunAgain, run_again
 from agentos.settings import Settings
 from agentos.store.home import Home
-from agentos.store.records import Decided, Progress, timestamp
+from agentos.store.records import Progress, timestamp
 from agentos.store.records.protocols import AllRecords
 from agentos.store.run_folder import read_first_event, read_summary
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
-
-Answer = Literal["approve", "revise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +35,12 @@ class Discussion:
 
     label: str
     progress: Progress
-    decided: Decided | None
+    decided: Decision | None
     mock: bool = False
+
+
+class NotWaitingError(UsageError):
+    """The item does not wait for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,29 +59,17 @@ class Answered:
     answer: Answer
     note: str
     command: str  # what to type to resume the item
-
-
-@dataclass(frozen=True, kw_only=True)
-class _KnownByHash(Item):
-    """An item as the records know it: by the hash of its text, without the text."""
-
-    hash: str
-
-    @property
-    def input_hash(self) -> str:
-        return self.hash
+    unanswered: tuple[str, ...] = ()  # the numbers of the questions that stay open
 
 
 def discussions(records: AllRecords) -> tuple[Discussion, ...]:
     """Every item waiting for a decision, the longest wait first."""
     asked = [
         Discussion(
-            label=label_of(one),
-            progress=one,
-            decided=world.decision(_item(one), one.reviews),
-            mock=world.mock,
+            label=label_of(one), progress=one, decided=_as_one(one, _answers(one, said)), mock=world.mock
         )
         for world in (records.of(mock=False), records.of(mock=True))
+        for said in [world.decisions()]
         for one in world.progress().values()
         if one.status == Status.DISCUSS
     ]
@@ -104,7 +103,7 @@ def find_waiting(records: AllRecords, wanted: str) -> Discussion:
         if label is None
         else f" To send it back, run 'agentos revise {shlex.quote(label)} --note \"...\"'."
     )
-    raise UsageError(f"{label or wanted} is not waiting for a decision; {waiting}.{hint}")
+    raise NotWaitingError(f"{label or wanted} is not waiting for a decision; {waiting}.{hint}")
 
 
 def answer_discussion(
@@ -119,7 +118,7 @@ def answer_discussion(
 ) -> Answered:
     """Record a person's decision; refuse it if what they saw is out of date."""
     if not home.used:
-        raise UsageError("No runs here yet, so nothing is waiting for a decision.")
+        raise NotWaitingError("No runs here yet, so nothing is waiting for a decision.")
     with home.create().open_records() as records:
         discussion = find_waiting(records, wanted)
         found, label = discussion.progress, discussion.label
@@ -127,31 +126,34 @@ def answer_discussion(
             raise UsageError(f"{label} was reviewed again in the meantime. Read the new review first.")
         world = records.of(mock=discussion.mock)
 
-        def is_answered() -> bool:
-            there = world.decision(_item(found), found.reviews)
-            return seen is not None and there is not None and there.decided_at != seen.decided_at
+        def there() -> list[Decision]:
+            return _answers(found, world.decisions(found.workflow))
 
-        taken = world.decide(
-            Decided(
-                workflow=found.workflow,
-                item=found.item,
-                input_hash=found.input_hash,
-                reviews=found.reviews,
-                answer=answer,
-                note=note.strip(),
-                decided_by=person(),
-                decided_at=timestamp(),
-            ),
-            unless=is_answered,
-        )
-        if not taken:
-            there = world.decision(_item(found), found.reviews)
-            answered = "" if there is None else f": {there.answer}, by {there.decided_by}"
+        def is_answered() -> bool:
+            known = there()
+            return seen is not None and bool(known) and known[-1].at != seen.decided_at
+
+        asked, now = questions_of(found), timestamp()
+        said = [
+            Decision(question=question, text=text, answer=answer, reviews=found.reviews, by=person(), at=now)
+            for question, text in answers_in(note, asked, to_all=True)
+        ]
+        if wrong := unknown_numbers(note, asked):
+            raise UsageError(f"{label} has no question {wrong[0]}. Open: {in_one_line(asked)}")
+        new = {text for one in said if one.words for text in one.questions}
+        # Where only some questions are answered, the earlier answers to the others still count.
+        others = (one for one in there() if one.answer == answer)
+        said = [*(one for one in others if one.words and not new.issuperset(one.questions)), *said]
+        if not world.decide(found.workflow, found.item, said, unless=is_answered):
+            known = there()
+            answered = f": {known[-1].answer}, by {known[-1].by}" if known else ""
             raise UsageError(
                 f"{label} is already answered{answered}, so yours was not recorded. Read that answer first."
             )
     command = next_command(discussion, asked_by(home, discussion, program=program, settings=settings))
-    return Answered(label=label, answer=answer, note=note.strip(), command=command)
+    done = {text for one in said if one.words for text in one.questions}
+    left = tuple(f"Q{one.number}" for one in asked if one.number and one.text not in done)
+    return Answered(label=label, answer=answer, note=note.strip(), command=command, unanswered=left)
 
 
 def label_of(progress: Progress) -> str:
@@ -198,16 +200,25 @@ def next_command(discussion: Discussion, again: RunAgain) -> str:
     return again.command(shlex.quote(check_id(discussion.progress.item)))
 
 
-def _item(progress: Progress) -> Item:
-    return _KnownByHash(
-        workflow=progress.workflow,
-        id=progress.item,
-        label=progress.item,
-        title="",
-        text="",
-        source="",
-        hash=progress.input_hash,
-    )
+def questions_of(progress: Progress) -> tuple[Question, ...]:
+    """The questions that an item waits for; in an earlier version they had no numbers."""
+    reason = progress.error or ""
+    return questions_in(reason) or (Question(number=0, text=reason),) * bool(reason)
+
+
+def _answers(progress: Progress, said: Mapping[tuple[str, str], Sequence[Decision]]) -> list[Decision]:
+    """The answers to what an item waits for that no run has used."""
+    mine = said.get((progress.workflow, progress.item), ())
+    return [one for one in mine if one.answer and not one.used and one.reviews == progress.reviews]
+
+
+def _as_one(progress: Progress, answers: Sequence[Decision]) -> Decision | None:
+    """Answers that were given together, to show them."""
+    if not answers:
+        return None
+    asked = questions_of(progress)
+    numbers = {one.text: f"Q{one.number}: " for one in asked} if len(asked) > 1 else {}
+    return replace(answers[-1], text="\n".join(numbers.get(one.question, "") + one.text for one in answers))
 
 
 def person() -> str:

@@ -1,20 +1,25 @@
 """Notes: what a person says about an item at any time. The next run gives them to both models."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentos.app.inbox import ids_meant, person
+from agentos.app.inbox import ids_meant, person, questions_of
+from agentos.decisions import Decision, Question, answers_in, in_one_line, questions_in, unknown_numbers
 from agentos.errors import UsageError
-from agentos.model import Item
+from agentos.model import Item, Status
 from agentos.naming import command_of, is_id
 from agentos.store.documents import Author, Found, find_document
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
-from agentos.store.records import FilingState, Outcome, Progress
+from agentos.store.records import FilingState, Outcome, Progress, timestamp
 from agentos.store.records.protocols import AllRecords
+from agentos.store.run_folder import last_review
 from agentos.workflows.registry import registered
 from agentos.workflows.registry import workflow as find_workflow
+
+_DOTS = re.compile(r"\s*(?:Q\d{1,4}\s*:)?\s*(?:\.\.\.|\u2026)\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,11 @@ class Subject:
         if self.document is None or self.document.author is not Author.OURS:
             return self.document is None
         return self.approved is None or self.approved.text_hash == self.document.text_hash
+
+    @property
+    def discussed(self) -> Progress | None:
+        """Its progress, if it waits for a decision."""
+        return self.progress if self.progress and self.progress.status == Status.DISCUSS else None
 
     @property
     def command(self) -> str:
@@ -116,12 +126,44 @@ def _subject(
 def pending_notes(home: Home, subject: Subject) -> frozenset[str]:
     """The notes about the item that no run has used yet."""
     with home.open_records(write=False, mock=subject.mock) as records:
-        notes = records.notes(subject.workflow).get((subject.workflow, subject.item), ())
-    return frozenset(note.text for note in notes)
+        said = records.decisions(subject.workflow).get((subject.workflow, subject.item), ())
+    return frozenset(one.text for one in said if not one.used)
 
 
-def send_back(home: Home, subject: Subject, note: str) -> None:
-    """Record a note; an empty one asks for a review of the document as the user edited it."""
+def open_questions(home: Home, subject: Subject) -> tuple[Question, ...]:
+    """What reviews asked about an item and nobody has answered."""
+    if subject.discussed is not None:
+        return questions_of(subject.discussed)
+    if subject.progress is None:
+        return () if subject.document is None else subject.document.end.questions
+    asked = last_review(home, subject.workflow, subject.item).get("questions") or ()
+    found = tuple(one for text in asked if isinstance(text, str) for one in questions_in(text))
+    return found if asked or subject.document is None else subject.document.end.questions
+
+
+def answer_question(home: Home, subject: Subject, note: str) -> None:
+    """Record the answer to an open question of an item that does not wait for it."""
+    asked = open_questions(home, subject)
+    named = any(question for question, _ in answers_in(note, asked, to_all=False))
+    if not named and (len(asked) > 1 or unknown_numbers(note, asked)):
+        raise UsageError(
+            f'{subject.label}: say which question you answer, such as --note "Q{asked[0].number}: ...".'
+            f" Open: {in_one_line(asked)}"
+        )
+    send_back(home, subject, note, to_all=not named)
+
+
+def check_note(note: str) -> None:
+    """Refuse the dots of a suggested command: what a person says stays with the item."""
+    if _DOTS.fullmatch(note):
+        raise UsageError("Replace the dots with what you want to say.")
+
+
+def send_back(home: Home, subject: Subject, note: str, *, to_all: bool = False) -> None:
+    """Record a note; an empty one asks for a review of the document as the user edited it.
+
+    `to_all`: it answers all open questions, unless it says which.
+    """
     if not note.strip() and subject.needs_note:
         raise UsageError(
             f"{subject.label} is unchanged since agentos wrote it, so there is nothing new to review."
@@ -129,7 +171,12 @@ def send_back(home: Home, subject: Subject, note: str) -> None:
             f" run 'agentos revise {subject.item} --note \"...\"'."
         )
     with home.create().open_records() as records:
-        records.of(mock=subject.mock).add_note(subject.workflow, subject.item, text=note.strip(), by=person())
+        asked, now = open_questions(home, subject), timestamp()
+        said = [
+            Decision(question=question, text=text, by=person(), at=now)
+            for question, text in answers_in(note, asked, to_all=to_all or subject.discussed is not None)
+        ]
+        records.of(mock=subject.mock).decide(subject.workflow, subject.item, said)
 
 
 def kept(note: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentos.coordinator.plan import Known
-from agentos.model import Item, Status
+from agentos.model import Item
 from agentos.stamp import MOCK, Stamp
 from agentos.store.documents import Found, find_document
 from agentos.store.lineage import Lineage, receipts
@@ -25,7 +25,7 @@ def survey(
 ) -> dict[str, Known]:
     """What is known about each item, by id. With `filing`, also whether it was filed on GitHub."""
     name, mock = flow.name, records.mock
-    outcomes, progress, notes = records.outcomes(name), records.progress(name), records.notes(name)
+    outcomes, progress, said = records.outcomes(name), records.progress(name), records.decisions(name)
     real = records.of(mock=False).progress(name) if mock else {}
     others = records.of(mock=not mock).outcomes(name)
     filed = receipts(worktree, folders["lineage"], name) if flow.filed and not mock else {}
@@ -33,7 +33,6 @@ def survey(
     known: dict[str, Known] = {}
     for item in items:
         made = progress.get((name, item.id))
-        asked = made is not None and made.status == Status.DISCUSS
         trail = f"{item.id}-{item.workflow}"
         document = None
         if target is not None and item.problem is None:
@@ -45,9 +44,8 @@ def survey(
         known[item.id] = Known(
             outcome=outcomes.get(item.id),
             progress=made,
-            decided=records.decision(item, made.reviews) if made is not None and asked else None,
             filing=records.filing(item) if filing and item.id in outcomes else None,
-            notes=notes.get((name, item.id), ()),
+            decisions=said.get((name, item.id), ()),
             written=target is not None,
             document=document,
             receipt=next((one for one in filed.get(item.label, ()) if item.is_input(one.input)), None),

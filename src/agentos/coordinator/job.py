@@ -100,16 +100,7 @@ def make_job(
     facts: Mapping[str, ModelFacts] | None = None,
 ) -> wire.Job:
     """Put together everything that a worker knows."""
-    item, decided = entry.item, entry.decided
-    answer = None
-    if decided is not None:
-        answer = wire.Decision(
-            reviews=decided.reviews,
-            answer="approve" if decided.answer == "approve" else "revise",
-            note=decided.note,
-            by=decided.decided_by,
-            at=decided.decided_at,
-        )
+    item = entry.item
     data = wire.ItemData(
         workflow=item.workflow,
         id=item.id,
@@ -143,11 +134,7 @@ def make_job(
         max_retries=config.max_retries,
         call_timeout=config.call_timeout,
         retry_failed=config.retry_failed,
-        decision=answer,
-        notes=tuple(
-            wire.NoteData(id=note.id, text=note.text, by=note.noted_by, at=note.noted_at)
-            for note in entry.notes
-        ),
+        decisions=entry.decisions,
         revise=entry.revises,
         keep_prompts=config.keep_prompts,
         trail=entry.trail,

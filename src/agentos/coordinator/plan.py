@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from agentos.decisions import Decision
 from agentos.model import Item, Status, counted
 from agentos.stamp import Stamp
 from agentos.store.documents import Author, Found
-from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
+from agentos.store.records import Filing, FilingState, Outcome, Progress
 
 STAMPED = "stamped: "  # begins the reason of an item whose document is approved
 _ALREADY_APPROVED = "already approved"
@@ -38,11 +39,11 @@ class PlannedItem:
     reason: str = ""
     shared_reason: str = ""  # of a skipped item that nobody named, in words that fit several items
     node: str = ""  # where it stopped
+    ended: str = ""  # the status that it stopped with
     reviews: int = 0
     outcome: Outcome | None = None
-    decided: Decided | None = None
     filing: str | None = None  # of a skipped item whose filing is not finished: wanted, unknown
-    notes: tuple[Note, ...] = ()  # notes of people for the models
+    decisions: tuple[Decision, ...] = ()  # of people, for the models
     document: str | None = None  # the existing document, relative to the worktree
     trail: str = ""  # the item's folder in the lineage, if not the usual one
     begun_to_revise: bool = False
@@ -69,12 +70,24 @@ class Known:
     outcome: Outcome | None = None  # the latest approval, of any text
     filing: Filing | None = None  # whether its document is on GitHub
     progress: Progress | None = None
-    decided: Decided | None = None
-    notes: tuple[Note, ...] = ()
+    decisions: tuple[Decision, ...] = ()  # of people, that no document has yet
     written: bool = False  # its workflow writes a document into the worktree; that document decides
     document: Found | None = None  # the existing one
     receipt: Stamp | None = None  # where exactly this text was filed, by anyone
     trail: str = ""
+
+    @property
+    def unused(self) -> tuple[Decision, ...]:
+        """What no run has given to the models yet."""
+        return tuple(one for one in self.decisions if not one.used)
+
+    @property
+    def said(self) -> str:
+        """The same in words: `1 note`, `your edits`."""
+        notes = [one for one in self.unused if one.text.strip() and not one.answer]
+        asked = any(one.asks_review for one in self.unused)
+        words = [counted(len(notes), "note")] * bool(notes) + ["your edits"] * asked
+        return " and ".join(words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +137,7 @@ def _entry(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
     return replace(
         entry,
         shared_reason="" if choice.named else entry.shared_reason,
-        notes=known.notes if entry.runs else (),
+        decisions=known.decisions if entry.runs else (),
         trail=known.trail,
         document=None if document is None else document.path,
     )
@@ -153,7 +166,7 @@ def _refused(item: Item, known: Known, choice: Choice) -> PlannedItem | None:
             shared_reason=f"their document {why}",
         )
     under_way = known.progress is not None and item.is_input(known.progress.input_hash)
-    if document.author is Author.FOREIGN and not known.notes and not under_way:
+    if document.author is Author.FOREIGN and not known.unused and not under_way:
         reason = (
             f"{document.path} exists and was not written by agentos;"
             f" run 'agentos revise {item.label}' to start from it"
@@ -181,17 +194,20 @@ def _under_way(item: Item, known: Known) -> PlannedItem | None:
     progress = known.progress
     if progress is None or not item.is_input(progress.input_hash):
         return None
-    common = {"item": item, "node": progress.node, "reviews": progress.reviews}
+    common = {"item": item, "node": progress.node, "ended": progress.status, "reviews": progress.reviews}
     discussed = progress.status == Status.DISCUSS
-    if discussed and known.decided is None and not known.notes:
+    # An answer counts for the discussion that it answers.
+    said = [one for one in known.unused if not one.answer or one.reviews == progress.reviews]
+    if discussed and not said:
         return PlannedItem(step=PlanAction.WAIT, reason=progress.error or "a person must decide", **common)  # type: ignore[arg-type]
-    reason = "decided" if discussed and known.decided else f"{_ended(progress.status)} before"
-    if known.notes:
-        reason = f"{reason}, with {counted(len(known.notes), 'note')}"
+    answers = [one.answer for one in said if one.answer] if discussed else []
+    decided = "approved by a person" if answers[-1:] == ["approve"] else "decided" if answers else ""
+    reason = decided or f"{_ended(progress.status)} before"
+    if known.said:
+        reason = f"{reason}, with {known.said}"
     return PlannedItem(
         step=PlanAction.RESUME,
         reason=reason,
-        decided=known.decided,
         begun_to_revise=bool(progress.revise),
         **common,  # type: ignore[arg-type]
     )
@@ -234,8 +250,8 @@ def _with_document(  # noqa: PLR0911 - a table of cases
     item: Item, document: Found, approved: Outcome | None, known: Known, choice: Choice
 ) -> PlannedItem:
     edited = document.author is not Author.OURS
-    if known.notes:
-        return PlannedItem(item=item, step=PlanAction.REVISE, reason=counted(len(known.notes), "note"))
+    if known.unused:
+        return PlannedItem(item=item, step=PlanAction.REVISE, reason=known.said or "decided")
     if document.by_mock and not choice.mock:
         if edited:
             return PlannedItem(

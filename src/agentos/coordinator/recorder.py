@@ -15,6 +15,7 @@ from agentos.coordinator.plan import STAMPED, PlanAction, PlannedItem, approval_
 from agentos.coordinator.verbose_lines import verbose_line
 from agentos.credentials.pool import PoolSnapshot
 from agentos.credentials.snapshot import KeyView
+from agentos.decisions import questions_in
 from agentos.errors import ItemFailed, StorageError
 from agentos.events.catalogue import ENDINGS, Event, ItemEnded, NodeEntered, RunFinished
 from agentos.events.fold import feed
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from agentos.store.records.protocols import AllRecords
     from agentos.wire import CallTexts
 
-BOTH_MODELS = frozenset({"draft", "review"})  # a note is used when the item has been at both of these nodes
 NOTES_USED = frozenset({Status.APPROVED, Status.NEEDS_REVISION, Status.DISCUSS})
 UNFINISHED = frozenset({Status.PAUSED, Status.INTERRUPTED, Status.PENDING})
 
@@ -77,7 +77,6 @@ class RunRecorder:
         self._records = records
         self._folder = folder
         self._console = console
-        self._nodes: dict[str, set[str]] = {}  # the nodes each item's worker has been at
         self.run_id = folder.run_id
         self.source = source  # where the items come from
         self.started = clock()
@@ -159,20 +158,12 @@ class RunRecorder:
         }
         if entry.step in how:
             self.say(f"{item.label}: {how[entry.step]} ({entry.reason})")
-        self._nodes.pop(item.label, None)
 
     def at_node(self, entry: PlannedItem, node: str, reviews: int, attempt: int) -> None:
         """Record the node of the item; raise ItemFailed if another run has the item."""
         self.record(NodeEntered(item=entry.item.id, node=node, reviews=reviews))
         fence = self._fence(attempt)
         _stop_if_stale(self.guard(self._records.at_node, entry.item, fence, node, reviews))
-        label = entry.item.label
-        been = self._nodes.setdefault(label, set())
-        if entry.notes and node not in BOTH_MODELS and been >= BOTH_MODELS:
-            # Not before: if the run is killed and the input changes, the progress is dropped, with the note.
-            _stop_if_stale(self.guard(self._records.use_notes, entry.item, fence, entry.notes))
-            been.clear()
-        been.add(node)
 
     def record_not_run(self, entries: Sequence[PlannedItem]) -> None:
         """Record how items end that do not run; one line for those that are skipped for the same reason."""
@@ -200,6 +191,7 @@ class RunRecorder:
             reason=entry.reason if status in {Status.SKIPPED, Status.APPROVED} else None,
             filing="wanted" if entry.step is PlanAction.FILE else entry.filing,
             output=outcome.output if outcome else entry.document,
+            questions=tuple(map(str, questions_in(entry.reason))) if status is Status.DISCUSS else (),
         )
         if outcome is not None:
             # Finish what the approving run had not done when it was killed.
@@ -222,6 +214,8 @@ class RunRecorder:
         output: str | None = None,
         text_hash: str = "",
         noted: int | None = None,
+        questions: Sequence[str] = (),
+        dropped: Sequence[str] = (),
     ) -> None:
         """Record how an item ended: first in the records, then where it is shown."""
         item, fence = entry.item, self._fence(attempts)
@@ -245,9 +239,13 @@ class RunRecorder:
                 status, verdict, output = Status.FAILED, None, None
                 error = f"{stale}; this run recorded nothing for it"
             self.log(item.label, f"{status.value}: {output or error or ''}")
-        used = [note for note in entry.notes if noted is None or note.id <= noted]
-        if status in NOTES_USED and used:
-            self.guard(self._records.use_notes, item, fence, used)
+        latest = max((one.id for one in entry.decisions), default=0)
+        if status in NOTES_USED and latest:
+            # Only a document of ours has them; other workflows do not say how far they got.
+            kept = status is Status.APPROVED and noted is not None
+            self.guard(
+                self._records.use_decisions, item, fence, latest if noted is None else noted, kept=kept
+            )
         if status is Status.APPROVED:
             self.checkpoints.drop(entry.item)
         self._folder.done_with(item.id, item.label)
@@ -261,6 +259,8 @@ class RunRecorder:
                 attempts=attempts,
                 error=error,
                 output=output,
+                questions=tuple(questions),
+                dropped=tuple(dropped) if status is Status.APPROVED else (),
                 busy_seconds=round(busy_seconds, 6),
                 filing="wanted" if status is Status.APPROVED and self._filing is FilingState.WANTED else None,
             )

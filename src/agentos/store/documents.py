@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from agentos.end_matter import NO_END, EndMatter, take_end
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.files_changed import marked_headings
 from agentos.stamp import Stamp, Stamped, split, text_hash, without_stamps
@@ -14,8 +15,6 @@ from agentos.store.rooted_tree import PathRefused, Tree, unfinished, worktree_tr
 
 MAX_DOCUMENT_BYTES = 1_000_000
 MAX_OTHERS = 1_000
-REVIEW_LOG = "## Review Log"
-_LOG_LINES = ("|", "### Follow-ups", "- Tier ")
 _TRIES = 5  # to put a document in place while somebody else keeps writing there
 
 
@@ -35,7 +34,13 @@ class Found:
     author: Author
     stamp: Stamp | None
     text: str | None  # None if it cannot be read as text
-    body: str = ""  # the text without its stamp
+    basis: str = ""  # what a drafter revises: the text without stamp and end
+    end: EndMatter = NO_END
+
+    @property
+    def seen(self) -> str:
+        """A hash of the whole file, to see whether it has changed."""
+        return text_hash(self.text or "")
 
     @property
     def by_mock(self) -> bool:
@@ -43,12 +48,7 @@ class Found:
 
     @property
     def text_hash(self) -> str:
-        return text_hash(self.body)
-
-    @property
-    def basis(self) -> str:
-        """What a drafter revises: the document without our review log."""
-        return without_review_log(self.body)
+        return text_hash(split(self.text or "").body)
 
 
 def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> Found | None:
@@ -67,7 +67,8 @@ def find_document(worktree: Path, path: Path, label: str, lineage: Lineage) -> F
     taken = split(text)
     author = _author(taken, label, lineage)
     stamp = None if author is Author.FOREIGN else taken.stamp
-    return Found(path=str(path), author=author, stamp=stamp, text=text, body=taken.body)
+    basis, end = take_end(taken.body)
+    return Found(path=str(path), author=author, stamp=stamp, text=text, basis=basis, end=end)
 
 
 def other_documents(worktree: Path, path: Path) -> Iterator[str]:
@@ -93,21 +94,9 @@ def _author(taken: Stamped, label: str, lineage: Lineage) -> Author:
     unchanged = taken.unchanged
     if unchanged is None:
         # The first version wrote no hash of the text; its lineage has the approved text.
-        approved = without_review_log(taken.body).strip("\n")
+        approved = take_end(taken.body)[0].strip("\n")
         unchanged = any(without_stamps(text).strip("\n") == approved for text in lineage.finals())
     return Author.OURS if unchanged else Author.EDITED
-
-
-def without_review_log(body: str) -> str:
-    """Remove our review log; whatever a person wrote in it or after it stays."""
-    before, found, log = ("\n" + body).partition(f"\n{REVIEW_LOG}\n")
-    if not found:
-        return body
-    lines = log.split("\n")
-    while lines and (not lines[0].strip() or lines[0].startswith(_LOG_LINES)):
-        del lines[0]
-    after = "\n".join(lines).strip("\n")
-    return before.removeprefix("\n").rstrip("\n") + "\n" + (f"\n{after}\n" if after else "")
 
 
 def put_in_place(worktree: Path, path: Path, text: str, *, label: str, lineage: Lineage) -> list[str]:

@@ -35,7 +35,8 @@ class Lineage:
     def active(self) -> Path:
         return Path(self.folder, "active", self.name)
 
-    def _done(self, name: str) -> Path:
+    def done(self, name: str) -> Path:
+        """The folder of a finished trail."""
         return Path(self.folder, "done", name)
 
     def begin(self, kind: str, text: str, run_id: str) -> str:
@@ -88,14 +89,14 @@ class Lineage:
 
     def finish(self, done_name: str, number: int, text: str) -> Path:
         """Write the final document and move the trail to done; does nothing if that has already happened."""
-        done = self._done(done_name)
+        done = self.done(done_name)
         if not self.is_done(done_name):
             self.write(max(number, self._final_number()), "final", text)
             self._move(done_name)
         return done
 
     def is_done(self, done_name: str) -> bool:
-        return self.tree.exists(self._done(done_name))
+        return self.tree.exists(self.done(done_name))
 
     def _final_number(self) -> int:
         """Return the number of the final document: the existing one's, or the next."""
@@ -105,6 +106,12 @@ class Lineage:
     def finals(self) -> Iterator[str]:
         """Yield every document of the item that was ever approved."""
         yield from self._texts("final")
+
+    def last_in(self, folder: str, kind: str) -> str | None:
+        """The last text of a kind in a finished trail of this item."""
+        place = Path(folder)
+        found = [path for path in self._numbered(place) if path.name.endswith(f"-{kind}.md")]
+        return self._read(found[-1]) if found and self.has_finished(place) else None
 
     def source_with(self, digest: str) -> str | None:
         """Find the item's text that has this hash."""
@@ -126,12 +133,12 @@ class Lineage:
     def folders(self) -> list[Path]:
         """Return the folders of this item's trails: its name alone, or with a suffix for the run."""
         names = _trails(self.tree, Path(self.folder, "done"))
-        return [self.active, *(done for name in names if self.has_finished(done := self._done(name)))]
+        return [self.active, *(done for name in names if self.has_finished(done := self.done(name)))]
 
     def has_finished(self, folder: Path) -> bool:
         """Say whether a finished trail of this item would be in this folder."""
         own = re.compile(re.escape(self.name) + r"(-[0-9a-f]+|-\d+)?")
-        return folder == self._done(folder.name) and own.fullmatch(folder.name) is not None
+        return folder == self.done(folder.name) and own.fullmatch(folder.name) is not None
 
     def write_receipt(self, stamp: Stamp, text: str, run_id: str) -> None:
         """Record, once, that a text of this item was filed; the receipt travels with the repository."""
@@ -139,7 +146,7 @@ class Lineage:
             return
         done = [folder for folder in self.folders() if folder != self.active]
         mine = [folder for folder in done if self._has_source(folder, stamp.input)]
-        folder = (mine or [self._done(self._free_name(run_id))])[-1]
+        folder = (mine or [self.done(self._free_name(run_id))])[-1]
         number = max((_number(path) for path in self._numbered(folder)), default=0) + 1
         self.tree.write(folder / file_name(number, "filed"), f"{text}\n\n{stamp}\n")
 
@@ -153,7 +160,7 @@ class Lineage:
         return next(name for name in names if not self.is_done(name))
 
     def _move(self, done_name: str) -> None:
-        self.tree.move(self.active, self._done(done_name))
+        self.tree.move(self.active, self.done(done_name))
 
     def _has_source(self, folder: Path, digest: str) -> bool:
         texts = [self._read(path) for path in self._numbered(folder)[:1]]

@@ -269,19 +269,23 @@ def open_findings(record: Mapping[str, Any]) -> tuple[dict[str, Any], ...] | Non
     """Return the open findings of an audit record; None if it is not a readable review."""
     if record.get("kind") != "verdict" or record.get("verdict") == "UNREADABLE":
         return None
-    return tuple(one for one in record.get("findings") or () if isinstance(one, dict))
+    found = [one for one in record.get("findings") or () if isinstance(one, dict)]
+    if not isinstance(record.get("ledger"), list):  # from an earlier version
+        return tuple(found)
+    ledger = [one for one in record["ledger"] if isinstance(one, dict) and one.get("state") == "open"]
+    return (*ledger, *(one for one in found if one.get("tier") == 3))
 
 
-def last_findings(home: Home, workflow: str, item_id: str) -> tuple[dict[str, Any], ...]:
-    """Return what the latest review of an item left open, in any run."""
+def last_review(home: Home, workflow: str, item_id: str) -> Mapping[str, Any]:
+    """Return the record of the latest readable review of an item, in any run; empty if there is none."""
     for run in reversed(list_runs(home)):
         records = read_lines(run / f"workflow-audit-{item_id}.jsonl")
         # A record without a workflow is from an earlier version and may belong to any.
         mine = (one for one in records if one.get("workflow", workflow) == workflow)
-        found = [findings for one in mine if (findings := open_findings(one)) is not None]
+        found = [one for one in mine if open_findings(one) is not None]
         if found:
             return found[-1]
-    return ()
+    return {}
 
 
 def was_mock(run: Path) -> bool:

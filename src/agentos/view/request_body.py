@@ -6,7 +6,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from agentos.app.inbox import Answer, ShownDiscussion
+from agentos.app.inbox import ShownDiscussion
+from agentos.decisions import Answer
 
 MAX_BODY = 100_000
 MAX_NOTE = 20_000

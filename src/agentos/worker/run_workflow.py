@@ -107,7 +107,7 @@ class _Runner:
             except ValidationError as exc:
                 raise StorageError(INVALID_CALL) from exc
         ended = self._walk(config, control, resumed=resumed, revise=self._job.revise)
-        latest = max((note.id for note in self._job.notes), default=0)
+        latest = max((one.id for one in self._job.decisions if not one.used), default=0)
         if resumed and ended.status == "approved" and ended.noted is not None and ended.noted < latest:
             # The run that approved it was killed before it could say so; since then a person sent it back.
             self._checkpoint.clear()
@@ -245,8 +245,7 @@ class _Runner:
             fence_secret=job.fence_secret,
             max_iterations=job.max_iterations,
             retry_failed=job.retry_failed,
-            decision=job.decision,
-            notes=job.notes,
+            decisions=job.decisions,
             revise=revise,
             trail=job.trail,
             models={"drafter": job.drafter, "reviewer": job.reviewer},

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from agentos.app.notes import Subject, find_subject, send_back
+from agentos.decisions import Decision, Question
+from agentos.end_matter import EndMatter, with_end
 from agentos.errors import UsageError
 from agentos.model import Item, Status
 from agentos.settings import Settings
 from agentos.stamp import seal
 from agentos.store.documents import Author
 from agentos.store.home import Home
-from agentos.store.records import FilingState, Note, Records
-from harness.records import approve, begin, end
+from agentos.store.records import FilingState, Records
+from harness.records import approve, begin, end, said
 
 FOLDERS = Settings().folders
 LLD = "docs/lld/active/LLD-42.md"
@@ -29,17 +31,25 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def begin(self, one: str = "42", workflow: str = "lld", *, mock: bool = False) -> None:
+    def begin(
+        self,
+        one: str = "42",
+        workflow: str = "lld",
+        *,
+        mock: bool = False,
+        status: Status = Status.NEEDS_REVISION,
+        error: str = "not approved",
+    ) -> None:
         with Records(self.home.create().records, mock=mock) as records:
             begin(records, item(one, workflow))
-            end(records, item(one, workflow), Status.NEEDS_REVISION, reviews=2, error="not approved")
+            end(records, item(one, workflow), status, reviews=2, error=error)
 
     def find(self, wanted: str) -> Subject:
         return find_subject(self.home, self.root, FOLDERS, wanted)
 
-    def notes(self, *, mock: bool = False) -> dict[tuple[str, str], tuple[Note, ...]]:
+    def said(self, *, mock: bool = False) -> tuple[Decision, ...]:
         with Records(self.home.records, write=False, mock=mock) as records:
-            return records.notes()
+            return said(records, item())
 
 
 @pytest.fixture
@@ -179,18 +189,19 @@ def test_a_real_document_comes_before_what_the_mock_has_begun(world: World) -> N
 def test_a_note_is_left_in_the_world_of_the_item(world: World, mock: bool) -> None:
     world.write(LLD, sealed(by="mock" if mock else "a+b"))
     send_back(world.home, world.find("42"), "  Name it better.\n")
-    (note,) = world.notes(mock=mock)["lld", "42"]
-    assert note.text == "Name it better."
-    assert note.noted_by
-    assert world.notes(mock=not mock) == {}
+    (note,) = world.said(mock=mock)
+    assert (note.question, note.text) == ("", "Name it better.")
+    assert note.by
+    assert note.at
+    assert world.said(mock=not mock) == ()
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_a_document_of_a_person_is_sent_back_without_a_word(world: World, text: str) -> None:
     world.write(LLD, "# Mine\n")
     send_back(world.home, world.find("42"), text)
-    (note,) = world.notes()["lld", "42"]
-    assert note.text == ""
+    (note,) = world.said()
+    assert note.words == ""
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
@@ -206,11 +217,50 @@ def test_what_is_as_agentos_wrote_it_is_not_sent_back_without_a_word(
         UsageError, match=r'LLD-42 is unchanged since agentos wrote it.*agentos revise 42 --note "'
     ):
         send_back(world.home, world.find("42"), text)
-    assert not world.home.records.exists() or world.notes() == {}
+    assert not world.home.records.exists() or world.said() == ()
 
 
 def test_each_word_is_kept(world: World) -> None:
     world.begin()
     for text in ("One.", "Two."):
         send_back(world.home, world.find("42"), text)
-    assert [note.text for note in world.notes()["lld", "42"]] == ["One.", "Two."]
+    assert [note.text for note in world.said()] == ["One.", "Two."]
+
+
+ASKED = EndMatter(questions=(Question(number=3, text="How long?"), Question(number=4, text="Who?")))
+
+
+@pytest.mark.parametrize(
+    ("note", "kept"),
+    [
+        ("Name it better.", [("", "Name it better.")]),
+        ("Q4: Ann.", [("Who?", "Ann.")]),
+        ("Brief!\nQ3: Two\ndays.\nQ4: Ann.", [("", "Brief!"), ("How long?", "Two\ndays."), ("Who?", "Ann.")]),
+        ("Q5: No such question.", [("", "Q5: No such question.")]),
+    ],
+)
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_open_question_of_a_document_is_answered_by_its_number(
+    world: World, begun: bool, note: str, kept: list[tuple[str, str]]
+) -> None:
+    world.write(LLD, seal(with_end("# A document\n", ASKED), item="LLD-42", input_hash="0" * 64, by="a+b"))
+    if begun:
+        world.begin()
+    send_back(world.home, world.find("42"), note)
+    assert [(one.question, one.text) for one in world.said()] == kept
+
+
+@pytest.mark.parametrize(
+    ("asked", "note", "kept"),
+    [
+        ("Q1: Wait? / Q2: Who?", "Stop.", [("Wait?\nWho?", "Stop.")]),
+        ("Q1: Wait? / Q2: Who?", "Q2: Ann.", [("Who?", "Ann.")]),
+        ("Wait? / Who?", "Stop.", [("Wait? / Who?", "Stop.")]),  # asked by an earlier version
+    ],
+)
+def test_a_note_about_a_discussed_item_answers_its_questions(
+    world: World, asked: str, note: str, kept: list[tuple[str, str]]
+) -> None:
+    world.begin(status=Status.DISCUSS, error=asked)
+    send_back(world.home, world.find("42"), note)
+    assert [(one.question, one.text, one.answer) for one in world.said()] == [(*one, "") for one in kept]

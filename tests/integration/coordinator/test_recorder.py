@@ -14,7 +14,7 @@ from agentos.store.home import Home
 from agentos.store.records import Outcome
 from agentos.store.records.memory import MemoryRecords
 from agentos.store.run_folder import RunFolder, create_run
-from harness.records import begin, item
+from harness.records import begin, item, note, said
 
 if TYPE_CHECKING:
     from agentos.console.console import Console
@@ -56,9 +56,9 @@ class Shop:
         self.records.release(self.recorder.run_id)
         begin(self.records, ITEM, "run-2")
 
-    def finish(self, status: Status, *, attempts: int = 1) -> None:
-        entry = PlannedItem(item=ITEM, step=PlanAction.START)
-        told = {"verdict": "APPROVED", "reviews": 1, "output": "out.md", "error": None}
+    def finish(self, status: Status, *, attempts: int = 1, noted: int | None = None) -> None:
+        entry = PlannedItem(item=ITEM, step=PlanAction.START, decisions=said(self.records, ITEM))
+        told = {"verdict": "APPROVED", "reviews": 1, "output": "out.md", "error": None, "noted": noted}
         self.recorder.finish(entry, status, attempts=attempts, **told)  # type: ignore[arg-type]
 
 
@@ -135,6 +135,26 @@ def test_the_end_of_an_earlier_attempt_is_not_recorded(shop: Shop) -> None:
 
     assert "attempt 2 of this run" in str(shop.recorder.state.items["42"].error)
     assert shop.records.outcomes("lld") == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "noted", "left"),
+    [
+        (Status.APPROVED, 2, [(3, False)]),  # the document has what the models got
+        (Status.APPROVED, None, [(1, True), (2, True), (3, True)]),  # no document of ours has them
+        (Status.DISCUSS, 2, [(1, True), (2, True), (3, False)]),
+        (Status.NEEDS_REVISION, 3, [(1, True), (2, True), (3, True)]),
+        (Status.FAILED, 3, [(1, False), (2, False), (3, False)]),
+        (Status.INTERRUPTED, 3, [(1, False), (2, False), (3, False)]),
+    ],
+)
+def test_decisions_are_used_when_the_models_got_them_and_kept_by_a_document(
+    shop: Shop, status: Status, noted: int | None, left: list[tuple[int, bool]]
+) -> None:
+    for _ in range(3):
+        note(shop.records, ITEM)
+    shop.finish(status, noted=noted)
+    assert [(one.id, one.used) for one in said(shop.records, ITEM)] == left
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -7,21 +7,21 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from agentos.decisions import Decision
+from agentos.end_matter import NO_END, EndMatter, take_end, with_end
 from agentos.errors import ItemFailed, StorageError, UsageError
 from agentos.stamp import Stamp, seal
 from agentos.store import documents
-from agentos.store.documents import (
-    MAX_DOCUMENT_BYTES,
-    Author,
-    find_document,
-    put_in_place,
-    without_review_log,
-)
+from agentos.store.documents import MAX_DOCUMENT_BYTES, Author, find_document, put_in_place
 from agentos.store.lineage import Lineage
 from agentos.store.rooted_tree import Tree as Files
 
 NAME = Path("docs/lld/active/LLD-42.md")
 HASH = hashlib.sha256(b"the issue").hexdigest()
+END = EndMatter(
+    decisions=(Decision(question="Which?", text="Less.", by="ann", at="2026-01-01", used=True),),
+    log=("- 2 reviews by a:b, 1 Jan 2026; details in `docs/lineage/done/42-lld`",),
+)
 LOG = "\n## Review Log\n\n| review |\n| --- |\n| 1 |\n"
 
 
@@ -216,14 +216,19 @@ def test_without_its_trail_a_document_of_the_first_version_counts_as_edited(
     ],
 )
 def test_the_review_log_is_ours_and_what_stands_after_it_is_not(body: str, basis: str) -> None:
-    assert without_review_log(body) == basis
+    assert take_end(body)[0] == basis
 
 
-def test_the_basis_has_neither_stamp_nor_log(tree: Tree) -> None:
-    tree.target.write_text(sealed(f"# Ours\n{LOG}") + "\n## Mine\n")
+@pytest.mark.parametrize("theirs", ["## Mine", "Mine."])
+@pytest.mark.parametrize("body", [f"# Ours\n{LOG}", with_end("# Ours\n", END)])
+def test_the_basis_has_neither_stamp_nor_end_and_what_a_person_wrote_below(
+    tree: Tree, body: str, theirs: str
+) -> None:
+    tree.target.write_text(sealed(body) + f"\n{theirs}\n")
     found = tree.find()
     assert found is not None
-    assert found.basis.split() == ["#", "Ours", "##", "Mine"]
+    assert found.basis == f"# Ours\n\n{theirs}\n"
+    assert found.end == (END if "agentos-end" in body else NO_END)
 
 
 # Putting one in its place.

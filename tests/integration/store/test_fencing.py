@@ -8,17 +8,12 @@ import pytest
 from agentos.model import Status
 from agentos.store.records import Claim, Fence, FilingState, Stale
 from agentos.store.records.protocols import AllRecords
-from harness.records import decided, item, paid
+from harness.records import AT, answer, item, note, paid, said
 
 ITEM = item()
-AT = "2026-01-01T00:00:00.000Z"
 ENDED: dict[str, Any] = {"verdict": "APPROVED", "reviews": 3, "output": "new.md", "error": "x"}
 
 Write = Callable[[AllRecords, Fence], Stale | None]
-
-
-def use_notes(records: AllRecords, fence: Fence) -> Stale | None:
-    return records.use_notes(ITEM, fence, records.notes()["lld", "42"])
 
 
 def not_there(records: AllRecords, fence: Fence) -> Stale | None:
@@ -36,7 +31,8 @@ WRITES: dict[str, Write] = {
     "at_node": lambda records, fence: records.at_node(ITEM, fence, "review", 2),
     "end, approved": approve,
     "end, failed": lambda records, fence: records.end(ITEM, fence, Status.FAILED, **ENDED),
-    "use_notes": use_notes,
+    "use_decisions": lambda records, fence: records.use_decisions(ITEM, fence, 2**40, kept=False),
+    "use_decisions, kept": lambda records, fence: records.use_decisions(ITEM, fence, 2**40, kept=True),
     "moved": lambda records, fence: records.moved(ITEM, fence, "elsewhere"),
     "forget": lambda records, fence: records.forget(ITEM, fence),
     "intend": lambda records, fence: records.intend(ITEM, fence, repository="r", marker="m2", at=AT),
@@ -54,8 +50,7 @@ def everything(records: AllRecords) -> tuple[object, ...]:
     return (
         records.outcomes("lld"),
         records.progress(),
-        records.decision(ITEM, 1),
-        records.notes(),
+        records.decisions(),
         records.filing(ITEM),
         records.spent_on_items("lld"),
         records.claims(),
@@ -71,8 +66,7 @@ def fence(records: AllRecords) -> Fence:
     records.end(ITEM, first, Status.APPROVED, **ENDED | {"output": "old.md"})
     records.begin(ITEM, second)
     records.intend(ITEM, second, repository="r", marker="m", at=AT)
-    records.decide(decided(ITEM, 1))
-    records.add_note("lld", "42", text="Better.", by="ann")
+    note(records, ITEM)
     records.pay(paid("life-1", one="42"))
     return second
 
@@ -136,11 +130,9 @@ def test_what_people_say_and_what_was_paid_is_never_refused(
     dead.add(fence.run_id)
     records.claim([ITEM], "run-2")
     world = records.of(mock=mock)
-    assert world.decide(decided(ITEM, 2))
-    world.add_note("lld", "42", text="Still better.", by="ann")
+    assert answer(world, ITEM, 2, text="Still better.")
     assert world.pay(paid("life-2", one="42", usd=2.0))
-    assert world.decision(ITEM, 2) is not None
-    assert world.notes()["lld", "42"][-1].text == "Still better."
+    assert said(world, ITEM)[-1].text == "Still better."
     assert world.spent_on_items("lld")["42"] == pytest.approx(2.0 if mock else 3.0)
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from agentos.decisions import Decision
 from agentos.model import Item, Status
 from agentos.store.records import FilingState, Paid, Taken, timestamp
 from agentos.store.records.protocols import AllRecords
-from harness.records import approve, begin, decided, end, hold, item, paid
+from harness.records import AT, answer, approve, begin, end, hold, item, note, paid, said
 
 # Outcomes.
 
@@ -104,37 +105,76 @@ def test_progress_can_be_dropped_unless_a_living_run_has_the_item(
     assert records.progress().keys() == {("lld", "43")}
 
 
-def test_a_forgotten_item_is_as_if_it_had_never_been_run(records: AllRecords) -> None:
+def test_of_a_forgotten_item_only_what_people_said_is_kept(records: AllRecords) -> None:
     for one in (item(), item("43")):
         approve(records, one)
         begin(records, one, "run-2")
-        records.decide(decided(one, 1))
+        answer(records, one, 1)
+        note(records, one)
+    before = records.decisions()
     records.forget(item(), hold(records, item()))
     assert records.outcomes("lld").keys() == {"43"}
     assert records.progress().keys() == {("lld", "43")}
-    assert records.decision(item(), 1) is None
-    assert records.decision(item("43"), 1) is not None
+    assert records.decisions() == before
 
 
 # Decisions.
 
 
-def test_a_decision_answers_one_discussion_of_one_input_and_no_other(records: AllRecords) -> None:
-    records.decide(decided(item(), 2, "revise", "use less"))
-    found = records.decision(item(), 2)
-    assert found is not None
-    assert (found.answer, found.note, found.decided_by) == ("revise", "use less", "ann")
-    assert records.decision(item(), 3) is None
-    assert records.decision(item("43"), 2) is None
-    assert records.decision(item(text="changed"), 2) is None
+def test_what_people_said_is_given_in_its_order_until_a_document_has_it(records: AllRecords) -> None:
+    for text in ("First.", "", "Third."):
+        note(records, item(), text)
+    note(records, item("43"))
+    note(records, item(workflow="issue"))
+    first, _, third = known = said(records, item())
+    assert [(one.text, one.by, one.at, one.used) for one in known] == [
+        (text, "ann", AT, False) for text in ("First.", "", "Third.")
+    ]
+    assert sorted({one.id for one in known}) == [one.id for one in known]
+    assert records.decisions("lld").keys() == {("lld", "42"), ("lld", "43")}
+    assert records.decisions().keys() == {("lld", "42"), ("lld", "43"), ("issue", "42")}
+    fence = hold(records, item())
+    assert records.use_decisions(item(), fence, known[1].id, kept=False) is None
+    assert [one.used for one in said(records, item())] == [True, True, False]
+    assert records.use_decisions(item(), fence, first.id, kept=True) is None
+    assert [one.text for one in said(records, item())] == ["", "Third."]
+    assert records.use_decisions(item(), fence, known[1].id, kept=False) is None  # takes nothing back
+    assert records.use_decisions(item(), fence, third.id, kept=True) is None
+    assert said(records, item()) == ()
+    assert [one.used for one in (*said(records, item("43")), *said(records, item(workflow="issue")))] == [
+        False,
+        False,
+    ]
 
 
-def test_the_last_word_of_a_person_counts(records: AllRecords) -> None:
-    records.decide(decided(item(), 2, "revise"))
-    records.decide(decided(item(), 2, "approve"))
-    found = records.decision(item(), 2)
-    assert found is not None
-    assert found.answer == "approve"
+def test_an_answer_is_kept_with_its_question_whatever_becomes_of_the_text(records: AllRecords) -> None:
+    answer(records, item(), 2, "revise", "use less")
+    begin(records, item(text="changed"))
+    (known,) = said(records, item(text="changed"))
+    assert (known.question, known.answer, known.text, known.reviews) == ("Which?", "revise", "use less", 2)
+
+
+def test_an_answer_replaces_only_an_earlier_one_that_no_run_has_used(records: AllRecords) -> None:
+    answer(records, item(), 1, "revise", "used")
+    records.use_decisions(item(), hold(records, item()), said(records, item())[-1].id, kept=False)
+    note(records, item(), "a note")
+    answer(records, item("43"), 1, "revise", "another item")
+    answer(records.of(mock=True), item(), 1, "revise", "another world")
+    answer(records, item(), 2, "revise", "replaced")
+    assert not answer(records, item(), 2, "revise", "too late", unless=lambda: True)
+    records.decide("lld", "42", [Decision(text=text, answer="approve", reviews=2) for text in "xy"])
+    assert [one.text for one in said(records, item())] == ["used", "a note", "x", "y"]
+    assert [one.text for one in said(records, item("43"))] == ["another item"]
+    assert [one.text for one in said(records.of(mock=True), item())] == ["another world"]
+
+
+def test_what_is_said_while_a_run_uses_the_rest_waits(records: AllRecords) -> None:
+    note(records, item(), "before")
+    (before,) = said(records, item())
+    note(records, item(), "meanwhile")
+    records.use_decisions(item(), hold(records, item()), before.id, kept=True)
+    (left,) = said(records, item())
+    assert (left.text, left.used) == ("meanwhile", False)
 
 
 # Claims.
@@ -346,22 +386,19 @@ def test_nothing_that_one_world_notes_is_seen_in_the_other(records: AllRecords, 
     begin(mine, item("1"), "run-1")
     mine.at_node(item("1"), hold(mine, item("1")), "review", 1)
     end(mine, item("1"), Status.DISCUSS, reviews=1, error="Which?")
-    mine.decide(decided(item("1"), 1))
-    mine.add_note("lld", "1", text="Better.", by="ann")
+    note(mine, item("1"))
     mine.begin_run("run-1", "lld", ["1", "2"])
     mine.pay(paid("life-1", usd=2.0))
     approve(mine, item("2"))
     assert (mine.mock, other.mock) == (mock, not mock)
     assert list(mine.progress()) == [("lld", "1")]
     assert list(mine.outcomes("lld")) == ["2"]
-    assert mine.decision(item("1"), 1) is not None
-    assert list(mine.notes()) == [("lld", "1")]
+    assert list(mine.decisions()) == [("lld", "1")]
     assert mine.spent_on_items("lld") == {"1": 2.0}
     assert mine.usual_outputs("lld") == {"drafter": 20}
     assert other.progress() == {}
     assert other.outcomes("lld") == {}
-    assert other.decision(item("1"), 1) is None
-    assert other.notes() == {}
+    assert other.decisions() == {}
     assert other.spent_on_items("lld") == {}
     assert other.usual_outputs("lld") == {}
 
@@ -372,25 +409,21 @@ def test_what_one_world_does_changes_nothing_in_the_other(records: AllRecords, m
     for world, run in ((mine, "run-1"), (other, "run-2")):
         begin(world, item(), run)
         world.at_node(item(), hold(world, item()), "review", 3)
-        world.decide(decided(item(), 3))
+        answer(world, item(), 3)
         world.pay(paid(run, run_id=run, one="42"))
         approve(world, item("7"), run)
-    before = (other.progress(), other.outcomes("lld"), other.decision(item(), 3), other.spent_on_items("lld"))
+    before = (other.progress(), other.outcomes("lld"), other.decisions(), other.spent_on_items("lld"))
     begin(mine, item(text="another"), "run-3")
     mine.at_node(item(text="another"), hold(mine, item(text="another")), "draft", 1)
     end(mine, item(text="another"), Status.FAILED, error="x")
     mine.moved(item("7"), hold(mine, item("7")), "elsewhere.md")
+    mine.use_decisions(item(), hold(mine, item()), said(mine, item())[-1].id, kept=True)
     mine.forget(item(), hold(mine, item()))
     mine.forget(item("7"), hold(mine, item("7")))
     approve(mine, item(), "run-4")
     mine.release("run-4")
     assert mine.drop_progress("lld", "42") is None
-    assert before == (
-        other.progress(),
-        other.outcomes("lld"),
-        other.decision(item(), 3),
-        other.spent_on_items("lld"),
-    )
+    assert before == (other.progress(), other.outcomes("lld"), other.decisions(), other.spent_on_items("lld"))
     assert other.progress()["lld", "42"].run_id == "run-2"
     assert mine.progress() == {}
 
@@ -432,37 +465,6 @@ def test_a_claim_holds_in_both_worlds(records: AllRecords) -> None:
     assert set(records.of(mock=True).claim([item()], "run-2")) == {"42"}
 
 
-# Notes.
-
-
-def test_notes_are_given_in_the_order_they_were_said_until_a_run_has_used_them(records: AllRecords) -> None:
-    for text in ("First.", "", "Third."):
-        records.add_note("lld", "42", text=text, by="ann")
-    records.add_note("lld", "43", text="Another.", by="ben")
-    records.add_note("issue", "42", text="A brief.", by="ben")
-    notes = records.notes("lld")["lld", "42"]
-    assert [(note.text, note.noted_by) for note in notes] == [
-        ("First.", "ann"),
-        ("", "ann"),
-        ("Third.", "ann"),
-    ]
-    assert notes[0].id < notes[1].id < notes[2].id
-    assert set(records.notes("lld")) == {("lld", "42"), ("lld", "43")}
-    assert set(records.notes()) == {("lld", "42"), ("lld", "43"), ("issue", "42")}
-    records.use_notes(item(), hold(records, item(), "run-1"), notes[:2])
-    assert records.notes("lld")["lld", "42"] == notes[2:]
-    records.use_notes(item(), hold(records, item(), "run-2"), notes)
-    assert set(records.notes("lld")) == {("lld", "43")}
-
-
-def test_a_note_that_is_said_while_a_run_uses_others_waits(records: AllRecords) -> None:
-    records.add_note("lld", "42", text="before", by="ann")
-    notes = records.notes()["lld", "42"]
-    records.add_note("lld", "42", text="meanwhile", by="ann")
-    records.use_notes(item(), hold(records, item(), "run-1"), notes)
-    assert [note.text for note in records.notes()["lld", "42"]] == ["meanwhile"]
-
-
 # Hashes of the first version.
 
 
@@ -470,15 +472,12 @@ def test_what_was_noted_under_the_old_hash_of_a_text_is_taken_over(records: AllR
     old, new = item(text="text and stamp"), replace(item(), old_hash=item(text="text and stamp").input_hash)
     approve(records, old, filing=FilingState.KEPT)
     begin(records, old, "run-2")
-    records.decide(decided(old, 1))
     other = item("43", text="text and stamp")
     begin(records, other, "run-3")
     for _ in range(2):
         records.rehash(new)
     assert records.outcomes("lld")["42"].input_hash == new.input_hash
     assert records.progress()["lld", "42"].input_hash == new.input_hash
-    assert records.decision(new, 1) is not None
-    assert records.decision(old, 1) is None
     assert records.filing(new) is not None
     assert records.filing(old) is None
     assert records.progress()["lld", "43"].input_hash == other.input_hash

@@ -16,7 +16,7 @@ from agentos.model import Item, Status
 from agentos.store.records import Fence, FilingState, Records, Stale, memory, sql_records
 from agentos.store.records.memory import MemoryRecords
 from agentos.store.records.protocols import AllRecords
-from harness.records import decided, item, open_postgres_records, paid
+from harness.records import answer, item, note, open_postgres_records, paid, said
 
 RUNS = ("run-1", "run-2", "run-3")
 OLD = item(text="old").input_hash
@@ -38,8 +38,9 @@ def not_there(records: AllRecords, one: Item, fence: Fence, state: FilingState) 
     return None if row is None else records.not_there(row, fence, state)
 
 
-def use_notes(records: AllRecords, one: Item, fence: Fence) -> object:
-    return records.use_notes(one, fence, records.notes().get((one.workflow, one.id), ()))
+def use_decisions(records: AllRecords, one: Item, fence: Fence, place: int, kept: bool) -> object:
+    numbers = [0, *(decision.id for decision in said(records, one))]
+    return records.use_decisions(one, fence, numbers[place % len(numbers)], kept=kept)
 
 
 def intend(records: AllRecords, one: Item, fence: Fence, how: tuple[str, str]) -> object:
@@ -73,10 +74,12 @@ STEPS: tuple[tuple[Callable[..., object], tuple[st.SearchStrategy[Any], ...]], .
     (lambda records, one, fence, filing: records.forget(one, fence, filing=filing), (items, fences, flags)),
     (lambda records, one: bool(records.drop_progress("lld", one.id)), (items,)),
     (lambda records, one: records.rehash(one), (items,)),
-    (lambda records, one, count: records.decide(decided(one, count)), (items, numbers)),
-    (lambda records, one, count: records.decide(decided(one, count), unless=lambda: True), (items, numbers)),
-    (lambda records, one: records.add_note("lld", one.id, text="t", by="ann"), (items,)),
-    (use_notes, (items, fences)),
+    (
+        lambda records, one, count, late: answer(records, one, count, unless=lambda: late),
+        (items, numbers, flags),
+    ),
+    (note, (items, st.sampled_from("tu"))),
+    (use_decisions, (items, fences, numbers, flags)),
     (
         lambda records, run, these: records.begin_run(run, "lld", [one.id for one in these]),
         (runs, st.lists(items)),
@@ -135,9 +138,8 @@ def everything(records: AllRecords) -> dict[str, object]:
         found[f"mock {mock}"] = (
             world.outcomes("lld"),
             world.progress(),
-            [world.decision(one, count) for one in ITEMS for count in range(3)],
-            # The numbers of notes are unique, but other projects have some of them.
-            {key: [replace(note, id=0) for note in notes] for key, notes in world.notes().items()},
+            # The numbers of decisions are unique, but other projects have some of them.
+            {key: [replace(one, id=0) for one in known] for key, known in world.decisions().items()},
             [world.spent_before("lld", run) for run in RUNS],
             world.spent_on_items("lld"),
             world.usual_outputs("lld"),

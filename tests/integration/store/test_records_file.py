@@ -1,6 +1,5 @@
 """The file of the records: whose it is, what is refused, who may look, and those of earlier versions."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -15,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from agentos.decisions import Decision
 from agentos.errors import StorageError
 from agentos.store.records import Fence, Records
 from agentos.store.records.migrations import MIGRATIONS
-from harness.records import approve, begin, hold, item
+from harness.records import AT, approve, begin, hold, item, note, said
 
 MODELS = {"drafter": "openai:big", "reviewer": "openai:small"}
 
@@ -27,6 +27,15 @@ MODELS = {"drafter": "openai:big", "reviewer": "openai:small"}
 def records(tmp_path: Path) -> Iterator[Records]:
     with Records(tmp_path / "records.db") as opened:
         yield opened
+
+
+def made_before(path: Path, migration: str) -> sqlite3.Connection:
+    """Open a database as it was before this migration."""
+    database, before = sqlite3.connect(path), MIGRATIONS.index(migration)
+    for name in MIGRATIONS[:before]:
+        database.executescript(resources("agentos.store").joinpath("sql", name).read_text("utf-8"))
+    database.execute(f"PRAGMA user_version={before}")
+    return database
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -73,7 +82,7 @@ def test_garbage_is_a_storage_error_also_for_those_who_only_look(tmp_path: Path)
 def test_looking_where_nothing_is_finds_nothing_and_makes_nothing(tmp_path: Path) -> None:
     with Records(tmp_path / "records.db", write=False) as records:
         assert (records.outcomes("lld"), records.progress(), records.claims()) == ({}, {}, {})
-        assert records.decision(item(), 1) is None
+        assert records.decisions() == {}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -119,11 +128,7 @@ def test_one_who_looks_after_a_kill_sees_everything_and_changes_neither_database
 
 def test_records_from_before_models_were_noted_are_kept_and_not_measured(tmp_path: Path) -> None:
     path = tmp_path / "records.db"
-    with closing(sqlite3.connect(path)) as db, db:
-        before = MIGRATIONS.index("005-models.sql")
-        for name in MIGRATIONS[:before]:
-            db.executescript(resources("agentos.store").joinpath("sql", name).read_text("utf-8"))
-        db.execute(f"PRAGMA user_version={before}")
+    with closing(made_before(path, "005-models.sql")) as db, db:
         db.execute(
             "INSERT INTO outcome (workflow, item, input_hash, run_id, reviews, finished_at)"
             " VALUES ('lld', '42', 'x', 'run-1', 1, '2026')"
@@ -154,12 +159,12 @@ def test_the_latest_approval_of_an_item_is_the_one_that_counts(records: Records,
     assert records.outcomes("issue") == {}
 
 
-def test_a_note_is_used_once_and_by_the_first(records: Records, tmp_path: Path) -> None:
-    records.add_note("lld", "42", text="x", by="ann")
-    notes = records.notes()["lld", "42"]
-    records.use_notes(item(), hold(records, item(), "run-1"), notes)
-    records.use_notes(item(), hold(records, item(), "run-2"), notes)
-    with contextlib.closing(sqlite3.connect(tmp_path / "records.db")) as database:
+def test_a_decision_is_used_once_and_by_the_first(records: Records, tmp_path: Path) -> None:
+    note(records, item())
+    for run in ("run-1", "run-2"):
+        (known,) = said(records, item())
+        records.use_decisions(item(), hold(records, item(), run), known.id, kept=False)
+    with closing(sqlite3.connect(tmp_path / "records.db")) as database:
         assert database.execute("SELECT used_by FROM note").fetchall() == [("run-1",)]
 
 
@@ -220,10 +225,7 @@ def old_database(home: Path, runs: Mapping[str, str]) -> Path:
     """Write one as it was: a row of each kind for each run, whose item is named as the run."""
     path = home / "records.db"
     now = "2026-01-01T00:00:00.000Z"
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        for name in ("001-records.sql", "002-spending.sql", "003-filing.sql"):
-            database.executescript(resources("agentos.store").joinpath("sql", name).read_text("utf-8"))
-        database.execute("PRAGMA user_version=3")
+    with closing(made_before(path, "004-source.sql")) as database, database:
         for run in runs:
             done, under_way = item(f"{run}-done").input_hash, item(f"{run}-begun").input_hash
             database.execute(
@@ -248,7 +250,6 @@ def old_database(home: Path, runs: Mapping[str, str]) -> Path:
                 " VALUES ('lld', ?, ?, 'kept', ?)",
                 (f"{run}-done", done, now),
             )
-        database.commit()
     for run, kind in runs.items():
         if kind == "gone":
             continue
@@ -300,10 +301,11 @@ def test_the_rows_of_the_version_before_come_into_the_world_of_their_run(tmp_pat
             assert {one for _, one in world.progress()} == {f"{run}-begun" for run in mine}
             assert world.spent_on_items("lld") == {f"{run}-begun": 0.5 for run in mine}
             for run in mine:
-                assert world.decision(item(f"{run}-begun"), 1) is not None, run
+                (known,) = said(world, item(f"{run}-begun"))
+                assert (known.question, known.answer, known.used) == ("Which?", "approve", False), run
                 assert world.progress()["lld", f"{run}-begun"].error == "Which?"
                 assert world.outcomes("lld")[f"{run}-done"].output == "out.md"
-            assert world.notes() == {}
+            assert len(world.decisions()) == len(mine)
         assert len(records.filings("lld")) == len(RUNS)
 
 
@@ -322,26 +324,26 @@ def test_the_version_before_is_taken_over_once_and_then_written_to(tmp_path: Pat
         begin(records, item("r1-begun"), "run-2")
         begin(records.of(mock=True), item("r1-begun"), "run-3")
         approve(records.of(mock=True), item("r1-done"))
-        records.add_note("lld", "r1-done", text="x", by="ann")
+        note(records, item("r1-done"))
     (tmp_path / "logs/parallel/r1/summary.json").write_text('{"mock": true}')
     with Records(path) as records:
         assert records.progress()["lld", "r1-begun"].run_id == "run-2"
         assert set(records.outcomes("lld")) == {"r1-done"}
         assert set(records.of(mock=True).outcomes("lld")) == {"m1-done", "r1-done"}
-        assert list(records.notes()) == [("lld", "r1-done")]
+        assert list(records.decisions()) == [("lld", "r1-begun"), ("lld", "r1-done")]
 
 
 def test_an_answer_to_the_mock_is_no_answer_to_a_real_review(tmp_path: Path) -> None:
     path = old_database(tmp_path, {"m1": "mock"})
     done = item("m1-done")
-    with contextlib.closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute(
-            "INSERT INTO decision VALUES ('lld', ?, ?, 1, 'approve', '', 'ann', '2026-01-01')",
+            "INSERT INTO decision VALUES ('lld', ?, ?, 1, 'approve', 'Fine.', 'ann', '2026-01-01')",
             (done.id, done.input_hash),
         )
-        database.commit()
     with Records(path) as records:
-        assert records.decision(done, 1) is None
+        assert said(records, done) == ()
+        assert [one.text for one in said(records.of(mock=True), done)] == ["Fine."]
 
 
 # A database of the version before attempts were recorded.
@@ -350,11 +352,8 @@ def test_an_answer_to_the_mock_is_no_answer_to_a_real_review(tmp_path: Path) -> 
 @pytest.fixture
 def without_attempts(tmp_path: Path) -> Path:
     """Made by the migrations up to the sixth: an item under way, an approved one, and a claim on each."""
-    path, before = tmp_path / "records.db", MIGRATIONS.index("007-attempts.sql")
-    with closing(sqlite3.connect(path)) as db, db:
-        for name in MIGRATIONS[:before]:
-            db.executescript(resources("agentos.store").joinpath("sql", name).read_text("utf-8"))
-        db.execute(f"PRAGMA user_version={before}")
+    path = tmp_path / "records.db"
+    with closing(made_before(path, "007-attempts.sql")) as db, db:
         now, begun, done = "2026-01-01T00:00:00.000Z", item("1").input_hash, item("2").input_hash
         for mock in (0, 1):
             db.execute(
@@ -366,7 +365,9 @@ def without_attempts(tmp_path: Path) -> Path:
                 "INSERT INTO outcome VALUES ('lld', '2', ?, 'run-1', 'APPROVED', 3, 'out.md', ?, ?)",
                 (done, now, mock),
             )
-        db.execute("INSERT INTO decision VALUES ('lld', '1', ?, 2, 'approve', '', 'ann', ?, 0)", (begun, now))
+        db.execute(
+            "INSERT INTO decision VALUES ('lld', '1', ?, 2, 'revise', 'less', 'ann', ?, 0)", (begun, now)
+        )
         db.execute(
             "INSERT INTO note (workflow, item, mock, text, noted_by, noted_at)"
             " VALUES ('lld', '1', 0, 'n', 'ann', ?)",
@@ -395,8 +396,7 @@ def test_nothing_of_the_version_without_attempts_is_lost(without_attempts: Path,
             assert (begun.status, begun.node, begun.reviews, begun.error) == ("interrupted", "review", 2, "x")
             assert (begun.run_id, begun.attempt, begun.revise) == ("run-1", 0, 1)
             assert world.outcomes("lld")["2"].output == "out.md"
-        assert records.decision(item("1"), 2) is not None
-        assert [note.text for note in records.notes()["lld", "1"]] == ["n"]
+        assert [one.text for one in said(records, item("1"))] == ["n", "less"]
         assert records.spent_on_items("lld") == {"1": 0.5}
         assert records.filing(item("2")) is not None
         assert {(one.run_id, one.pid, one.attempt) for one in records.claims().values()} == {("run-1", 7, 0)}
@@ -417,6 +417,49 @@ def test_an_unfinished_item_of_the_version_without_attempts_resumes(without_atte
         assert str(stale) == "run run-2 has the item now"
     with Records(without_attempts, write=False) as records:
         assert records.progress()["lld", "1"].reviews == 2
+
+
+# A database of the version before notes and answers were one.
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_old_answers_and_notes_are_decisions(tmp_path: Path, write: bool) -> None:
+    path = tmp_path / "records.db"
+    with closing(made_before(path, "010-decisions.sql")) as db, db:
+        for one, status in (("1", "discuss"), ("2", "discuss"), ("3", "failed")):
+            db.execute(
+                "INSERT INTO progress VALUES ('lld', ?, ?, 'run-1', ?, 'hold', 2, 'Which?', ?, 0, 0, 1)",
+                (one, item(one).input_hash, status, AT),
+            )
+        answers = [
+            ("1", "text", 1, "revise", "used"),
+            ("1", "text", 1, "revise", ""),
+            ("1", "text", 2, "approve", ""),  # not yet used
+            ("2", "another text", 2, "revise", "of another text"),
+            ("3", "text", 2, "revise", "taken up"),
+        ]
+        for mock, (one, text, reviews, *told) in enumerate(answers):
+            values = (one, item(one, text).input_hash, reviews, *told, AT, int(mock == 1))
+            db.execute("INSERT INTO decision VALUES ('lld', ?, ?, ?, ?, ?, 'ann', ?, ?)", values)
+        for text, by in (("old", "run-1"), ("new", None)):
+            db.execute(
+                "INSERT INTO note (workflow, item, mock, text, noted_by, noted_at, used_by)"
+                " VALUES ('lld', '1', 0, ?, 'ann', ?, ?)",
+                (text, AT, by),
+            )
+    with Records(path, write=write) as records:
+        old, new, used, waits = said(records, item("1"))
+        assert [(one.text, one.used, one.answer) for one in (old, new, used)] == [
+            ("old", True, ""),
+            ("new", False, ""),
+            ("used", True, "revise"),
+        ]
+        assert waits == Decision(
+            id=waits.id, question="Which?", answer="approve", reviews=2, by="ann", at=AT, used=False
+        )
+        assert [(one.text, one.used) for one in said(records, item("2"))] == [("of another text", True)]
+        assert [(one.text, one.used) for one in said(records, item("3"))] == [("taken up", True)]
+        assert records.of(mock=True).decisions() == {}  # it was used, and has no words
 
 
 # What is nonsense, and what is secret.

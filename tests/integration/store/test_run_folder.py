@@ -22,8 +22,9 @@ from agentos.store.run_folder import (
     RunFolder,
     create_run,
     is_live,
-    last_findings,
+    last_review,
     only_skipped,
+    open_findings,
     read_audits,
     read_lines,
     repair_events,
@@ -177,15 +178,21 @@ def reviewed(home: Home, *records: dict[str, object]) -> None:
 
 
 def test_the_open_findings_are_those_of_the_latest_review_that_could_be_read(home: Home) -> None:
-    assert last_findings(home, "lld", "42") == ()
+    assert last_review(home, "lld", "42") == {}
     reviewed(home, {"findings": [{"title": "first"}]}, {"findings": [{"title": "second"}]})
-    assert last_findings(home, "lld", "42") == ({"title": "second"},)
+    assert last_review(home, "lld", "42")["findings"] == [{"title": "second"}]
     reviewed(home, {"kind": "call"}, {"verdict": "UNREADABLE", "findings": []})
     reviewed(home, {"workflow": "issue", "findings": [{"title": "of a brief"}]})
-    assert last_findings(home, "lld", "42") == ({"title": "second"},)
-    assert last_findings(home, "lld", "43") == ()
+    assert last_review(home, "lld", "42")["findings"] == [{"title": "second"}]
+    assert last_review(home, "lld", "43") == {}
     reviewed(home, {"verdict": "APPROVED", "findings": []})
-    assert last_findings(home, "lld", "42") == ()
+    assert open_findings(last_review(home, "lld", "42")) == ()
+
+
+def test_with_a_ledger_the_open_findings_are_those_of_every_review() -> None:
+    states = [{"number": 1, "state": "open"}, {"number": 2, "state": "resolved"}]
+    record = {"kind": "verdict", "verdict": "REVISE", "findings": [{"tier": 1}, {"tier": 3}]}
+    assert open_findings(record | {"ledger": states}) == (states[0], {"tier": 3})
 
 
 @pytest.mark.parametrize(

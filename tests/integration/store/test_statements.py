@@ -42,7 +42,9 @@ def test_every_file_is_read_and_every_statement_is_used() -> None:
 
 
 @pytest.mark.parametrize("name", read_queries(*FILES))
-def test_every_statement_fits_the_tables(name: str) -> None:
+def test_every_statement_fits_the_tables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in read_queries("migration"):  # for the tables as they were
+        monkeypatch.setattr(migrations, "MIGRATIONS", MIGRATIONS[: MIGRATIONS.index("006-mock.sql") + 1])
     sql = read_queries(*FILES)[name]
     values = dict.fromkeys(re.findall(r":(\w+)", sql))
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:

@@ -104,13 +104,14 @@ def test_the_map_the_rules_and_the_breaks_reach_both_models(
         assert SECRET not in request.prompt
 
 
-def test_the_tracked_files_reach_the_gate(tmp_path: Path, requests: list[ModelRequest]) -> None:
+def test_the_tracked_files_reach_gate_and_reviewer(tmp_path: Path, requests: list[ModelRequest]) -> None:
     sent = run(job(tmp_path, "<!-- mock: files=src/pol.py -->", files=("src/pool.py",)))
-    assert [request.role for request in requests] == ["drafter", "drafter", "reviewer"]
+    assert [request.role for request in requests] == ["drafter", "reviewer"]
+    assert "src/pol.py (nearest: src/pool.py)" in requests[-1].prompt
     gates = [
         message.record for message in sent if isinstance(message, Audit) and message.record.kind == "gate"
     ]
-    assert [gate.model_dump()["paths"] for gate in gates] == [["src/pol.py (nearest: src/pool.py)"]] * 2
+    assert [gate.model_dump()["paths"] for gate in gates] == [["src/pol.py (nearest: src/pool.py)"]]
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from agentos.coordinator.plan import Choice, Known, PlanAction, PlannedItem, make_plan, shared_reasons
+from agentos.decisions import Decision
 from agentos.model import Item, Status
 from agentos.stamp import Stamp, text_hash
 from agentos.store.documents import Author, Found
-from agentos.store.records import Decided, Filing, FilingState, Note, Outcome, Progress
+from agentos.store.records import Filing, FilingState, Outcome, Progress
 
 TEXT = "the text"
 ALL = Choice()
@@ -46,22 +47,13 @@ OUTCOME = Outcome(
     reviews=2,
     output="docs/lld/active/LLD-42.md",
     finished_at="2026-01-01T00:00:00.000Z",
-    text_hash=text_hash(""),
+    text_hash=text_hash("text"),
 )
-DECIDED = Decided(
-    workflow="lld",
-    item="42",
-    input_hash=item().input_hash,
-    reviews=2,
-    answer="revise",
-    note="",
-    decided_by="ann",
-    decided_at="2026-01-01T00:00:00.000Z",
-)
+DECIDED = Decision(id=9, answer="revise", reviews=2, by="ann", at="2026-01-01T00:00:00.000Z")
 APPROVED = Known(outcome=OUTCOME)
 APPROVED_BEFORE = Known(outcome=replace(OUTCOME, input_hash=item(text="another text").input_hash))
 UNDECIDED = Known(progress=progress("discuss", error="Which one?"))
-ANSWERED = Known(progress=progress("discuss"), decided=DECIDED)
+ANSWERED = Known(progress=progress("discuss"), decisions=(DECIDED,))
 
 
 def stopped(status: str) -> Known:
@@ -136,7 +128,7 @@ def test_a_skipped_item_knows_what_came_of_it() -> None:
 
 def test_an_answered_item_carries_the_answer() -> None:
     (entry,) = make_plan([item()], {"42": ANSWERED}, ALL)
-    assert entry.decided == DECIDED
+    assert entry.decisions == (DECIDED,)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +248,7 @@ def test_no_items_make_an_empty_plan() -> None:
 
 
 PATH = "docs/lld/active/LLD-42.md"
-STAMP = Stamp(item="LLD-42", input=item().input_hash, text=text_hash(""), by="a+b")
+STAMP = Stamp(item="LLD-42", input=item().input_hash, text=text_hash("text"), by="a+b")
 EARLIER = replace(STAMP, input=item(text="another text").input_hash)
 BY_MOCK = replace(STAMP, by="mock")
 MOCKED = Choice(mock=True)
@@ -271,8 +263,8 @@ def having(document: Found | None, **more: Any) -> Known:
     return Known(written=True, document=document, **more)
 
 
-def note(text: str = "Better.", number: int = 1) -> Note:
-    return Note(id=number, workflow="lld", item="42", text=text, noted_by="ann", noted_at="2026-01-01")
+def note(text: str = "Better.", number: int = 1, *, used: bool = False) -> Decision:
+    return Decision(id=number, text=text, by="ann", at="2026-01-01", used=used)
 
 
 def wished(state: FilingState, url: str | None = None) -> Filing:
@@ -307,9 +299,9 @@ STAMPED = f"stamped: {PATH}"
         (having(FOREIGN, outcome=OUTCOME), NAMED, PlanAction.REFUSE, STRANGER),
         (having(FOREIGN, progress=progress("failed")), NAMED, PlanAction.RESUME, "failed before"),
         (having(FOREIGN, progress=progress("failed", text="old")), NAMED, PlanAction.REFUSE, STRANGER),
-        (having(FOREIGN, notes=(note(),)), ALL, PlanAction.REVISE, "1 note"),
-        (having(FOREIGN, notes=(note(""),)), NAMED, PlanAction.REVISE, "1 note"),
-        (having(FOREIGN, notes=(note(),)), FRESH, PlanAction.START_OVER, "--fresh"),
+        (having(FOREIGN, decisions=(note(),)), ALL, PlanAction.REVISE, "1 note"),
+        (having(FOREIGN, decisions=(note(""),)), NAMED, PlanAction.REVISE, "your edits"),
+        (having(FOREIGN, decisions=(note(),)), FRESH, PlanAction.START_OVER, "--fresh"),
         # A document of ours, for this text: done, whatever the records say.
         (having(OURS), ALL, PlanAction.SKIP, STAMPED),
         (having(OURS), NAMED, PlanAction.SKIP, STAMPED),
@@ -321,12 +313,16 @@ STAMPED = f"stamped: {PATH}"
         (having(OURS), FRESH, PlanAction.START_OVER, "--fresh"),
         (having(EDITED), FRESH, PlanAction.START_OVER, "--fresh"),
         # Unless this home has begun it, or a person has said something.
+        (having(OURS, decisions=(note(used=True),)), ALL, PlanAction.SKIP, STAMPED),
+        (having(FOREIGN, decisions=(note(used=True),)), ALL, PlanAction.SKIP, STRANGER),
         (having(OURS, progress=progress("failed")), ALL, PlanAction.RESUME, "failed before"),
         (having(EDITED, progress=progress("running")), ALL, PlanAction.RESUME, "cut off before"),
         (having(OURS, progress=progress("discuss")), ALL, PlanAction.WAIT, "a person must decide"),
-        (having(OURS, notes=(note(), note(number=2))), ALL, PlanAction.REVISE, "2 notes"),
-        (having(EDITED, notes=(note(""),)), ALL, PlanAction.REVISE, "1 note"),
-        (having(OURS, notes=(note(),), outcome=OUTCOME), ALL, PlanAction.REVISE, "1 note"),
+        (having(OURS, decisions=(note(), note(number=2))), ALL, PlanAction.REVISE, "2 notes"),
+        (having(EDITED, decisions=(note(""),)), ALL, PlanAction.REVISE, "your edits"),
+        (having(EDITED, decisions=(note(), note(""))), ALL, PlanAction.REVISE, "1 note and your edits"),
+        (having(OURS, decisions=(DECIDED,)), ALL, PlanAction.REVISE, "decided"),
+        (having(OURS, decisions=(note(),), outcome=OUTCOME), ALL, PlanAction.REVISE, "1 note"),
         # For another text: it is revised.
         (having(there(stamp=EARLIER)), ALL, PlanAction.REVISE, "its text has changed"),
         (having(there(Author.EDITED, EARLIER)), ALL, PlanAction.REVISE, "its text has changed"),
@@ -352,13 +348,13 @@ STAMPED = f"stamped: {PATH}"
         (having(MOCKS), ALL, PlanAction.START, "replacing the mock's document"),
         (having(MOCKS, outcome=OUTCOME), ALL, PlanAction.START, "replacing the mock's document"),
         (having(MOCKS_EDITED), ALL, PlanAction.REVISE, f"{PATH} was edited by a person"),
-        (having(MOCKS, notes=(note(),)), ALL, PlanAction.REVISE, "1 note"),
+        (having(MOCKS, decisions=(note(),)), ALL, PlanAction.REVISE, "1 note"),
         (having(MOCKS), FRESH, PlanAction.START_OVER, "--fresh"),
         # Runs of the mock.
         (having(None), MOCKED, PlanAction.START, ""),
         (having(MOCKS), MOCKED, PlanAction.SKIP, STAMPED),
         (having(there(stamp=replace(EARLIER, by="mock"))), MOCKED, PlanAction.REVISE, "its text has changed"),
-        (having(MOCKS, notes=(note(),)), MOCKED, PlanAction.REVISE, "1 note"),
+        (having(MOCKS, decisions=(note(),)), MOCKED, PlanAction.REVISE, "1 note"),
         (having(MOCKS), Choice(mock=True, fresh=True), PlanAction.START_OVER, "--fresh"),
         (having(MOCKS_EDITED), MOCKED, PlanAction.SKIP, f"{PATH} was edited by a person"),
         (having(OURS), MOCKED, PlanAction.SKIP, f"{PATH} was not written by the mock"),
@@ -377,7 +373,12 @@ STAMPED = f"stamped: {PATH}"
             PlanAction.SKIP,
             f"{PATH} was not written by the mock",
         ),
-        (having(FOREIGN, notes=(note(),)), MOCKED, PlanAction.SKIP, f"{PATH} was not written by the mock"),
+        (
+            having(FOREIGN, decisions=(note(),)),
+            MOCKED,
+            PlanAction.SKIP,
+            f"{PATH} was not written by the mock",
+        ),
     ],
 )
 def test_the_document_that_is_there_decides(
@@ -407,7 +408,9 @@ def test_what_the_mock_wrote_is_input_of_the_mock() -> None:
 
 
 def test_a_problem_comes_before_everything() -> None:
-    entry = plan_one(having(FOREIGN, notes=(note(),)), MOCKED, replace(item(problem="empty"), by_mock=True))
+    entry = plan_one(
+        having(FOREIGN, decisions=(note(),)), MOCKED, replace(item(problem="empty"), by_mock=True)
+    )
     assert (entry.step, entry.reason) == (PlanAction.REFUSE, "empty")
 
 
@@ -416,7 +419,7 @@ def test_where_a_workflow_writes_no_document_its_records_decide() -> None:
     assert plan_one(replace(APPROVED, written=True)).step is PlanAction.START_OVER
 
 
-# Notes.
+# What people said.
 
 
 @pytest.mark.parametrize(
@@ -429,17 +432,26 @@ def test_where_a_workflow_writes_no_document_its_records_decide() -> None:
     ],
 )
 def test_a_note_lets_an_item_go_on(known: Known, reason: str) -> None:
-    entry = plan_one(replace(known, notes=(note(),)))
-    assert (entry.step, entry.reason, entry.notes) == (PlanAction.RESUME, reason, (note(),))
-    assert entry.decided == known.decided
+    said = (*known.decisions, note())
+    entry = plan_one(replace(known, decisions=said))
+    assert (entry.step, entry.reason, entry.decisions) == (PlanAction.RESUME, reason, said)
 
 
-def test_notes_go_with_what_runs_and_with_nothing_else() -> None:
-    notes = (note(), note(number=2))
-    assert plan_one(having(OURS, notes=notes)).notes == notes
-    assert plan_one(having(OURS, notes=notes), FRESH).notes == notes
-    assert plan_one(having(OURS, notes=notes), MOCKED).notes == ()
-    assert plan_one(Known(notes=notes), one=item(problem="empty")).notes == ()
+def test_a_decision_that_was_used_answers_no_other_question() -> None:
+    used = (replace(DECIDED, used=True), note(used=True))
+    entry = plan_one(replace(UNDECIDED, decisions=used))
+    assert (entry.step, entry.reason) == (PlanAction.WAIT, "Which one?")
+    entry = plan_one(replace(stopped("failed"), decisions=used))
+    assert (entry.step, entry.reason, entry.decisions) == (PlanAction.RESUME, "failed before", used)
+
+
+def test_decisions_go_with_what_runs_and_with_nothing_else() -> None:
+    said = (note(), note(number=2, used=True))
+    assert plan_one(having(OURS, decisions=said)).decisions == said
+    assert plan_one(having(OURS, decisions=said), FRESH).decisions == said
+    assert plan_one(replace(changed("discuss"), decisions=said)).decisions == said
+    assert plan_one(having(OURS, decisions=said), MOCKED).decisions == ()
+    assert plan_one(Known(decisions=said), one=item(problem="empty")).decisions == ()
 
 
 def test_an_entry_knows_its_document_and_its_trail() -> None:
@@ -477,7 +489,7 @@ def test_a_receipt_means_done_in_every_clone(
 
 
 URL = "https://github.example/acme/widgets/issues/7"
-FORGED = replace(OURS, body="Another text.", stamp=replace(STAMP, text=text_hash("Another text.")))
+FORGED = replace(OURS, text="Another text.", stamp=replace(STAMP, text=text_hash("Another text.")))
 WAITS = f"{PATH} was edited after its approval; run 'agentos revise 42' to have it reviewed"
 
 

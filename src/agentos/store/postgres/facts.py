@@ -10,7 +10,6 @@ SUBMITTER_ONLY = frozenset(
     {
         "agentos_attempts",
         "agentos_claims",
-        "agentos_decisions",
         "agentos_filings",
         "agentos_notes",
         "agentos_outcomes",

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentos.store.records.rows import (
     Claim,
-    Decided,
     Fence,
     Filing,
     FilingState,
-    Note,
     Outcome,
     Paid,
     Progress,
@@ -28,11 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Claim",
-    "Decided",
     "Fence",
     "Filing",
     "FilingState",
-    "Note",
     "Outcome",
     "Paid",
     "Progress",

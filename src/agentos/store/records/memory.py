@@ -5,15 +5,14 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
+from agentos.decisions import Decision
 from agentos.model import Item, Status
 from agentos.store.records.memory_tables import RunRow, Tables, new_filing, rehash_row
 from agentos.store.records.rows import (
     Claim,
-    Decided,
     Fence,
     Filing,
     FilingState,
-    Note,
     Outcome,
     Paid,
     Progress,
@@ -148,8 +147,6 @@ class MemoryRecords:
         self._tables.progress.pop(self._key(item), None)
         self._close_account(item)
         self._tables.outcomes.pop(key, None)
-        for one in [one for one in self._tables.decisions if one[:4] == key]:
-            del self._tables.decisions[one]
         row = self._tables.filings.get(_text(item))
         if not self._mock and row is not None and (filing or row.state in _UNSENT):
             del self._tables.filings[_text(item)]
@@ -169,40 +166,44 @@ class MemoryRecords:
             if (begun := tables.progress.get(key)) is not None and begun.input_hash == old:
                 tables.progress[key] = replace(begun, input_hash=new)
             rehash_row(tables.outcomes, (*key, old), (*key, new), new)
-            for reviews in {reviews for *_, reviews in tables.decisions}:
-                rehash_row(tables.decisions, (*key, old, reviews), (*key, new, reviews), new)
         rehash_row(tables.filings, (flow, name, old), (flow, name, new), new)
 
-    # Decisions and notes.
+    # Decisions.
 
-    def decision(self, item: Item, reviews: int) -> Decided | None:
-        return self._tables.decisions.get((*self._key(item), item.input_hash, reviews))
-
-    def decide(self, decided: Decided, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        if unless():
-            return False
-        key = (self._mock, decided.workflow, decided.item, decided.input_hash, decided.reviews)
-        self._tables.decisions[key] = decided
-        return True
-
-    def notes(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Note, ...]]:
-        found: dict[tuple[str, str], tuple[Note, ...]] = {}
-        for number, (mock, note) in self._tables.notes.items():
-            key, used = (note.workflow, note.item), number in self._tables.used_notes
-            if mock == self._mock and workflow in {None, note.workflow} and not used:
-                found[key] = (*found.get(key, ()), note)
+    def decisions(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Decision, ...]]:
+        found: dict[tuple[str, str], tuple[Decision, ...]] = {}
+        for mock, flow, item, one in self._tables.decisions.values():
+            if mock == self._mock and workflow in {None, flow} and one.id not in self._tables.kept:
+                found[flow, item] = (*found.get((flow, item), ()), one)
         return found
 
-    def add_note(self, workflow: str, item: str, *, text: str, by: str) -> None:
-        number = len(self._tables.notes) + 1
-        note = Note(id=number, workflow=workflow, item=item, text=text, noted_by=by, noted_at=timestamp())
-        self._tables.notes[number] = (self._mock, note)
+    def decide(
+        self,
+        workflow: str,
+        item: str,
+        said: Iterable[Decision],
+        *,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        if unless():
+            return False
+        words, about = tuple(said), (self._mock, workflow, item)
+        if any(one.answer for one in words):
+            for number, (*other, one) in list(self._tables.decisions.items()):
+                if tuple(other) == about and one.answer and not one.used:
+                    del self._tables.decisions[number]
+        for one in words:
+            number = max(self._tables.decisions, default=0) + 1
+            self._tables.decisions[number] = (*about, replace(one, id=number, used=False))
+        return True
 
-    def use_notes(self, item: Item, fence: Fence, notes: Iterable[Note]) -> Stale | None:
+    def use_decisions(self, item: Item, fence: Fence, latest: int, *, kept: bool) -> Stale | None:
         if stale := self.check(item, fence):
             return stale
-        for note in notes:
-            self._tables.used_notes.setdefault(note.id, fence.run_id)
+        for number, (*about, one) in self._tables.decisions.items():
+            if tuple(about) == self._key(item) and number <= latest:
+                self._tables.decisions[number] = (*self._key(item), replace(one, used=True))
+                self._tables.kept |= {number} if kept else set()
         return None
 
     # Claims.

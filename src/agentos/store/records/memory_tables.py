@@ -3,18 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from agentos.decisions import Decision
 from agentos.model import Item
-from agentos.store.records.rows import (
-    Claim,
-    Decided,
-    Filing,
-    FilingState,
-    Note,
-    Outcome,
-    Paid,
-    Progress,
-    item_key,
-)
+from agentos.store.records.rows import Claim, Filing, FilingState, Outcome, Paid, Progress, item_key
 
 K = TypeVar("K")
 
@@ -34,9 +25,8 @@ class Tables:
 
     outcomes: dict[tuple[bool, str, str, str], Outcome] = field(default_factory=dict)
     progress: dict[tuple[bool, str, str], Progress] = field(default_factory=dict)
-    decisions: dict[tuple[bool, str, str, str, int], Decided] = field(default_factory=dict)
-    notes: dict[int, tuple[bool, Note]] = field(default_factory=dict)
-    used_notes: dict[int, str] = field(default_factory=dict)  # by which run
+    decisions: dict[int, tuple[bool, str, str, Decision]] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)  # decisions that a document has
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     runs: dict[str, RunRow] = field(default_factory=dict)
     calls: dict[tuple[str, str, int], tuple[bool, Paid]] = field(default_factory=dict)

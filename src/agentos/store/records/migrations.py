@@ -19,6 +19,7 @@ MIGRATIONS = (
     "007-attempts.sql",
     "008-cached.sql",
     "009-approved-text.sql",
+    "010-decisions.sql",
 )
 
 

@@ -9,14 +9,13 @@ once).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, Self
 
+from agentos.decisions import Decision
 from agentos.model import Item, Status
 from agentos.store.records.rows import (
     Claim,
-    Decided,
     Fence,
     Filing,
     FilingState,
-    Note,
     Outcome,
     Paid,
     Progress,
@@ -67,20 +66,24 @@ class ItemRecords(Protocol):
     def rehash(self, item: Item) -> None:
         """Take over what an earlier version, whose hash included the stamp, recorded for this text."""
 
-    def decision(self, item: Item, reviews: int) -> Decided | None:
-        """Return a person's answer to the discussion after that many reviews."""
+    def decisions(self, workflow: str | None = None) -> Mapping[tuple[str, str], tuple[Decision, ...]]:
+        """Return what people said and no document has yet, by workflow and item, oldest first."""
 
-    def decide(self, decided: Decided, *, unless: Callable[[], bool] = lambda: False) -> bool:
-        """Save an answer; if `unless` holds at the moment of writing, save nothing and return False."""
+    def decide(
+        self,
+        workflow: str,
+        item: str,
+        said: Iterable[Decision],
+        *,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Save what a person said; if `unless` holds at the moment of writing, save nothing and return False.
 
-    def notes(self, workflow: str | None = None) -> Mapping[tuple[str, str], tuple[Note, ...]]:
-        """Return the notes that no run has taken up yet, by workflow and item, oldest first."""
+        An answer replaces an earlier one that no run has used.
+        """
 
-    def add_note(self, workflow: str, item: str, *, text: str, by: str) -> None:
-        """Save a person's note about an item."""
-
-    def use_notes(self, item: Item, fence: Fence, notes: Iterable[Note]) -> Stale | None:
-        """Record that a run has given these to the models."""
+    def use_decisions(self, item: Item, fence: Fence, latest: int, *, kept: bool) -> Stale | None:
+        """Record that the models got everything up to this id and, if `kept`, that the document has it."""
 
     def claims(self) -> dict[tuple[str, str], Claim]:
         """Return which run holds which item, by workflow and id; the run may be dead."""

@@ -45,20 +45,6 @@ class Progress:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decided:
-    """A person's answer to a DISCUSS."""
-
-    workflow: str
-    item: str
-    input_hash: str
-    reviews: int
-    answer: str
-    note: str
-    decided_by: str
-    decided_at: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Paid:
     """A call that was answered, and so is paid for."""
 
@@ -82,18 +68,6 @@ class Taken(Usage):
     """What all calls of one role took for one item."""
 
     calls: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Note:
-    """A person's note about an item; without a text it asks for a review of the document as it is."""
-
-    id: int
-    workflow: str
-    item: str
-    text: str
-    noted_by: str
-    noted_at: str
 
 
 class FilingState(StrEnum):

@@ -10,14 +10,13 @@ from copy import copy
 from dataclasses import asdict
 from typing import Any, Protocol, Self, TypeVar
 
+from agentos.decisions import Decision
 from agentos.model import Item, Status
 from agentos.store.records.rows import (
     Claim,
-    Decided,
     Fence,
     Filing,
     FilingState,
-    Note,
     Outcome,
     Paid,
     Progress,
@@ -114,7 +113,7 @@ class SqlRecords:
         return self._write(item, fence, "move_outcome", output=output)
 
     def forget(self, item: Item, fence: Fence, *, filing: bool = True) -> Stale | None:
-        statements = ["drop_progress", "close_account", "forget_outcome", "forget_decisions"]
+        statements = ["drop_progress", "close_account", "forget_outcome"]
         if not self._mock:
             statements.append("forget_filing")
         return self._write(item, fence, *statements, durable=True, sent=int(filing))
@@ -133,47 +132,45 @@ class SqlRecords:
         values = self._about(item) | {"old_hash": item.old_hash}
 
         def rehash() -> None:
-            for statement in ("rehash_outcome", "rehash_progress", "rehash_decisions", "rehash_filing"):
+            for statement in ("rehash_outcome", "rehash_progress", "rehash_filing"):
                 self._change(statement, **values)
 
         self._database.write(rehash, durable=True)
 
-    # Decisions and notes.
+    # Decisions.
 
-    def decision(self, item: Item, reviews: int) -> Decided | None:
-        rows = self._rows("decision", **self._about(item), reviews=reviews)
-        return Decided(**rows[0]) if rows else None
+    def decisions(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Decision, ...]]:
+        found: dict[tuple[str, str], tuple[Decision, ...]] = {}
+        for row in self._rows("decisions", workflow=workflow):
+            key = (row.pop("workflow"), row.pop("item"))
+            one = Decision(**row | {"used": bool(row["used"])})
+            found[key] = (*found.get(key, ()), one)
+        return found
 
-    def decide(self, decided: Decided, *, unless: Callable[[], bool] = lambda: False) -> bool:
+    def decide(
+        self,
+        workflow: str,
+        item: str,
+        said: Iterable[Decision],
+        *,
+        unless: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        words = tuple(said)
+
         def decide() -> bool:
             if unless():
                 return False
-            self._change("decide", **asdict(decided))
+            if any(one.answer for one in words):
+                self._change("drop_answers", workflow=workflow, item=item)
+            for place, one in enumerate(words):
+                row = {name: value for name, value in asdict(one).items() if name not in {"id", "used"}}
+                self._change("add_decision", workflow=workflow, item=item, place=place, **row)
             return True
 
         return self._database.write(decide, durable=True)
 
-    def notes(self, workflow: str | None = None) -> dict[tuple[str, str], tuple[Note, ...]]:
-        found: dict[tuple[str, str], tuple[Note, ...]] = {}
-        for row in self._rows("notes", workflow=workflow):
-            key = (row["workflow"], row["item"])
-            found[key] = (*found.get(key, ()), Note(**row))
-        return found
-
-    def add_note(self, workflow: str, item: str, *, text: str, by: str) -> None:
-        said = {"workflow": workflow, "item": item, "text": text, "by": by, "now": timestamp()}
-        self._write_one("add_note", durable=True, **said)
-
-    def use_notes(self, item: Item, fence: Fence, notes: Iterable[Note]) -> Stale | None:
-        used = tuple(notes)
-
-        def use() -> Stale | None:
-            if (stale := self.check(item, fence)) is None:
-                for note in used:
-                    self._change("use_note", run_id=fence.run_id, id=note.id)
-            return stale
-
-        return self._database.write(use, durable=True)
+    def use_decisions(self, item: Item, fence: Fence, latest: int, *, kept: bool) -> Stale | None:
+        return self._write(item, fence, "use_decisions", durable=True, latest=latest, kept=int(kept))
 
     # Claims.
 

@@ -14,7 +14,7 @@ from agentos.errors import StorageBusy, StorageError
 from agentos.model import Item
 from agentos.store.postgres.connection import Cursor, PostgresDatabase
 from agentos.store.records.postgres import PostgresRecords
-from harness.records import approve, begin, decided, item, open_postgres_records, paid
+from harness.records import answer, approve, begin, item, note, open_postgres_records, paid, said
 
 ITEMS = [item(str(number)) for number in range(12)]
 
@@ -105,7 +105,7 @@ def test_a_beat_does_not_wait_for_a_write(one: PostgresRecords, other: PostgresR
         one.beat("run-1")  # on the connection of another machine: it would wait for this write for ever
         return True
 
-    assert not other.decide(decided(item(), 1), unless=beat_meanwhile)
+    assert not answer(other, item(), 1, unless=beat_meanwhile)
 
 
 # Projects.
@@ -118,11 +118,11 @@ def test_a_project_sees_and_changes_only_its_own_rows(prepared_postgres: str) ->
     ):
         approve(mine, item(), "run-1")
         begin(mine, item("7"), "run-1")
-        mine.add_note("lld", "42", text="Better.", by="ann")
+        note(mine, item())
         mine.begin_run("run-1", "lld", ["42"])
         mine.pay(paid("life"))
         assert (theirs.claims(), theirs.outcomes("lld"), theirs.progress()) == ({}, {}, {})
-        assert (theirs.notes(), theirs.spent_on_items("lld")) == ({}, {})
+        assert (theirs.decisions(), theirs.spent_on_items("lld")) == ({}, {})
         assert not theirs.is_alive("run-1")
         assert theirs.claim([item()], "run-1") == {}
         assert theirs.pay(paid("life"))
@@ -207,14 +207,16 @@ def test_a_write_that_is_repeated_counts_once(prepared_postgres: str) -> None:
         assert records.pay(paid("life"))
         assert not records.pay(paid("life"))
         database.losses = 1
-        records.add_note("lld", "42", text="Better.", by="ann")
-        records.add_note("lld", "42", text="Better.", by="ann")
-        assert len(records.notes()["lld", "42"]) == 2
+        note(records, item())
+        note(records, item())
+        database.losses = 1
+        answer(records, item(), 1)
+        assert [one.answer for one in said(records, item())] == ["", "", "approve"]
         database.losses = 1
         assert records.claim([item("7")], "run-1") == {}
         database.losses = 1
-        assert records.use_notes(item(), fence, iter(records.notes()["lld", "42"])) is None
-        assert records.notes() == {}
+        assert records.use_decisions(item(), fence, said(records, item())[-1].id, kept=True) is None
+        assert records.decisions() == {}
 
 
 def test_a_write_waits_for_the_connection(one: PostgresRecords, prepared_postgres: str) -> None:
@@ -242,13 +244,15 @@ def test_a_machine_that_hangs_in_a_write_keeps_nobody_from_writing(
                 limit = "SELECT set_config('idle_in_transaction_session_timeout', '200ms', false)"
                 database.rows(limit, {})
                 # Waits until the server has ended this transaction, and with it the lock on the project.
-                one.add_note("lld", "42", text="Meanwhile.", by="ann")
+                note(one, item(), "Meanwhile.")
             return False
 
-        assert hanging.decide(decided(item(), 1), unless=hang)
+        assert answer(hanging, item(), 1, unless=hang)
     assert len(tries) == 2  # the first was undone, so it was repeated
-    assert [note.text for note in one.notes()["lld", "42"]] == ["Meanwhile."]
-    assert one.decision(item(), 1) is not None
+    assert [known.words for known in said(one, item())] == [
+        "Meanwhile.",
+        "The document was approved as it was.",
+    ]
 
 
 # What is stored.
@@ -256,8 +260,8 @@ def test_a_machine_that_hangs_in_a_write_keeps_nobody_from_writing(
 
 def test_no_secret_and_no_nul_is_stored(one: PostgresRecords) -> None:
     redact.learn("KEY", "sk-1234567890abcdef")
-    one.add_note("lld", "42", text="see sk-1234567890abcdef\0!", by="ann")
-    assert one.notes()["lld", "42"][0].text == "see [secret: KEY]\N{REPLACEMENT CHARACTER}!"
+    note(one, item(), "see sk-1234567890abcdef\0!")
+    assert said(one, item())[0].text == "see [secret: KEY]\N{REPLACEMENT CHARACTER}!"
 
 
 def test_an_impossible_number_is_refused(one: PostgresRecords, prepared_postgres: str) -> None:

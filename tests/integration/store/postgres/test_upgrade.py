@@ -6,8 +6,12 @@ import psycopg
 import pytest
 
 from agentos.errors import ConfigError
+from agentos.store.postgres import upgrade as upgrades
 from agentos.store.postgres.connection import PostgresDatabase
 from agentos.store.postgres.upgrade import SchemaState, check_schema_state, schema_state, upgrade
+from harness.records import AT, item, open_postgres_records, said
+
+SCRIPTS = upgrades._ours()
 
 
 def _open(url: str) -> PostgresDatabase:
@@ -79,3 +83,37 @@ def test_a_queue_of_another_program_is_left_alone(postgres_url: str) -> None:
     _change(postgres_url, "CREATE TABLE procrastinate_jobs (id INT)")
     with pytest.raises(ConfigError, match="made by another program"):
         _upgrade(postgres_url)
+
+
+def test_old_answers_and_notes_become_decisions(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrades, "_ours", lambda: SCRIPTS - {"005-decisions"})
+    _upgrade(postgres_url)
+    about = f"'p', 'lld', '42', '{item().input_hash}'"
+    for reviews, answer, text in ((1, "revise", "used"), (2, "revise", ""), (3, "approve", "")):
+        _change(
+            postgres_url,
+            "INSERT INTO agentos_decisions"
+            f" VALUES ({about}, {reviews}, 0, '{answer}', '{text}', 'ann', '{AT}')",
+        )
+    _change(
+        postgres_url,
+        "INSERT INTO agentos_progress"
+        " (project, workflow, item, input_hash, run_id, status, reviews, error, updated_at, mock, attempt)"
+        f" VALUES ({about}, 'run-1', 'discuss', 3, 'Which?', '{AT}', 0, 1)",
+    )
+    for text, used in (("old", "'run-1'"), ("new", "NULL")):
+        _change(
+            postgres_url,
+            "INSERT INTO agentos_notes"
+            " (project, workflow, item, mock, text, noted_by, noted_at, used_by, write)"
+            f" VALUES ('p', 'lld', '42', 0, '{text}', 'ann', '{AT}', {used}, '{text}')",
+        )
+    monkeypatch.undo()
+    assert _upgrade(postgres_url) == ["agentos 005-decisions"]
+    with open_postgres_records(postgres_url, project="p") as records:
+        assert [(one.text, one.answer, one.question, one.used) for one in said(records, item())] == [
+            ("old", "", "", True),
+            ("new", "", "", False),
+            ("used", "revise", "", True),
+            ("", "approve", "Which?", False),
+        ]

@@ -59,38 +59,23 @@ WHERE workflow = :workflow AND item = :item AND mock = :mock;
 UPDATE OR IGNORE progress SET input_hash = :input_hash
 WHERE workflow = :workflow AND item = :item AND input_hash = :old_hash;
 
--- name: decision
-SELECT workflow, item, input_hash, reviews, answer, note, decided_by, decided_at
-FROM decision
-WHERE workflow = :workflow AND item = :item AND input_hash = :input_hash AND reviews = :reviews
-    AND mock = :mock;
-
--- name: decide
-INSERT OR REPLACE INTO decision
-    (workflow, item, input_hash, reviews, answer, note, decided_by, decided_at, mock)
-VALUES (:workflow, :item, :input_hash, :reviews, :answer, :note, :decided_by, :decided_at, :mock);
-
--- name: forget_decisions
-DELETE FROM decision
-WHERE workflow = :workflow AND item = :item AND input_hash = :input_hash AND mock = :mock;
-
--- name: rehash_decisions
-UPDATE OR IGNORE decision SET input_hash = :input_hash
-WHERE workflow = :workflow AND item = :item AND input_hash = :old_hash;
-
--- name: notes
-SELECT id, workflow, item, text, noted_by, noted_at
+-- name: decisions
+SELECT id, workflow, item, question, text, answer, reviews, noted_by AS by, noted_at AS at, used_by IS NOT NULL AS used
 FROM note
-WHERE (:workflow IS NULL OR workflow = :workflow) AND mock = :mock AND used_by IS NULL
+WHERE (:workflow IS NULL OR workflow = :workflow) AND mock = :mock AND kept = 0
 ORDER BY id;
 
--- name: add_note
-INSERT INTO note (workflow, item, mock, text, noted_by, noted_at)
-VALUES (:workflow, :item, :mock, :text, :by, :now);
+-- name: drop_answers
+DELETE FROM note
+WHERE workflow = :workflow AND item = :item AND mock = :mock AND answer != '' AND used_by IS NULL;
 
--- name: use_note
-UPDATE note SET used_by = :run_id
-WHERE id = :id AND used_by IS NULL;
+-- name: add_decision
+INSERT INTO note (workflow, item, mock, question, text, answer, reviews, noted_by, noted_at)
+VALUES (:workflow, :item, :mock, :question, :text, :answer, :reviews, :by, :at);
+
+-- name: use_decisions
+UPDATE note SET used_by = coalesce(used_by, :run_id), kept = max(kept, :kept)
+WHERE workflow = :workflow AND item = :item AND mock = :mock AND id <= :latest;
 
 -- name: claims
 SELECT workflow, item, run_id, attempt, pid, since FROM claim;

@@ -86,49 +86,27 @@ WHERE project = :project AND workflow = :workflow AND item = :item AND mock = :m
 UPDATE agentos_progress SET input_hash = :input_hash
 WHERE project = :project AND workflow = :workflow AND item = :item AND input_hash = :old_hash;
 
--- name: decision
-SELECT workflow, item, input_hash, reviews, answer, note, decided_by, decided_at
-FROM agentos_decisions
-WHERE project = :project AND workflow = :workflow AND item = :item AND input_hash = :input_hash
-    AND reviews = :reviews AND mock = :mock;
-
--- name: decide
-INSERT INTO agentos_decisions
-    (project, workflow, item, input_hash, reviews, answer, note, decided_by, decided_at, mock)
-VALUES (:project, :workflow, :item, :input_hash, :reviews, :answer, :note, :decided_by, :decided_at, :mock)
-ON CONFLICT (project, workflow, item, input_hash, reviews, mock) DO UPDATE SET
-    answer = excluded.answer,
-    note = excluded.note,
-    decided_by = excluded.decided_by,
-    decided_at = excluded.decided_at;
-
--- name: forget_decisions
-DELETE FROM agentos_decisions
-WHERE project = :project AND workflow = :workflow AND item = :item AND input_hash = :input_hash AND mock = :mock;
-
--- name: rehash_decisions
-UPDATE agentos_decisions AS old SET input_hash = :input_hash
-WHERE project = :project AND workflow = :workflow AND item = :item AND input_hash = :old_hash
-    AND NOT EXISTS (
-        SELECT FROM agentos_decisions AS new
-        WHERE (new.project, new.workflow, new.item, new.input_hash, new.reviews, new.mock)
-            = (old.project, old.workflow, old.item, :input_hash, old.reviews, old.mock)
-    );
-
--- name: notes
-SELECT id, workflow, item, text, noted_by, noted_at
+-- name: decisions
+SELECT id, workflow, item, question, text, answer, reviews, noted_by AS by, noted_at AS at,
+    (used_by IS NOT NULL)::int AS used
 FROM agentos_notes
-WHERE project = :project AND workflow = coalesce(:workflow, workflow) AND mock = :mock AND used_by IS NULL
+WHERE project = :project AND workflow = coalesce(:workflow, workflow) AND mock = :mock AND kept = 0
 ORDER BY id;
 
--- name: add_note
-INSERT INTO agentos_notes (project, workflow, item, mock, text, noted_by, noted_at, write)
-VALUES (:project, :workflow, :item, :mock, :text, :by, :now, :write)
+-- name: drop_answers
+DELETE FROM agentos_notes
+WHERE project = :project AND workflow = :workflow AND item = :item AND mock = :mock AND answer != ''
+    AND used_by IS NULL AND write NOT LIKE :write || '%';
+
+-- name: add_decision
+INSERT INTO agentos_notes
+    (project, workflow, item, mock, question, text, answer, reviews, noted_by, noted_at, write)
+VALUES (:project, :workflow, :item, :mock, :question, :text, :answer, :reviews, :by, :at, :write || ' ' || :place::text)
 ON CONFLICT (write) DO NOTHING;
 
--- name: use_note
-UPDATE agentos_notes SET used_by = :run_id
-WHERE project = :project AND id = :id AND used_by IS NULL;
+-- name: use_decisions
+UPDATE agentos_notes SET used_by = coalesce(used_by, :run_id), kept = greatest(kept, :kept)
+WHERE project = :project AND workflow = :workflow AND item = :item AND mock = :mock AND id <= :latest;
 
 -- name: claims
 SELECT workflow, item, run_id, attempt, pid, since, host FROM agentos_claims
