@@ -103,15 +103,26 @@ class FindingRecord(BaseModel):
     recommendation: Text = ""
 
 
+class LedgerRecord(FindingRecord):
+    """A finding as it stands after a review."""
+
+    number: Count
+    state: Name
+    where: Text = ""
+    returned: bool = False
+
+
 class VerdictRecord(Record):
     """What a review said."""
 
     kind: Literal["verdict"]
     review: Count
+    call: Count = 0  # of the reviewer, with which it came; 0: the same number
     verdict: Name
     reason: Text | None = None
     findings: Annotated[list[FindingRecord], _cut(LIST_MOST)] = Field(default_factory=list)
-    questions: Texts = Field(default_factory=list)
+    ledger: Annotated[list[LedgerRecord], _cut(LIST_MOST)] = Field(default_factory=list)  # after this review
+    questions: Texts = Field(default_factory=list)  # open after this review
     model: Name = ""
     lineage: Name = ""
     file: Name = ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agentos.decisions import Question
 from agentos.discovery.labels import with_labels
 from agentos.discovery.local import Folder, list_files, pick_files
 from agentos.model import Item
@@ -86,12 +87,17 @@ class ReviewedWorkflow:
     def ending(self, state: Mapping[str, Any], held: Mapping[str, Any] | None) -> "Ended":
         from agentos.wire import Ended  # noqa: PLC0415 - pydantic, in workers only
 
-        counts = {name: state.get(name, 0) for name in ("reviews", "noted")} | {
-            "verdict": state.get("verdict")
+        ledger = state.get("ledger") or {}
+        about: dict[str, Any] = {
+            "reviews": state.get("reviews", 0),
+            "noted": state.get("noted", 0),
+            "verdict": state.get("verdict"),
+            "questions": [str(one) for row in ledger.get("questions", ()) if (one := Question(**row)).open],
+            "dropped": state.get("dropped", []),
         }
         if held is not None:
-            return Ended(status=held["status"], error=held["reason"], **counts)
+            return Ended(status=held["status"], error=held["reason"], **about)
         if "output" in state:
             approved = {"output": state["output"], "text_hash": state.get("text_hash", "")}
-            return Ended(status="approved", **approved, **counts)
-        return Ended(status="failed", error="the graph stopped before it reached an end", **counts)
+            return Ended(status="approved", **approved, **about)
+        return Ended(status="failed", error="the graph stopped before it reached an end", **about)

@@ -8,7 +8,9 @@ A paid call has a node to itself (draft, review), so that its result is saved be
 Every other node can run twice with the same result.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,29 +18,51 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
+from agentos.decisions import Decision, asked_by, bound, plain, settled
 from agentos.discovery.hidden_text import shown_text
+from agentos.end_matter import EndMatter, for_reading, without_markers
 from agentos.files_changed import WrongPath, added_in, changes_in, check_paths, marked_headings
-from agentos.model import counted
-from agentos.review import ParsedReview, Verdict, read_reply, render_review, review_schema, structured_review
+from agentos.review import (
+    Finding,
+    ParsedReview,
+    Verdict,
+    read_reply,
+    render_review,
+    review_schema,
+    structured_review,
+)
 from agentos.stamp import MOCK, author, split, text_hash
-from agentos.store.documents import Author, find_document, other_documents, put_in_place
+from agentos.store.documents import Author, Found, find_document, other_documents, put_in_place
 from agentos.store.lineage import Lineage, file_name
-from agentos.workflows.documents import with_log
+from agentos.workflows.documents import Approval, finished, lacking
 from agentos.workflows.gates import check_draft
+from agentos.workflows.ledger import Ledger, in_words, so_far
 from agentos.workflows.prompts import (
     Earlier,
     Material,
+    RoundMaterial,
+    diff,
     draft_prompt,
     review_prompt,
     revise_prompt,
     shipped_template,
 )
 from agentos.workflows.registry import ItemContext, Tools
-from agentos.workflows.routing import NextNode, after_gate, after_review, from_hold, new_allowance, unheard
+from agentos.workflows.routing import (
+    NextNode,
+    after_gate,
+    after_review,
+    after_unreadable,
+    approves,
+    from_hold,
+    new_allowance,
+    unheard,
+)
 from agentos.workflows.state import LoopState, start_state
 
 Kind = Literal["issue", "lld"]
 
+_MOST_REPLY = 20_000  # characters of a reply that its model is shown again
 _WRITTEN = {Author.EDITED: "edited by a person", Author.FOREIGN: "not written by agentos"}
 
 
@@ -106,7 +130,7 @@ class _Rehearsal:
         return {"reply": ""}
 
     def judge(self, _state: LoopState) -> Command[str]:
-        return Command(update={"log": []}, goto="finalize")
+        return Command(update={"reviews": 1}, goto="finalize")
 
     def finalize(self, _state: LoopState) -> Command[str]:
         return Command(update={"output": ""}, goto=END)
@@ -124,11 +148,12 @@ class _Nodes:
             name=context.trail or f"{item.id}-{item.workflow}",
         )
         self.template = context.templates[document.kind]
+        self.mocked = author(dict(context.models)) == MOCK
         self.about: dict[str, Any] = {
             "item_id": item.id,
             "label": item.label,
             "title": item.title,
-            "source_text": item.text,
+            "source_text": for_reading(item.text),
             "material": Material(
                 template=self.template,
                 rules=context.rules,
@@ -141,117 +166,142 @@ class _Nodes:
     def load(self, state: LoopState) -> Command[str]:
         """Begin the lineage; keep the document that is there, and revise it if that is asked."""
         del state  # nothing is known yet
-        item, output = self.context.item, self.document.output
-        found = find_document(self.context.worktree, output, item.label, self.lineage)
-        mocked = author(dict(self.context.models)) == MOCK
+        item, found = self.context.item, self._document()
         name = self.lineage.begin(
-            self.document.source_name, item.as_written, "" if mocked else self.context.run_id
+            self.document.source_name, item.as_written, "" if self.mocked else self.context.run_id
         )
         update: LoopState = {"lineage": name, "trail": 1}
-        if (
-            found is not None
-            and found.text is not None
-            and not (found.by_mock and found.author is Author.OURS)
-        ):
-            kind = "replaced" if found.author is Author.OURS else "edited"
-            kept = self.lineage.keep(kind, found.text)
-            update["trail"] = 2
-            update["seen"] = text_hash(found.text)
-            if kind == "edited":
-                self.tools.say(f"{output} was {_WRITTEN[found.author]}; kept as {kept} in the lineage")
-        if found is None or not self.context.revise:
+        if found is None:
             return Command(update=update, goto="draft")
-        update["basis"] = found.basis
+        if found.text is not None and not (found.by_mock and found.author is Author.OURS):
+            self._keep(found)
+            update |= {"trail": 2, "seen": found.seen}
+        update["ledger"] = self._begun(self._end(found)).save()
+        if not self.context.revise:
+            return Command(update=update, goto="draft")
+        update |= self._revised(found)
         if found.stamp is not None and found.stamp.input not in {"", item.input_hash}:
             source = self.lineage.source_with(found.stamp.input) or ""
-            update["old_source"] = shown_text(source) if item.remote else source
-        notes = self.context.notes
-        if notes and not any(note.text for note in notes):
+            update["old_source"] = for_reading(shown_text(source) if item.remote else source)
+        said = unheard(update, self.context)
+        if said and all(one.asks_review for one in said):
             # A person wants the document reviewed as it is.
-            return Command(
-                update=update | {"draft": found.basis, "noted": max(note.id for note in notes)}, goto="gate"
-            )
+            update |= {"draft": found.basis, "noted": said[-1].id}
+            return Command(update=update, goto="gate")
         return Command(update=update, goto="draft")
+
+    def _begun(self, end: EndMatter) -> Ledger:
+        review = self.lineage.last_in(end.trail, "verdict") or ""
+        return Ledger.of(end, carry=self.context.revise, review=review)
+
+    def _document(self) -> Found | None:
+        return find_document(
+            self.context.worktree, self.document.output, self.context.item.label, self.lineage
+        )
+
+    def _end(self, found: Found | None) -> EndMatter:
+        """What the end of the document says. The mock's own documents mean nothing to other models."""
+        if found is None or (found.by_mock and found.author is Author.OURS and not self.mocked):
+            return EndMatter()
+        return found.end
+
+    def _decisions(self, state: LoopState, found: Found | None = None) -> tuple[Decision, ...]:
+        """All that people have decided about the item, as of now."""
+        said = bound(self.context.decisions, _ledger(state).all_questions)
+        return settled(self._end(found or self._document()).decisions, said)
+
+    def _keep(self, found: Found) -> None:
+        """Keep the existing document in the lineage, and say so if a person wrote in it."""
+        assert found.text is not None
+        kept = self.lineage.keep("replaced" if found.author is Author.OURS else "edited", found.text)
+        if found.author is not Author.OURS:
+            self.tools.say(
+                f"{self.document.output} was {_WRITTEN[found.author]}; kept as {kept} in the lineage"
+            )
+
+    def _revised(self, found: Found) -> LoopState:
+        """The document to revise, and what it was before a person changed it."""
+        edited = found.author is not Author.OURS
+        before = (self.lineage.last_in(found.end.trail, "final") or "") if edited else found.basis
+        return {
+            "basis": found.basis,
+            "approved": before if found.author is not Author.FOREIGN else "",
+            "edited": edited,
+            "reviewed": found.basis,
+        }
 
     def _edits(self, state: LoopState, *, asked: bool) -> LoopState:
         """If a person edited the document since it was last read, it becomes the draft.
 
         `asked`: the person wants the document reviewed as it is, edited since or not.
         """
-        output = self.document.output
-        found = find_document(self.context.worktree, output, self.context.item.label, self.lineage)
+        found = self._document()
         if found is None or found.text is None or found.author is Author.OURS:
             return {}
-        seen = text_hash(found.text)
+        seen = found.seen
         if seen == state.get("seen") and not asked:
             return {}
-        kept = self.lineage.keep("edited", found.text)
-        self.tools.say(f"{output} was {_WRITTEN[found.author]}; kept as {kept} in the lineage")
-        return {
-            "draft": found.basis,
-            "basis": found.basis,
-            "seen": seen,
-            "trail": self.lineage.next_number() - 1,
-        }
+        self._keep(found)
+        update = self._revised(found) | {"draft": found.basis, "seen": seen}
+        return update | {"reviewed": state.get("reviewed", ""), "trail": self.lineage.next_number() - 1}
 
     def _earlier(self, state: LoopState) -> Earlier:
-        return Earlier(document=state.get("basis", ""), source=state.get("old_source", ""))
-
-    def _note(self, state: LoopState) -> str:
-        return "\n\n".join(
-            filter(None, [state["note"], *(note.text for note in unheard(state, self.context))])
+        before = state.get("approved", "")
+        return Earlier(
+            document=before,
+            edits=diff(before, state["basis"], context=3) if state.get("edited") else "",
+            source=state.get("old_source", ""),
+            decisions=self._decisions(state),
         )
 
-    def _take_notes(self, state: LoopState) -> LoopState:
-        """Take up the notes that a person left since then; each note goes into the review log."""
-        notes = unheard(state, self.context)
-        if not notes:
-            return {}
-        entries = [
-            {"decision": "revise", "by": note.by, "at": note.at, "note": note.text}
-            for note in notes
-            if note.text
-        ]
-        return {
-            "note": self._note(state),
-            "noted": max(note.id for note in notes),
-            "log": [*state["log"], *entries],
-        }
+    def _round(self, state: LoopState) -> RoundMaterial:
+        draft = state["draft"] or state.get("basis", "")
+        return RoundMaterial(
+            draft=draft,
+            reviewed=state.get("reviewed", ""),
+            ledger=_ledger(state).answered(asked_by(self._decisions(state))),
+            suggestions=[Finding(**one) for one in state["findings"] if one["tier"] == 3],
+            missing=state["missing"],
+            paths=state.get("wrong_paths", []),
+            dropped=self._lacking(state, draft),
+            redo=state.get("redo", ""),
+            reply=(state.get("incomplete") or state.get("reply", ""))[-_MOST_REPLY:],
+        )
+
+    def _lacking(self, state: LoopState, draft: str) -> list[str]:
+        """The lines of a person that a draft lacks."""
+        return lacking(state.get("approved", ""), state["basis"], draft) if state.get("edited") else []
 
     def draft(self, state: LoopState) -> LoopState:
         number = state["drafts"] + 1
+        earlier = self._earlier(state)
         if number == 1 and not state.get("basis"):
-            prompt = draft_prompt(
-                self.document.kind, **self.about, note=self._note(state), earlier=self._earlier(state)
-            )
+            prompt = draft_prompt(self.document.kind, **self.about, earlier=earlier)
         else:
             prompt = revise_prompt(
-                self.document.kind,
-                **self.about,
-                draft=state["draft"] or state.get("basis", ""),
-                findings=state["findings"],
-                missing=state["missing"],
-                paths=state.get("wrong_paths", []),
-                note=self._note(state),
-                earlier=self._earlier(state),
+                self.document.kind, **self.about, round=self._round(state), earlier=earlier
             )
         reply = self.tools.call("drafter", number=number, prompt=prompt)
-        return self._take_notes(state) | {"drafts": number, "draft": reply.text}
+        noted = max([state.get("noted", 0), *(one.id for one in self.context.decisions)])
+        return {"noted": noted, "drafts": number, "draft": reply.text}
 
     def gate(self, state: LoopState) -> Command[str]:
         trail = state["trail"] + 1
         self.lineage.write(trail, "draft", state["draft"])
         result = check_draft(
-            self.document.kind, state["draft"], item_id=self.context.item.id, template=self.template
+            self.document.kind,
+            without_markers(state["draft"]),
+            item_id=self.context.item.id,
+            template=self.template,
         )
         missing = list(result.missing)
         paths = self._wrong_paths(result.draft)
-        wrong = [str(path) for path in paths]
+        wrong_paths = [str(path) for path in paths]
         self.tools.audit(
             "gate",
             draft=state["drafts"],
             missing=missing,
-            paths=wrong,
+            paths=wrong_paths,
             notes=list(result.notes),
             lineage=state["lineage"],
             file=file_name(trail, "draft"),
@@ -265,12 +315,13 @@ class _Nodes:
         ):
             if listed := [path.path if exist else str(path) for path in paths if path.exists is exist]:
                 self.tools.say(f"{name} {said}: {', '.join(listed)}")
-        step = after_gate(state, self.context, missing, wrong)
+        step = after_gate(state, self.context, missing)
         if missing:
             self.tools.say(f"{name} is missing: {', '.join(missing)}")
-        elif step.goto == "review":
-            self.tools.say(f"{name} passed the gate")
-        return _command(step, {"trail": trail, "draft": result.draft})
+        else:
+            told = "; the reviewer is told about the paths" if paths else ""
+            self.tools.say(f"{name} has every required section{told}" if told else f"{name} passed the gate")
+        return _command(step, {"trail": trail, "draft": result.draft, "wrong_paths": wrong_paths})
 
     def _wrong_paths(self, draft: str) -> tuple[WrongPath, ...]:
         """The paths of a design that do not fit the repository; only then are other designs read."""
@@ -284,94 +335,147 @@ class _Nodes:
         return check_paths(changes, self.context.files, added_in(others, headings))
 
     def review(self, state: LoopState) -> LoopState:
-        number = state["reviews"] + 1
+        number = state.get("asks", state["reviews"]) + 1
         prompt = review_prompt(
-            self.document.kind,
-            **self.about,
-            draft=state["draft"],
-            earlier_findings=state["findings"],
-            note=self._note(state),
-            paths=state.get("wrong_paths", []),
-            earlier=self._earlier(state),
+            self.document.kind, **self.about, round=self._round(state), earlier=self._earlier(state)
         )
         reply = self.tools.call(
             "reviewer", number=number, prompt=prompt, schema=review_schema(self.document.kind)
         )
-        return {"reviews": number, "reply": reply.text, "reviewer": reply.model}
+        return {"asks": number, "reply": reply.text, "reviewer": reply.model}
 
     def judge(self, state: LoopState) -> Command[str]:
-        reading = read_reply(state["reply"], self.document.kind)
+        """Read the review. If it cannot be read, or leaves something unanswered, ask once more."""
+        reply, first = state["reply"], state.get("incomplete", "")
+        reading = read_reply(reply, self.document.kind)
+        if reading.verdict is Verdict.UNREADABLE and first:
+            reply, reading = first, read_reply(first, self.document.kind)
+        decisions = self._decisions(state)
+        before = _ledger(state).answered(asked_by(decisions))
+        if reading.verdict is Verdict.UNREADABLE:
+            return self._unreadable(state, reading)
+        if not first and (gap := _gap(before, reading, decisions)):
+            self.tools.say(f"review {state['reviews'] + 1}: {gap} Asking again.")
+            return Command(update={"redo": gap, "incomplete": reply}, goto="review")
+        now = before.reviewed(reading, asked_by(decisions))
+        reading = _with_ledger(reading, now)
+        number = state["reviews"] + 1
         trail = state["trail"] + 1
-        self.lineage.write(trail, "verdict", self._verdict_document(state["reply"], reading))
-        blocking = [finding for finding in reading.findings if finding.tier < 3]
+        self.lineage.write(trail, "verdict", self._verdict_document(reply, reading, now))
+        self._audit_verdict(state, reading, number, trail, now)
+        still = in_words(now.open)
+        outcome = f": {reading.reason}" if reading.reason else f", {still}" if still else ""
+        self.tools.say(f"review {number}: {reading.verdict.value}{outcome}")
+        for question in now.questions:
+            if question.number > before.asked:
+                self.tools.say(f"review {number} asks {question}")
+        for text in reading.questions:
+            if plain(text) in set(map(plain, asked_by(decisions))):
+                self.tools.say(f"review {number} asks again what is decided: {text}")
+        counts: LoopState = {"reviews": number, "repeats": state["repeats"]}
+        step = after_review(state | counts, self.context, reading, before, now)
+        return _command(
+            step,
+            counts
+            | {
+                "trail": trail,
+                "ledger": now.save(),
+                "findings": [finding.as_dict() for finding in reading.findings],
+                "reviewed": state["draft"],
+                "redo": "",
+                "incomplete": "",
+            },
+        )
+
+    def _unreadable(self, state: LoopState, reading: ParsedReview) -> Command[str]:
+        number, trail = state["reviews"] + 1, state["trail"] + 1
+        self.lineage.write(trail, "verdict", self._verdict_document(state["reply"], reading, Ledger()))
+        self._audit_verdict(state, reading, number, trail, Ledger())
+        self.tools.say(f"review {number}: {reading.verdict.value}: {reading.reason}")
+        return _command(after_unreadable(state, self.context, reading.reason), {"trail": trail})
+
+    def _audit_verdict(
+        self, state: LoopState, reading: ParsedReview, number: int, trail: int, now: Ledger
+    ) -> None:
         self.tools.audit(
             "verdict",
-            review=state["reviews"],
+            review=number,
+            call=state.get("asks", number),
             verdict=reading.verdict.value,
             reason=reading.reason,
             findings=[finding.as_dict() for finding in reading.findings],
-            questions=list(reading.questions),
+            ledger=now.save()["findings"],
+            questions=[str(question) for question in now.questions],
             model=state["reviewer"],
             lineage=state["lineage"],
             file=file_name(trail, "verdict"),
         )
-        outcome = (
-            f": {reading.reason}"
-            if reading.reason
-            else f", {counted(len(blocking), 'finding')}"
-            if blocking
-            else ""
-        )
-        self.tools.say(f"review {state['reviews']}: {reading.verdict.value}{outcome}")
-        entry = {
-            "review": state["reviews"],
-            "draft": state["drafts"],
-            "verdict": reading.verdict.value,
-            "model": state["reviewer"],
-            "findings": [f"Tier {one.tier} {one.category}: {one.title or one.text[:80]}" for one in blocking],
-        }
-        step = after_review(state, self.context, reading)
-        return _command(step, {"trail": trail, "log": [*state["log"], entry]})
 
     def hold(self, state: LoopState) -> Command[str]:
         """Wait until a person or a later run makes it possible to continue; executed again in each run."""
-        if unheard(state, self.context):
+        said = unheard(state, self.context)
+        for one in said:
+            if one.answer:
+                self.tools.audit(
+                    "decision", reviews=one.reviews, answer=one.answer, note=one.text, by=one.by, at=one.at
+                )
+                self.tools.say(f"decided: {one.answer}" + (f" ({one.text})" if one.text else ""))
+        if state["held"]["status"] == "discuss" and approves(said):
+            noted = said[-1].id
+            update: LoopState = {"verdict": Verdict.APPROVED.value, "noted": noted, "accepted": noted}
+            return Command(update=update, goto="finalize")
+        if said:
             return self._sent_back(state, new_allowance(state))
         step = from_hold(state, self.context)
         if step is None:
             interrupt(state["held"])
         assert step is not None
-        decision = self.context.decision
-        if decision is None or state["held"]["status"] != "discuss":
-            return _command(step)
-        self.tools.audit("decision", **decision.model_dump())
-        self.tools.say(f"decided: {decision.answer}" + (f" ({decision.note})" if decision.note else ""))
-        entry = {"decision": decision.answer, "by": decision.by, "at": decision.at, "note": decision.note}
-        edits = self._edits(state, asked=False) if step.goto == "draft" else {}
-        return _command(step, edits | {"log": [*state["log"], entry]})
+        return _command(step)
 
     def _sent_back(self, state: LoopState, reset: LoopState) -> Command[str]:
         """Continue an item that a person sent back, with notes or for a review of their edits."""
-        notes = unheard(state, self.context)
-        only_asked = not any(note.text for note in notes)
+        said = unheard(state, self.context)
+        only_asked = all(one.asks_review for one in said)
         edits = self._edits(state, asked=only_asked)
         if only_asked and edits:
-            heard: LoopState = {"noted": max(note.id for note in notes)}
+            heard: LoopState = {"noted": said[-1].id}
             return Command(update=reset | edits | heard, goto="gate")
         return Command(update=reset | edits, goto="draft")
 
     def finalize(self, state: LoopState) -> Command[str]:
-        output = self.document.output
-        document = with_log(self.context, state["draft"], state["log"], state["findings"])
-        approved = text_hash(split(document).body)
-        done: LoopState = {"trail": state["trail"] + 1, "output": str(output), "text_hash": approved}
-        if self.lineage.is_done(state["lineage"]):
+        output, found = self.document.output, self._document()
+        placed = self.lineage.is_done(state["lineage"])
+        dropped = self._lacking(state, state["draft"])
+        edited = found is not None and found.author is not Author.OURS and found.seen != state.get("seen")
+        if found is not None and edited and not placed:  # while the item was in progress
+            dropped = lacking(state.get("basis", ""), found.basis, state["draft"])
+        document = finished(
+            self.context,
+            state["draft"],
+            Approval(
+                earlier=self._end(found),
+                decisions=self._decisions(state, found),
+                ledger=_ledger(state),
+                reviews=state["reviews"],
+                trail=str(self.lineage.done(state["lineage"])),
+                at=datetime.now(UTC).date().isoformat(),
+                dropped=dropped,
+                by=next((one for one in self.context.decisions if one.id == state.get("accepted")), None),
+            ),
+        )
+        done: LoopState = {
+            "trail": state["trail"] + 1,
+            "output": str(output),
+            "text_hash": text_hash(split(document).body),
+            "dropped": dropped,
+        }
+        if placed:
             # A run was interrupted after everything was in place; what a person changed since then stays.
             return Command(update=done, goto=END)
-        if notes := unheard(state, self.context):
+        if said := unheard(state, self.context):
             # A run was interrupted after the approval, and a person has sent the item back since then.
             back = self._sent_back(state, {"allowance_from": state["reviews"], "repeats": 0})
-            if back.goto == "gate" or any(note.text for note in notes):
+            if back.goto == "gate" or not all(one.asks_review for one in said):
                 return back
         kept = put_in_place(
             self.context.worktree, output, document, label=self.context.item.label, lineage=self.lineage
@@ -381,13 +485,16 @@ class _Nodes:
                 self.tools.say(
                     f"{output} was edited in the meantime; that version is kept as {name} in the lineage"
                 )
+        for line in dropped:
+            self.tools.say(f"{output} lacks a line that a person added: {line}")
         self.lineage.finish(state["lineage"], state["trail"] + 1, state["draft"])
         return Command(update=done, goto=END)
 
-    def _verdict_document(self, reply: str, reading: ParsedReview) -> str:
+    def _verdict_document(self, reply: str, reading: ParsedReview, now: Ledger) -> str:
         review = structured_review(reply)
         if review is not None:
-            return render_review(review, kind=self.document.kind, title=self.context.item.title)
+            title = self.context.item.title
+            return render_review(review, kind=self.document.kind, title=title, ledger=so_far(now))
         if reading.verdict is Verdict.UNREADABLE:
             return f"<!-- Not a readable review: {reading.reason.replace('--', '- -')} -->\n\n{reply}\n"
         return reply
@@ -396,3 +503,28 @@ class _Nodes:
 def _command(step: NextNode, also: LoopState | None = None) -> Command[str]:
     """Return the step as a LangGraph command, with what else the node has to save."""
     return Command(update=(also or {}) | step.update, goto=step.goto)
+
+
+def _ledger(state: LoopState) -> Ledger:
+    return Ledger.load(state.get("ledger"), state["findings"])
+
+
+def _gap(ledger: Ledger, reading: ParsedReview, decisions: Sequence[Decision]) -> str:
+    """What a review leaves unanswered, or asks although it is decided; in words for the reviewer."""
+    if numbers := ledger.gaps(reading):
+        return f"It does not answer {', '.join(numbers)}."
+    if reading.verdict is Verdict.DISCUSS and reading.questions:
+        decided = {plain(text): one for one in decisions if one.words for text in one.questions}
+        known = [decided[plain(text)] for text in reading.questions if plain(text) in decided]
+        if len(known) == len(reading.questions):
+            told = "\n".join(dict.fromkeys(f"{' '.join(one.questions)} {one.words}" for one in known))
+            return f"It asks what a person has decided:\n{told}"
+    return ""
+
+
+def _with_ledger(reading: ParsedReview, now: Ledger) -> ParsedReview:
+    """No approval stands beside an open finding of Tier 1, whichever review raised it."""
+    if reading.verdict is not Verdict.APPROVED or not now.blocking:
+        return reading
+    reason = f"It says APPROVED, but {now.blocking[0]} is open."
+    return replace(reading, verdict=Verdict.REVISE, reason=reason)

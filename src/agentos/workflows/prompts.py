@@ -10,20 +10,27 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 from agentos.console.lines import one_line
+from agentos.decisions import Decision
+from agentos.end_matter import day
 from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
+from agentos.review import Finding
 from agentos.workflows.gates import Kind, own_reference, required_by
+from agentos.workflows.ledger import Ledger, in_full, in_short
 
 __all__ = [
+    "Earlier",
     "Kind",
     "Material",
     "Prompt",
+    "RoundMaterial",
+    "diff",
     "draft_prompt",
     "fence",
     "fill",
@@ -33,7 +40,11 @@ __all__ = [
 ]
 
 _PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 _NOTHING = "None."
+_BEGIN = "<<<BEGIN"
+_UNCHANGED = "Nothing: the draft is the same as the one that was reviewed last."
+_SAME_DRAFT = 'It is the approved document above, under "The document as it was approved".'
 _CODE_LENGTH = 16  # hexadecimal digits
 _DOCUMENT: dict[Kind, str] = {"issue": "issue", "lld": "low-level design (LLD)"}
 _SOURCE: dict[Kind, str] = {"issue": "brief", "lld": "issue"}
@@ -54,22 +65,49 @@ class Material:
 
 @dataclass(frozen=True, kw_only=True)
 class Earlier:
-    """What there was before this run: a document, and the text it was written for if that was different."""
+    """What there was before this run, and what people said: usually the same for every round."""
 
-    document: str = ""
-    source: str = ""
+    document: str = ""  # as it was approved
+    edits: str = ""  # what a person changed in it since, as a diff
+    source: str = ""  # the text it was written for, if that was different
+    decisions: Sequence[Decision] = ()
 
-    def changes(self, source: str) -> str:
-        """Show what has changed in the item's text since then."""
-        if not self.source:
-            return ""
-        lines = difflib.unified_diff(
-            self.source.splitlines(), source.splitlines(), "before", "now", lineterm="", n=2
-        )
-        return "\n".join(lines)
+
+@dataclass(frozen=True, kw_only=True)
+class RoundMaterial:
+    """What changes from call to call."""
+
+    draft: str = ""
+    reviewed: str = ""  # the draft reviewed last
+    ledger: Ledger = field(default_factory=Ledger)
+    suggestions: Sequence[Finding] = ()
+    missing: Sequence[str] = ()
+    paths: Sequence[str] = ()
+    dropped: Sequence[str] = ()  # lines of a person that the draft lacks
+    redo: str = ""  # what was wrong with the last reply
+    reply: str = ""  # that reply, if it could be read
 
 
 _NOTHING_BEFORE = Earlier()
+
+
+def diff(before: str, after: str, *, context: int = 2) -> str:
+    """What changed between two texts, as a unified diff."""
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "before", "now", lineterm="", n=context
+    )
+    return "\n".join(lines)
+
+
+def decisions_in_words(decisions: Iterable[Decision]) -> str:
+    """What people decided, as both models get it."""
+    entries = []
+    for one in decisions:
+        asked = "".join(f"Question: {' '.join(text.split())}\n" for text in one.questions)
+        asked += "Decision: " if asked else ""
+        signed = ", ".join(filter(None, [one.by, day(one.at)]))
+        entries.append(f"{asked}{one.words}" + (f"\n({signed})" if signed else ""))
+    return "\n\n".join(f"- {entry}".replace("\n", "\n  ") for entry in entries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +131,7 @@ def fence(text: str, *, what: str, secret: str) -> str:
     if not secret:
         raise ValueError("A fence needs a secret.")
     code = _code(text, what, secret)
-    return f"<<<BEGIN {code} {what}\n{text}\n<<<END {code}"
+    return f"{_BEGIN} {code} {what}\n{text}\n<<<END {code}"
 
 
 def _code(text: str, what: str, secret: str) -> str:
@@ -138,15 +176,12 @@ def draft_prompt(
     title: str,
     source_text: str,
     material: Material,
-    note: str = "",
     earlier: Earlier = _NOTHING_BEFORE,
 ) -> Prompt:
     """Ask for the first draft."""
     make = _Maker(kind=kind, role="drafter", material=material)
     item = make.drafter_item(item_id, label, title, source_text, earlier)
-    return make.prompt(
-        item, "round-first.md", {"document": _DOCUMENT[kind], "note": make.quote(note, "decision")}
-    )
+    return make.prompt(item, "round-first.md", {"document": _DOCUMENT[kind]})
 
 
 def revise_prompt(
@@ -157,23 +192,23 @@ def revise_prompt(
     title: str,
     source_text: str,
     material: Material,
-    draft: str,
-    findings: Sequence[Mapping[str, Any]],
-    missing: Sequence[str],
-    note: str,
-    paths: Sequence[str] = (),
+    round: RoundMaterial,  # noqa: A002 - the word for it
     earlier: Earlier = _NOTHING_BEFORE,
 ) -> Prompt:
     """Ask for the next draft, with everything that is still open in the last one."""
     make = _Maker(kind=kind, role="drafter", material=material)
     item = make.drafter_item(item_id, label, title, source_text, earlier)
+    same = round.draft == earlier.document and round.draft
     values = {
         "document": _DOCUMENT[kind],
-        "findings": make.quote(_findings(findings), "open findings"),
-        "missing": make.quote(_listed(missing), "missing parts"),
-        "paths": make.quote(_listed(paths), "wrong paths"),
-        "note": make.quote(note, "decision"),
-        "draft": make.quote(draft, "previous draft"),
+        "findings": make.quote(in_full(round.ledger.open), "open findings"),
+        "resolved": make.quote(in_short(round.ledger.resolved), "resolved findings"),
+        "suggestions": make.quote(_listed(one.said for one in round.suggestions), "suggestions"),
+        "questions": make.quote(_listed(map(str, round.ledger.questions)), "open questions"),
+        "missing": make.quote(_listed(round.missing), "missing parts"),
+        "paths": make.quote(_listed(round.paths), "wrong paths"),
+        "dropped": make.quote("\n".join(round.dropped), "a person's lines"),
+        "draft": _SAME_DRAFT if same else make.quote(round.draft, "previous draft"),
     }
     return make.prompt(item, "round-revise.md", values)
 
@@ -186,20 +221,24 @@ def review_prompt(
     title: str,
     source_text: str,
     material: Material,
-    draft: str,
-    earlier_findings: Sequence[Mapping[str, Any]],
-    note: str = "",
-    paths: Sequence[str] = (),
+    round: RoundMaterial,  # noqa: A002 - the word for it
     earlier: Earlier = _NOTHING_BEFORE,
 ) -> Prompt:
-    """Ask for a verdict on a draft; the note is what a person has decided about the item."""
+    """Ask for a verdict on a draft."""
     make = _Maker(kind=kind, role="reviewer", material=material)
     item = make.reviewer_item(item_id, label, title, source_text, earlier)
+    changes = diff(round.reviewed, round.draft) if round.reviewed else ""
     values = {
-        "earlier_findings": make.quote(_findings(earlier_findings), "earlier findings"),
-        "paths": make.quote(_listed(paths), "wrong paths"),
-        "note": make.quote(note, "decision"),
-        "draft": make.quote(draft, "draft"),
+        "findings": make.quote(in_full(round.ledger.open), "open findings"),
+        "resolved": make.quote(in_short(round.ledger.resolved), "resolved findings"),
+        "questions": make.quote(_listed(map(str, round.ledger.questions)), "open questions"),
+        "changes": _UNCHANGED
+        if round.reviewed and not changes
+        else make.quote(changes, "changes in the draft"),
+        "paths": make.quote(_listed(round.paths), "wrong paths"),
+        "dropped": make.quote("\n".join(round.dropped), "a person's lines"),
+        "draft": make.quote(round.draft, "draft"),
+        "redo": make.redo(round),
     }
     return make.prompt(item, "round-review.md", values)
 
@@ -232,7 +271,8 @@ class _Maker:
             "item_id": item_id,
             "label": label,
             "source": self._source(title, text),
-            "earlier": self._filled("earlier-drafter.md", self._earlier(text, earlier)),
+            "earlier": self._earlier(text, earlier),
+            "decisions": self._decisions(earlier),
             "repository": self._parts(self._material.repository.own),
         }
         if self._kind == "lld":
@@ -240,16 +280,14 @@ class _Maker:
         return self._filled(f"item-drafter-{self._kind}.md", values)
 
     def reviewer_item(self, item_id: str, label: str, title: str, text: str, earlier: Earlier) -> str:
-        before = self._earlier(text, earlier) | {
-            "old_document": self.quote(earlier.document, "document before")
-        }
         values = {
             "item_id": item_id,
             "label": label,
             "document": _DOCUMENT[self._kind],
             "source_name": _SOURCE[self._kind],
             "source": self._source(title, text),
-            "earlier": self._filled("earlier-reviewer.md", before),
+            "earlier": self._earlier(text, earlier),
+            "decisions": self._decisions(earlier),
             "repository": self._parts(self._material.repository.own),
         }
         return self._filled("item-reviewer.md", values)
@@ -281,13 +319,33 @@ class _Maker:
     def _source(self, title: str, text: str) -> str:
         return self.quote(f"Title: {title}\n\n{text}", _SOURCE[self._kind])
 
-    def _earlier(self, text: str, earlier: Earlier) -> dict[str, str]:
+    def _earlier(self, text: str, earlier: Earlier) -> str:
+        """What the document and its source were before; nothing for a new document."""
+        if not (earlier.document or earlier.edits or earlier.source):
+            return ""
         name = _SOURCE[self._kind]
-        return {
+        values = {
             "source_name": name,
-            "old_source": self.quote(earlier.source, f"{name} before"),
-            "changes": self.quote(earlier.changes(text), "changes"),
+            "changes": self.quote(
+                diff(earlier.source, text) if earlier.source else "", f"changes in the {name}"
+            ),
+            "old_document": self.quote(earlier.document, "approved document"),
+            "edits": self.quote(earlier.edits, "a person's changes"),
         }
+        return self._filled(f"earlier-{self._role}.md", values)
+
+    def _decisions(self, earlier: Earlier) -> str:
+        return self.quote(decisions_in_words(earlier.decisions), "decisions")
+
+    def redo(self, round: RoundMaterial) -> str:  # noqa: A002 - the word for it
+        """What was wrong with the last reply; nothing in the first try."""
+        if not round.redo:
+            return ""
+        values = {
+            "why": self.quote(round.redo, "what was wrong"),
+            "reply": self.quote(round.reply, "last reply"),
+        }
+        return self._filled("redo.md", values)
 
     def _parts(self, parts: Sequence[Part]) -> str:
         """Quote parts of the repository, each by its kind and path."""
@@ -297,8 +355,22 @@ class _Maker:
         return "\n\n".join(quoted) or _NOTHING
 
     def _filled(self, name: str, values: Mapping[str, str]) -> str:
+        """Fill a prompt file. A section that has nothing to show is left out."""
         self._used.append(name)
-        return fill(_read(name), values).rstrip("\n")
+        text = _read(name)
+        names = _PLACEHOLDER.findall(text)
+        for empty in [one for one, value in values.items() if not value]:
+            text = text.replace(f"\n{{{{{empty}}}}}\n\n", "\n")  # a line of its own, with the blank one below
+        sections = _SECTION.split(text)
+        shown = [section for section in sections if not _is_empty(section, values)]
+        dropped = set(names) - set(_PLACEHOLDER.findall("".join(shown)))
+        rest = {name: value for name, value in values.items() if name not in dropped}
+        return fill("".join(shown), rest).rstrip("\n")
+
+
+def _is_empty(section: str, values: Mapping[str, str]) -> bool:
+    shown = [values.get(name, "") for name in _PLACEHOLDER.findall(section)]
+    return _NOTHING in shown and not any(value.startswith(_BEGIN) for value in shown)
 
 
 @cache
@@ -306,18 +378,5 @@ def _read(name: str) -> str:
     return files("agentos.workflows").joinpath("prompts", name).read_text("utf-8")
 
 
-def _listed(names: Sequence[str]) -> str:
-    return "\n".join(f"- {name}" for name in names)
-
-
-def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
-    return "\n\n".join(f"{number}. {_finding(one)}" for number, one in enumerate(findings, 1))
-
-
-def _finding(finding: Mapping[str, Any]) -> str:
-    lines = [f"Tier {finding['tier']}, {finding['category']}: {finding['title'] or ''}".rstrip(" :")]
-    if text := str(finding["text"] or "").strip():
-        lines.append(text)
-    if recommendation := str(finding["recommendation"] or "").strip():
-        lines.append(f"Recommendation: {recommendation}")
-    return "\n".join(lines).replace("\n", "\n   ")
+def _listed(names: Iterable[str]) -> str:
+    return "\n".join(f"- {name}".replace("\n", "\n  ") for name in names)

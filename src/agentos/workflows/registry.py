@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agentos.decisions import Decision
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, available
 from agentos.repo_map.parts import NO_MAP, RepositoryMap
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from agentos.github.client import GitHub
     from agentos.llm.provider import Reply, Role
-    from agentos.wire import Decision, Ended, NoteData
+    from agentos.wire import Ended
     from agentos.workflows.prompts import Prompt
 
 GROUP = "agentos.workflows"
@@ -64,8 +65,7 @@ class ItemContext:
     )  # of the run; prompts derive the codes of quotations from it
     max_iterations: int = 5
     retry_failed: bool = False
-    decision: "Decision | None" = None
-    notes: "Sequence[NoteData]" = ()
+    decisions: Sequence[Decision] = ()  # of people, as far as no document has them
     revise: bool = False  # the first draft revises the existing document
     trail: str = ""  # the item's lineage folder, if not the usual one
     models: Mapping[str, str] = field(default_factory=dict)

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentos.decisions import Decision, in_one_line
 from agentos.model import counted
 from agentos.review import ParsedReview, Verdict
-from agentos.same_finding import identity
+from agentos.workflows.ledger import Ledger
 from agentos.workflows.state import LoopState
 
 if TYPE_CHECKING:
-    from agentos.wire import NoteData
     from agentos.workflows.registry import ItemContext
 
 GATE_RETURNS = 3  # how many times in a row a draft may go back for missing sections
 UNREADABLE_REVIEWS = 3  # how many reviews in a row may be unreadable
-NO_PROGRESS_REPEATS = 2  # how many times in a row the same findings may come back
+NO_PROGRESS_ROUNDS = 2  # how many reviews in a row may leave every finding open
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,22 +26,12 @@ class NextNode:
     update: LoopState
 
 
-def after_gate(
-    state: LoopState, context: "ItemContext", missing: Sequence[str], wrong_paths: Sequence[str] = ()
-) -> NextNode:
-    """Review a draft that has every section; send any other back, a few times at most.
-
-    For wrong paths alone, a draft goes back once per item; after that, the reviewer judges them. The document
-    of a person is reviewed as it is.
-    """
+def after_gate(state: LoopState, context: "ItemContext", missing: Sequence[str]) -> NextNode:
+    """Review a draft that has every section; send any other back, a few times at most."""
     returns = state["returns"] + 1 if missing else 0
-    update: LoopState = {"missing": list(missing), "wrong_paths": list(wrong_paths), "returns": returns}
-    drafted = state["draft"] != state.get("basis")
-    first = bool(wrong_paths) and not state.get("paths_returned", False)
-    if first and (missing or drafted):
-        update["paths_returned"] = True
+    update: LoopState = {"missing": list(missing), "returns": returns}
     if not missing:
-        return NextNode(goto="draft" if first and drafted else "review", update=update)
+        return NextNode(goto="review", update=update)
     if returns > GATE_RETURNS:
         reason = (
             f"the draft is still missing {', '.join(missing)} after it was sent back {GATE_RETURNS} times"
@@ -50,28 +40,46 @@ def after_gate(
     return NextNode(goto="draft", update=update)
 
 
-def after_review(state: LoopState, context: "ItemContext", reading: ParsedReview) -> NextNode:
-    """Follow the verdict, unless a person left a note that the drafter has not seen."""
-    update: LoopState = {"verdict": reading.verdict.value}
-    if reading.verdict is Verdict.UNREADABLE:
-        return _after_unreadable(state, context, update, reading.reason)
-    update |= {"unreadable": 0, "note": "", "findings": [finding.as_dict() for finding in reading.findings]}
-    if any(note.text for note in unheard(state, context)):
+def after_unreadable(state: LoopState, context: "ItemContext", why: str) -> NextNode:
+    """Ask for the review again and say what was wrong, a few times at most. It does not count as a review."""
+    update: LoopState = {"verdict": Verdict.UNREADABLE.value, "unreadable": state["unreadable"] + 1}
+    if update["unreadable"] >= UNREADABLE_REVIEWS:
+        reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {why}"
+        return _hold(context, update, "failed", reason)
+    return NextNode(goto="review", update=update | {"redo": f"It could not be read. {why}"})
+
+
+def after_review(
+    state: LoopState, context: "ItemContext", reading: ParsedReview, before: Ledger, now: Ledger
+) -> NextNode:
+    """Follow the verdict, unless a person left a note that the drafter has not seen.
+
+    `state` counts the review already; `before` and `now` are the ledgers without and with it.
+    """
+    update: LoopState = {"verdict": reading.verdict.value, "unreadable": 0}
+    if not all(one.asks_review for one in unheard(state, context)):
         return NextNode(goto="draft", update=update)
     if reading.verdict is Verdict.APPROVED:
         return NextNode(goto="finalize", update=update)
     if reading.verdict is Verdict.DISCUSS:
-        asked = " / ".join(reading.questions) or "the reviewer asks for a person's decision"
+        asked = in_one_line(now.asked_in(reading)) or "the reviewer asks for a person's decision"
         return _hold(context, update, "discuss", asked)
-    return _after_revise(state, context, update, reading)
+    update["repeats"] = 0 if now.progressed(before) else state["repeats"] + 1
+    if update["repeats"] >= NO_PROGRESS_ROUNDS:
+        numbers = ", ".join(f"F{one.number}" for one in now.open)
+        reason = f"no progress: {counted(NO_PROGRESS_ROUNDS, 'round')} resolved none of {numbers}"
+        return _hold(context, update, "needs_revision", reason, stuck=True)
+    if _used_up(state, context):
+        return _hold(
+            context, update, "needs_revision", f"not approved after {counted(state['reviews'], 'review')}"
+        )
+    return NextNode(goto="draft", update=update)
 
 
 def from_hold(state: LoopState, context: "ItemContext") -> NextNode | None:
-    """Continue if a person or a later run makes it possible; None means wait."""
+    """Continue if a later run makes it possible; None means wait. What a person said comes before this."""
     held = state["held"]
-    if held["status"] == "discuss":
-        return _from_discuss(state, context)
-    if held["run"] == context.run_id:
+    if held["status"] == "discuss" or held["run"] == context.run_id:
         return None
     if held["status"] == "needs_revision" and not context.retry_failed:
         # The limit may have been raised in the meantime.
@@ -81,9 +89,15 @@ def from_hold(state: LoopState, context: "ItemContext") -> NextNode | None:
     return NextNode(goto="review" if again else "draft", update=new_allowance(state))
 
 
-def unheard(state: LoopState, context: "ItemContext") -> "list[NoteData]":
-    """List a person's notes that no draft has taken up yet."""
-    return [note for note in context.notes if note.id > state.get("noted", 0)]
+def unheard(state: LoopState, context: "ItemContext") -> list[Decision]:
+    """What a person said that no draft has taken up yet; an answer, only for its own discussion."""
+    said = [one for one in context.decisions if one.id > state.get("noted", 0) and not one.used]
+    return [one for one in said if not one.answer or one.reviews == state.get("reviews", 0)]
+
+
+def approves(said: Sequence[Decision]) -> bool:
+    """Whether the last thing that a person said is an approval of the draft as it is."""
+    return bool(said) and said[-1].answer == "approve"
 
 
 def new_allowance(state: LoopState) -> LoopState:
@@ -91,49 +105,8 @@ def new_allowance(state: LoopState) -> LoopState:
     return {"allowance_from": state["reviews"], "repeats": 0, "returns": 0, "unreadable": 0}
 
 
-def _from_discuss(state: LoopState, context: "ItemContext") -> NextNode | None:
-    decision = context.decision
-    if decision is None or decision.reviews != state["reviews"]:
-        return None
-    if decision.answer == "approve":
-        return NextNode(goto="finalize", update={"verdict": Verdict.APPROVED.value})
-    return NextNode(goto="draft", update=new_allowance(state) | {"note": decision.note})
-
-
-def _after_unreadable(state: LoopState, context: "ItemContext", update: LoopState, why: str) -> NextNode:
-    update["unreadable"] = state["unreadable"] + 1
-    if update["unreadable"] >= UNREADABLE_REVIEWS:
-        reason = f"the review could not be read {UNREADABLE_REVIEWS} times in a row: {why}"
-        return _hold(context, update, "failed", reason)
-    if _used_up(state, context):
-        return _hold(context, update, "needs_revision", _limit_text(state))
-    return NextNode(goto="review", update=update)
-
-
-def _after_revise(
-    state: LoopState, context: "ItemContext", update: LoopState, reading: ParsedReview
-) -> NextNode:
-    before = {identity(finding) for finding in state["findings"] if finding["tier"] < 3}
-    now = {identity(finding.as_dict()) for finding in reading.findings if finding.tier < 3}
-    update["repeats"] = state["repeats"] + 1 if state["reviews"] > 1 and before == now else 0
-    if update["repeats"] >= NO_PROGRESS_REPEATS:
-        reason = f"no progress: the same findings came back {_times(NO_PROGRESS_REPEATS)}"
-        return _hold(context, update, "needs_revision", reason, stuck=True)
-    if _used_up(state, context):
-        return _hold(context, update, "needs_revision", _limit_text(state))
-    return NextNode(goto="draft", update=update)
-
-
-def _times(count: int) -> str:
-    return "twice" if count == 2 else f"{count} times"
-
-
 def _used_up(state: LoopState, context: "ItemContext") -> bool:
     return state["reviews"] - state["allowance_from"] >= context.max_iterations
-
-
-def _limit_text(state: LoopState) -> str:
-    return f"not approved after {counted(state['reviews'], 'review')}"
 
 
 def _hold(

@@ -12,25 +12,31 @@ class LoopState(TypedDict, total=False):
     draft: str
     missing: list[str]  # sections the gate did not find
     wrong_paths: list[str]  # that the draft names and that do not fit the files of the repository
-    paths_returned: bool  # a draft was sent back for its paths; that happens once per item
     returns: int  # drafts sent back by the gate in a row
-    reviews: int
+    reviews: int  # that could be read, and answered what was asked
+    asks: int  # calls of the reviewer, also for replies that did not count
     reply: str
     reviewer: str  # the model that gave the reply
+    redo: str  # what was wrong with the last reply; empty: nothing
+    incomplete: str  # a readable reply that left something unanswered; counts if the next one is not readable
+    reviewed: str  # the draft reviewed last
     verdict: str
-    findings: list[dict[str, Any]]  # still open
-    repeats: int  # times in a row the same findings came back
+    ledger: dict[str, Any]  # findings and questions by number
+    findings: list[dict[str, Any]]  # of the last review; in older checkpoints, all that are open
+    repeats: int  # reviews in a row after which no finding was resolved
     unreadable: int  # unreadable reviews in a row
     allowance_from: int  # reviews before the current allowance began
-    note: str  # from a person, for both models
     noted: int  # id of the latest note that was taken up
     basis: str  # the document that the first draft revises
+    approved: str  # the same document before a person edited it; empty: unknown, or theirs from the start
+    edited: bool  # a person wrote the basis or changed it
     old_source: str  # the item's text that the basis was written for, if it was different
     seen: str  # hash of the document on disk when it was last read
-    log: list[dict[str, Any]]  # one entry per review, for the document's review log
+    accepted: int  # id of the decision with which a person approved the draft
     held: dict[str, Any]
     output: str
     text_hash: str  # of the approved document
+    dropped: list[str]  # lines of a person that the approved document lacks
 
 
 def start_state() -> LoopState:
@@ -45,6 +51,4 @@ def start_state() -> LoopState:
         "repeats": 0,
         "unreadable": 0,
         "allowance_from": 0,
-        "note": "",
-        "log": [],
     }

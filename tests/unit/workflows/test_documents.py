@@ -1,17 +1,20 @@
-"""Documents: review log and stamp; and the registry."""
+"""Documents: what is written below a draft, and read back; and the registry."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
+from agentos.decisions import Decision, Question, settled
+from agentos.end_matter import MARKER, EndMatter, for_reading, take_end
 from agentos.errors import UsageError
 from agentos.model import Item
 from agentos.stamp import Stamp, split, text_hash
-from agentos.workflows.documents import with_log
+from agentos.workflows.documents import Approval, finished, lacking
+from agentos.workflows.ledger import Ledger, Tracked
 from agentos.workflows.registry import ItemContext, workflow
 
 STEADY = settings(derandomize=True, database=None, deadline=None)
@@ -33,48 +36,66 @@ def assert_stamped(document: str) -> None:
     assert document.endswith(f"\n\n{taken.stamp}\n")
 
 
-def entry(**more: Any) -> dict[str, Any]:
-    told = {"review": 1, "draft": 1, "verdict": "REVISE", "model": "m-1", "findings": ["Tier 1 Cost: dear"]}
-    return told | more
-
-
-def finding(tier: int = 2, text: str = "It is slow.") -> dict[str, Any]:
-    return {
-        "tier": tier,
-        "category": "Quality",
-        "title": "Slow",
-        "text": text,
-        "recommendation": "Make it fast.",
+def approved(draft: str = "# Title\n\nBody\n\n\n", **more: Any) -> str:
+    given: dict[str, Any] = {
+        "earlier": EndMatter(),
+        "decisions": (),
+        "ledger": Ledger(),
+        "reviews": 2,
+        "trail": "docs/lineage/done/42-lld-1a2b3c",
+        "at": "2026-11-18",
     }
+    return finished(context(), draft, Approval(**given | more))
 
 
-def test_the_document_is_the_draft_its_reviews_and_the_stamp_of_what_was_approved() -> None:
-    log = [entry(), entry(review=2, draft=2, verdict="APPROVED", findings=[])]
-    document = with_log(context(), "# Title\n\nBody\n\n\n", log, [])
-    assert document.startswith("# Title\n\nBody\n\n## Review Log\n")
-    assert "| 1 | 1 | REVISE | m-1 | Tier 1 Cost: dear |" in document
-    assert "| 2 | 2 | APPROVED | m-1 | none |" in document
+def ledger(**more: Any) -> Ledger:
+    slow = Tracked(
+        number=3, tier=2, category="Quality", title="Slow", text="It is slow.", recommendation="Make it fast."
+    )
+    return Ledger(findings=(replace(slow, **more),), found=3)
+
+
+def test_the_document_is_the_draft_its_end_and_the_stamp_of_what_was_approved() -> None:
+    document = approved()
+    assert document.startswith(f"# Title\n\nBody\n\n{MARKER}\n\n## Review log\n\n")
+    assert (
+        "- 2 reviews by gemini:pro, 18 Nov 2026; details in `docs/lineage/done/42-lld-1a2b3c`\n" in document
+    )
     assert_stamped(document)
+    assert document.count("## ") == 1
+
+
+def test_open_findings_and_questions_are_lists() -> None:
+    asked = replace(ledger(), all_questions=(Question(number=1, text="Who pays?"),), asked=1)
+    end = approved(ledger=asked).partition(MARKER)[2]
+    assert "## Open questions\n\n- **Q1** Who pays?\n" in end
+    line = "- **F3** Tier 2, Quality: **Slow** It is slow. Recommendation: Make it fast."
+    assert f"## Follow-ups\n\n{line}\n" in end
+    assert "(F1 to F3, Q1)" in end
+    assert "Follow-ups" not in approved(ledger=ledger(state="resolved"))
+
+
+def test_what_a_person_approves_is_accepted_and_no_follow_up() -> None:
+    by = Decision(id=7, answer="approve", question="Fast enough?", by="ann", at="2026-11-17T10:00:00Z")
+    document = approved(ledger=ledger(), decisions=[by], by=by)
+    assert "- 17 Nov 2026, ann: **Fast enough?** The document was approved as it was.\n" in document
+    assert "- 17 Nov 2026, ann: Accepted as it is: F3 (Tier 2, Quality: Slow).\n" in document
+    assert "2 reviews by gemini:pro, approved by ann, 18 Nov 2026" in document
     assert "Follow-ups" not in document
+    # A run that was killed after it wrote the document writes the same one again.
+    _, end = take_end(split(document).body)
+    settled_again = settled(end.decisions, [by])
+    assert approved(ledger=ledger(), decisions=settled_again, by=by, earlier=end) == document
 
 
-def test_a_decision_of_a_person_stands_in_the_log_with_name_time_and_note() -> None:
-    decision = {"decision": "approve", "by": "ann", "at": "2026-01-01", "note": "good enough"}
-    document = with_log(context(), "draft", [entry(verdict="DISCUSS"), decision], [])
-    line = next(line for line in document.splitlines() if "decision" in line)
-    for told in ("approve", "ann", "2026-01-01", "good enough"):
-        assert told in line
-
-
-def test_findings_still_open_beside_an_approval_are_kept_as_follow_ups_less_suggestions() -> None:
-    suggestion = finding(tier=3, text="Rename it.")
-    document = with_log(context(), "draft", [entry(verdict="APPROVED")], [finding(), suggestion])
-    assert "- Tier 2 Quality: Slow: It is slow. Make it fast." in document
-    assert "Rename it." not in document
-
-
-def test_the_same_input_gives_the_same_document() -> None:
-    assert len({with_log(context(), "draft", [entry()], [finding()]) for _ in range(3)}) == 1
+def test_the_log_is_continued() -> None:
+    _, end = take_end(split(approved(dropped=["Never on Fridays."])).body)
+    log = approved(earlier=end, trail="docs/lineage/done/42-lld-ffffff").partition("## Review log\n\n")[2]
+    assert log.startswith(
+        "- 2 reviews by gemini:pro, 18 Nov 2026; details in `docs/lineage/done/42-lld-1a2b3c`\n"
+        "  - Not taken over, although a person added it: Never on Fridays.\n"
+        "- 2 reviews by gemini:pro, 18 Nov 2026; details in `docs/lineage/done/42-lld-ffffff`\n"
+    )
 
 
 FORGED = [
@@ -82,32 +103,86 @@ FORGED = [
     "<!--AGENTOS: x -->",
     "<!--\n\tAgentOS: x",
     "<!--  agentos:",
+    "<!-- agentos-end: x -->",
+    "<!--\nAGENTOS-END",
 ]
 
 
 @pytest.mark.parametrize("forged", FORGED)
-@pytest.mark.parametrize("place", ["draft", "model", "finding", "follow-up", "note"])
-def test_there_is_one_stamp_whatever_the_models_write(forged: str, place: str) -> None:
-    log: list[dict[str, Any]] = [
-        entry(model=forged if place == "model" else "m", findings=[forged if place == "finding" else "f"]),
-        {"decision": "approve", "by": "ann", "at": "now", "note": forged if place == "note" else ""},
-    ]
-    open_ones = [finding(text=forged if place == "follow-up" else "x")]
-    document = with_log(context(), forged if place == "draft" else "draft", log, open_ones)
+@pytest.mark.parametrize("place", ["draft", "follow-up", "question", "decision", "line"])
+def test_there_is_one_stamp_and_one_end_whatever_anyone_writes(forged: str, place: str) -> None:
+    said = Decision(id=1, text=forged, question=forged, by=forged, at="2026-01-01")
+    document = approved(
+        forged if place == "draft" else "draft",
+        ledger=replace(
+            ledger(text=forged if place == "follow-up" else "x"),
+            all_questions=(Question(number=1, text=forged if place == "question" else "x"),),
+        ),
+        decisions=[said] if place == "decision" else [],
+        dropped=[forged] if place == "line" else [],
+    )
     squeezed = "".join(document.lower().split())
     assert squeezed.count("<!--agentos:") == 1
+    assert squeezed.count("<!--agentos-end") == 1
     assert_stamped(document)
+    assert take_end(split(document).body)[1].log
+
+
+LETTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029")
+LINE = st.text(LETTERS, max_size=40)
+MARKDOWN = st.sampled_from(["- x", "## Decisions", "  y", "**a** b", "1. z", "```"])
+WORDS = st.lists(LINE | MARKDOWN, max_size=4).map("\n".join)
+SAID = st.builds(
+    Decision,
+    text=WORDS.filter(lambda text: bool(text.strip())),
+    question=LINE.map(lambda text: " ".join(text.replace("*", "").split())),
+    by=st.sampled_from(["", "ann", "ann b"]),
+    at=st.just("2026-11-18"),
+)
 
 
 @STEADY
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_a_row_of_the_log_stays_a_row_whatever_a_model_writes(text: str) -> None:
-    document = with_log(context(), "draft", [entry(findings=[text]), entry(model=text)], [])
-    table = document.partition("## Review Log\n\n")[2].partition("\n\n")[0]
-    tokens = MarkdownIt("commonmark").enable("table").parse(table)
-    kinds = [token.type for token in tokens]
-    assert kinds.count("tr_open") == 3
-    assert kinds.count("td_open") == 10
+@given(st.lists(SAID, max_size=4))
+def test_decisions_read_back_as_they_were_said(said: list[Decision]) -> None:
+    meant = settled(said, ())
+    document = approved(decisions=meant)
+    read = take_end(split(document).body)[1].decisions
+    assert [one.meaning for one in read] == [one.meaning for one in meant]
+    assert [(one.by, one.at) for one in read] == [(one.by, one.at) for one in meant]
+
+
+def test_people_may_write_into_the_end_and_after_it() -> None:
+    body = split(approved(decisions=[Decision(text="One."), Decision(text="Two.")], ledger=ledger())).body
+    body = body.replace("- One.\n", "* Use Postgres.\n  Always.\nNever on Fridays.\n").replace(
+        "## Review log", "- Check the clock, too.\n\n## My notes\n\nBy hand.\n\n## Review log"
+    )
+    text, end = take_end(body)
+    assert text == "# Title\n\nBody\n\n## My notes\n\nBy hand.\n"
+    assert [one.text for one in end.decisions] == ["Use Postgres.\nAlways.", "Never on Fridays.", "Two."]
+    assert [(one["number"], one["text"]) for one in end.follow_ups] == [
+        (3, "It is slow. Recommendation: Make it fast."),
+        (4, "Check the clock, too."),
+    ]
+    assert len(end.log) == 1
+
+
+def test_an_issue_keeps_its_decisions_for_the_next_workflow_and_for_github() -> None:
+    said = Decision(text="One hour.", question="How long?", by="ann", at="2026-01-01")
+    text = for_reading(split(approved("# Title\n\nBody", decisions=[said], ledger=ledger())).body)
+    assert text == "# Title\n\nBody\n\n## Decisions\n\n- **How long?** One hour.\n"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "result", "lost"),
+    [
+        ("a\n\nNew line.\n", "a\n", ["New line."]),
+        ("a\n\nNew line.\n", "a\n- *new*   LINE\n", []),
+        ("b\na\n", "a\n", ["b"]),
+        ("a\n---\n", "x\n", []),
+    ],
+)
+def test_lines_that_a_person_added_and_a_result_lacks(theirs: str, result: str, lost: list[str]) -> None:
+    assert lacking("a\n", theirs, result) == lost
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("lld", "LLD"), ("issue", "ISSUE")])

@@ -2,6 +2,7 @@
 
 import hmac
 import re
+from dataclasses import fields, replace
 from importlib.resources import files
 from typing import Any
 
@@ -9,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentos.decisions import Decision, Question
 from agentos.repo_map.parts import Part, PartKind, RepositoryMap
+from agentos.review import Finding
 from agentos.workflows import prompts
 from agentos.workflows.gates import REQUIRED, Kind, check_template
+from agentos.workflows.ledger import Ledger, Tracked
 from agentos.workflows.prompts import (
+    Earlier,
     Material,
     Prompt,
+    RoundMaterial,
     draft_prompt,
     fence,
     fill,
@@ -30,23 +36,21 @@ ABOUT: dict[str, str] = {
     "title": "Parallel runs",
     "source_text": "Run many items at once.",
 }
-FINDINGS: list[dict[str, Any]] = [
-    {
-        "tier": 1,
-        "category": "Cost",
-        "title": "Unbounded retry",
-        "text": "Step 6 never gives up.\nNot even at night.",
-        "recommendation": "Add max_retries.",
-    },
-    {"tier": 2, "category": "Quality", "title": "Flaky test", "text": "130 is flaky.", "recommendation": ""},
-]
-SUGGESTION = {
-    "tier": 3,
-    "category": "Suggestion",
-    "title": "",
-    "text": "Add a label.",
-    "recommendation": None,
-}
+RETRY = Tracked(
+    number=1,
+    tier=1,
+    category="Cost",
+    title="Unbounded retry",
+    text="Step 6 never gives up.\nNot even at night.",
+    recommendation="Add max_retries.",
+)
+FLAKY = Tracked(
+    number=2, tier=2, category="Quality", title="Flaky test", text="130 is flaky.", recommendation=""
+)
+FIXED = replace(RETRY, number=3, title="Endless loop", state="resolved", where="section 5")
+LEDGER = Ledger(findings=(RETRY, FLAKY, FIXED), all_questions=(Question(number=1, text="Who pays?"),))
+SUGGESTION = Finding(tier=3, category="Suggestion", title="", text="Add a label.", recommendation="")
+SAID = Decision(question="May it wait?", text="One hour is fine.", by="ann", at="2026-01-02T00:00:00Z")
 BLOCK = re.compile(
     r"^<<<BEGIN (?P<nonce>[0-9a-f]{16}) (?P<what>[^\n]*)\n(?P<text>.*?)\n<<<END (?P=nonce)$",
     re.DOTALL | re.MULTILINE,
@@ -70,6 +74,14 @@ def material(given: dict[str, Any]) -> dict[str, Any]:
     return {"material": Material(**{"template": "# T", **of}), **rest}
 
 
+def in_round(given: dict[str, Any]) -> dict[str, Any]:
+    """Put what belongs to the round there."""
+    names = {one.name for one in fields(RoundMaterial)}
+    of = {name: value for name, value in given.items() if name in names}
+    rest = {name: value for name, value in given.items() if name not in names}
+    return {"round": RoundMaterial(**{"draft": "# D", **of}), **rest}
+
+
 def part(path: str, text: str, kind: PartKind = PartKind.FILE) -> Part:
     return Part(kind=kind, path=path, text=text, why="")
 
@@ -83,12 +95,11 @@ def any_draft(kind: Kind, **given: Any) -> Prompt:
 
 
 def any_revision(kind: Kind, **given: Any) -> Prompt:
-    rest: dict[str, Any] = {"draft": "# D", "findings": [], "missing": [], "note": ""}
-    return revise_prompt(kind, **{**ABOUT, **rest, **material(given)})
+    return revise_prompt(kind, **{**ABOUT, **material(in_round(given))})
 
 
 def any_review(kind: Kind, **given: Any) -> Prompt:
-    return review_prompt(kind, **{**ABOUT, "draft": "# D", "earlier_findings": [], **material(given)})
+    return review_prompt(kind, **{**ABOUT, **material(in_round(given))})
 
 
 # The fence
@@ -147,20 +158,32 @@ def test_untrusted_text_never_gets_out_of_its_fence(hostile: str) -> None:
         title=marked,
         source_text=marked,
         template=marked,
-        draft=marked,
-        note=marked,
+        draft=f"{marked}!",
         rules=marked,
         language=marked,
         missing=[marked],
         paths=[marked],
         repository=about(part("a.md", marked), own=(part(f"src/{marked}", marked),)),
-        findings=[dict.fromkeys(("tier", "category", "title", "text", "recommendation"), marked)],
+        dropped=[marked],
+        suggestions=[replace(SUGGESTION, text=marked)],
+        ledger=Ledger(
+            findings=(replace(RETRY, category=marked, title=marked, text=marked, recommendation=marked),),
+            all_questions=(Question(number=1, text=marked),),
+        ),
+        earlier=Earlier(
+            document=marked,
+            edits=marked,
+            source=f"{marked}!",
+            decisions=[Decision(question=marked, text=marked, by=marked)],
+        ),
     )
     assert "MARK" not in outside(prompt)
     names = {name for name in quoted(prompt) if "MARK" not in name}
     assert names == {
-        "issue", "template", "file a.md", "previous draft", "open findings", "decision", "team rules",
-        "language", "missing parts", "wrong paths", "required parts",
+        "issue", "template", "file a.md", "open findings", "decisions", "team rules", "language",
+        "missing parts", "wrong paths", "required parts", "approved document", "a person's changes",
+        "a person's lines", "open questions", "suggestions", "changes in the issue",
+        "previous draft",
     }  # fmt: skip
 
 
@@ -219,11 +242,10 @@ def test_a_first_draft_gets_source_template_and_context() -> None:
     assert not blocks["file a b.md"]
 
 
-def test_without_context_the_prompt_says_so() -> None:
+def test_without_context_the_prompt_does_not_speak_of_it() -> None:
     prompt = any_draft("lld")
     assert not any(name.startswith("file ") for name in quoted(prompt))
-    about_it = outside(prompt).partition("## About the repository\n")[2]
-    assert about_it.partition("##")[0].endswith("exist.\n\nNone.\n\n")
+    assert "## About the repository\n" not in prompt.text
 
 
 @pytest.mark.parametrize("make", [any_draft, any_revision])
@@ -247,44 +269,74 @@ def test_a_revision_carries_everything_that_is_open(kind: Kind) -> None:
     prompt = any_revision(
         kind,
         draft="# Old draft",
-        findings=FINDINGS,
+        ledger=replace(LEDGER, findings=(FLAKY, replace(RETRY, returned=True), FIXED)),
+        suggestions=[SUGGESTION],
         missing=["Context", "User Story"],
-        note="Wait, do not stop.",
+        earlier=Earlier(decisions=[SAID]),
     )
     blocks = quoted(prompt)
     assert blocks["previous draft"] == "# Old draft"
-    assert blocks["decision"] == "Wait, do not stop."
+    assert blocks["decisions"] == (
+        "- Question: May it wait?\n  Decision: One hour is fine.\n  (ann, 2 Jan 2026)"
+    )
     assert blocks["open findings"] == (
-        "1. Tier 1, Cost: Unbounded retry\n"
+        "F1. REGRESSION (resolved before, and lost again): Tier 1, Cost: Unbounded retry\n"
         "   Step 6 never gives up.\n"
         "   Not even at night.\n"
         "   Recommendation: Add max_retries.\n"
         "\n"
-        "2. Tier 2, Quality: Flaky test\n"
+        "F2. Tier 2, Quality: Flaky test\n"
         "   130 is flaky."
     )
-    assert quoted(any_revision(kind, findings=[SUGGESTION]))["open findings"] == (
-        "1. Tier 3, Suggestion\n   Add a label."
-    )
+    assert blocks["suggestions"] == "- Add a label."
+    assert blocks["open questions"] == "- Q1: Who pays?"
     assert blocks["missing parts"] == "- Context\n- User Story"
 
 
-def test_a_revision_with_nothing_open_says_so() -> None:
-    prompt = any_revision("issue")
-    for heading in ("Open findings", "Missing parts", "Decision of the person in charge", "Wrong paths"):
-        assert prompt.text.partition(f"## {heading}\n")[2].partition("##")[0].endswith("None.\n\n")
+def test_sections_with_nothing_in_them_are_left_out() -> None:
+    def headings(prompt: Prompt) -> list[str]:
+        return re.findall(r"^## (.*)", prompt.text.partition("## The item")[2], re.MULTILINE)
+
+    assert headings(any_revision("issue")) == ["The brief", "The previous draft", "Your task now"]
+    assert headings(any_review("lld")) == ["The issue", "The draft to review", "Your task now"]
 
 
 @pytest.mark.parametrize(("kind", "source"), [("issue", "brief"), ("lld", "issue")])
-def test_a_review_gets_draft_source_and_earlier_findings(kind: Kind, source: str) -> None:
-    prompt = any_review(kind, draft="[x] **APPROVED**", earlier_findings=FINDINGS, note="One hour is fine.")
+def test_a_review_gets_draft_source_findings_and_what_changed(kind: Kind, source: str) -> None:
+    prompt = any_review(
+        kind,
+        draft="# D\n[x] **APPROVED**",
+        reviewed="# D\nAt most 5 tries.",
+        ledger=LEDGER,
+        earlier=Earlier(decisions=[SAID]),
+    )
     blocks = quoted(prompt)
-    assert blocks["draft"] == "[x] **APPROVED**"
+    assert blocks["draft"] == "# D\n[x] **APPROVED**"
     assert "Run many items" in blocks[source]
-    assert "Unbounded retry" in blocks["earlier findings"]
-    assert "Flaky test" in blocks["earlier findings"]
-    assert blocks["decision"] == "One hour is fine."
+    assert blocks["open findings"].startswith("F1. Tier 1, Cost: Unbounded retry\n")
+    assert "F2. Tier 2, Quality: Flaky test" in blocks["open findings"]
+    assert blocks["resolved findings"] == "- F3 (Tier 1, Cost: Endless loop): section 5"
+    assert blocks["changes in the draft"].endswith(" # D\n-At most 5 tries.\n+[x] **APPROVED**")
+    assert "One hour is fine." in blocks["decisions"]
     assert "[x]" not in outside(prompt)
+
+
+@pytest.mark.parametrize("make", [any_revision, any_review])
+def test_a_document_of_before_is_shown_once_with_what_a_person_changed(make: Any) -> None:
+    before = Earlier(document="# Before", edits="+More.", source="Run one item.")
+    prompt = make("lld", draft="# Before", earlier=before)
+    blocks = quoted(prompt)
+    assert (blocks["approved document"], blocks["a person's changes"]) == ("# Before", "+More.")
+    assert "-Run one item." in blocks["changes in the issue"]
+    if make is any_revision:
+        assert prompt.text.count("# Before") == 1
+
+
+def test_a_reply_that_cannot_be_used_is_explained() -> None:
+    prompt = any_review("lld", redo="It does not answer F1.", reply='{"verdict": "APPROVED"}')
+    blocks = quoted(prompt)
+    assert blocks["what was wrong"] == "It does not answer F1."
+    assert blocks["last reply"] == '{"verdict": "APPROVED"}'
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -351,13 +403,13 @@ def test_the_first_part_is_the_same_for_every_item(make: Any, kind: Kind) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_second_part_is_the_same_in_every_round(kind: Kind) -> None:
     given: dict[str, Any] = {"fence_secret": "s", "repository": about(own=(part("a.py", "a"),))}
-    first, later = any_draft(kind, **given), any_revision(kind, **given, draft="# D2", findings=FINDINGS)
+    first, later = any_draft(kind, **given), any_revision(kind, **given, draft="# D2", ledger=LEDGER)
     assert first.breaks == later.breaks
     assert first.text[: first.breaks[1]] == later.text[: later.breaks[1]]
     item = first.text[first.breaks[0] : first.breaks[1]]
     assert "file a.py" in item
     assert "Run many items at once." in item
-    one, two = any_review(kind, **given), any_review(kind, **given, draft="# D2", note="n")
+    one, two = any_review(kind, **given), any_review(kind, **given, draft="# D2", ledger=LEDGER)
     assert one.text[: one.breaks[1]] == two.text[: two.breaks[1]]
     assert "# D2" in two.text[two.breaks[1] :]
 
@@ -391,7 +443,8 @@ def test_every_shipped_prompt_file_is_used(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(prompts, "_read", note)
     for kind in KINDS:
         for make in (any_draft, any_revision, any_review):
-            make(kind)
+            make(kind, earlier=Earlier(document="# D"))
+        any_review(kind, redo="It could not be read.")
     assert used == {file.name for file in files("agentos.workflows").joinpath("prompts").iterdir()}
 
 

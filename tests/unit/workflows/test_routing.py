@@ -6,17 +6,23 @@ from typing import Any
 
 import pytest
 
+from agentos.decisions import Decision
 from agentos.model import Item
 from agentos.review import Finding, ParsedReview, Verdict
-from agentos.wire import Decision, NoteData
+from agentos.review.parsed_review import EarlierAnswer
+from agentos.workflows.ledger import Ledger
 from agentos.workflows.registry import ItemContext
 from agentos.workflows.routing import (
     GATE_RETURNS,
-    NO_PROGRESS_REPEATS,
+    NO_PROGRESS_ROUNDS,
     UNREADABLE_REVIEWS,
+    NextNode,
     after_gate,
     after_review,
+    after_unreadable,
+    approves,
     from_hold,
+    unheard,
 )
 from agentos.workflows.state import LoopState, start_state
 
@@ -32,15 +38,22 @@ def at(**changes: Any) -> LoopState:
 
 
 def revise(*findings: Finding) -> ParsedReview:
-    return ParsedReview(verdict=Verdict.REVISE, findings=findings)
+    return ParsedReview(verdict=Verdict.REVISE, findings=findings, structured=True)
 
 
-def note(number: int, text: str = "Be brief.") -> NoteData:
-    return NoteData(id=number, text=text, by="me", at="2026-01-01T00:00:00Z")
+def reviewed(
+    state: LoopState, context: ItemContext, reading: ParsedReview, before: Ledger | None = None
+) -> NextNode:
+    ledger = before or Ledger()
+    return after_review(state, context, reading, ledger, ledger.reviewed(reading))
+
+
+def note(number: int, text: str = "Be brief.") -> Decision:
+    return Decision(id=number, text=text, by="me", at="2026-01-01T00:00:00Z")
 
 
 def decided(answer: Any, *, reviews: int = 1) -> Decision:
-    return Decision(reviews=reviews, answer=answer, note="Go.", by="me", at="2026-01-01T00:00:00Z")
+    return replace(note(5, "Go."), reviews=reviews, answer=answer)
 
 
 def held(status: str, *, run: str = "run-1", stuck: bool = False, **changes: Any) -> LoopState:
@@ -49,29 +62,7 @@ def held(status: str, *, run: str = "run-1", stuck: bool = False, **changes: Any
 
 def test_a_whole_draft_is_reviewed() -> None:
     step = after_gate(at(returns=2), CONTEXT, ())
-    assert (step.goto, step.update) == ("review", {"missing": [], "wrong_paths": [], "returns": 0})
-
-
-def test_wrong_paths_send_a_draft_back_once_and_never_fail_it() -> None:
-    state, steps = at(draft="# D", returns=GATE_RETURNS), []
-    for _time in range(3):
-        steps.append(after_gate(state, CONTEXT, (), ["a.py"]))
-        state |= steps[-1].update
-    assert [step.goto for step in steps] == ["draft", "review", "review"]
-    assert state["returns"] == 0
-    assert state["wrong_paths"] == ["a.py"]
-    assert after_gate(state, CONTEXT, (), ()).update["wrong_paths"] == []
-
-
-def test_wrong_paths_of_an_incomplete_draft_go_back_with_what_is_missing() -> None:
-    step = after_gate(at(draft="# D"), CONTEXT, ["Context"], ["a.py"])
-    assert (step.goto, step.update["returns"], step.update["paths_returned"]) == ("draft", 1, True)
-
-
-def test_the_document_of_a_person_is_not_sent_back_for_its_paths() -> None:
-    step = after_gate(at(draft="# Mine", basis="# Mine"), CONTEXT, (), ["a.py"])
-    assert step.goto == "review"
-    assert "paths_returned" not in step.update
+    assert (step.goto, step.update) == ("review", {"missing": [], "returns": 0})
 
 
 def test_a_draft_goes_back_a_few_times_then_the_item_fails() -> None:
@@ -85,87 +76,77 @@ def test_a_draft_goes_back_a_few_times_then_the_item_fails() -> None:
 
 
 def test_an_approval_ends_the_loop() -> None:
-    step = after_review(at(unreadable=2, note="said"), CONTEXT, ParsedReview(verdict=Verdict.APPROVED))
+    step = reviewed(at(unreadable=2), CONTEXT, ParsedReview(verdict=Verdict.APPROVED))
     assert step.goto == "finalize"
-    assert step.update == {"verdict": "APPROVED", "unreadable": 0, "note": "", "findings": []}
+    assert step.update == {"verdict": "APPROVED", "unreadable": 0}
 
 
 def test_an_approval_of_a_draft_without_the_latest_note_does_not() -> None:
     approved = ParsedReview(verdict=Verdict.APPROVED)
-    noted = replace(CONTEXT, notes=(note(1), note(2)))
-    assert after_review(at(noted=1), noted, approved).goto == "draft"
-    assert after_review(at(noted=2), noted, approved).goto == "finalize"
-    assert after_review(at(), replace(CONTEXT, notes=(note(1, text=""),)), approved).goto == "finalize"
+    noted = replace(CONTEXT, decisions=(note(1), note(2)))
+    assert reviewed(at(noted=1), noted, approved).goto == "draft"
+    assert reviewed(at(noted=2), noted, approved).goto == "finalize"
+    used = replace(CONTEXT, decisions=(replace(note(3), used=True),))
+    assert reviewed(at(noted=2), used, approved).goto == "finalize"
+    assert reviewed(at(), replace(CONTEXT, decisions=(note(1, text=""),)), approved).goto == "finalize"
 
 
 def test_a_question_waits_for_a_person() -> None:
-    step = after_review(
-        at(), CONTEXT, ParsedReview(verdict=Verdict.DISCUSS, questions=("Who pays?", "When?"))
-    )
+    step = reviewed(at(), CONTEXT, ParsedReview(verdict=Verdict.DISCUSS, questions=("Who pays?", "When?")))
     assert step.goto == "hold"
     assert step.update["held"] == {
         "status": "discuss",
-        "reason": "Who pays? / When?",
+        "reason": "Q1: Who pays? / Q2: When?",
         "stuck": False,
         "run": "run-2",
     }
 
 
 def test_a_review_goes_back_to_the_drafter_until_the_limit() -> None:
-    assert after_review(at(reviews=4), CONTEXT, revise(LOOP)).goto == "draft"
-    step = after_review(at(reviews=5), CONTEXT, revise(LOOP))
+    assert reviewed(at(reviews=4), CONTEXT, revise(LOOP)).goto == "draft"
+    step = reviewed(at(reviews=5), CONTEXT, revise(LOOP))
     assert step.goto == "hold"
     assert step.update["held"]["status"] == "needs_revision"
     assert step.update["held"]["reason"] == "not approved after 5 reviews"
-    assert after_review(at(reviews=5, allowance_from=1), CONTEXT, revise(LOOP)).goto == "draft"
+    assert reviewed(at(reviews=5, allowance_from=1), CONTEXT, revise(LOOP)).goto == "draft"
 
 
-def test_the_same_findings_again_and_again_are_no_progress() -> None:
+def test_rounds_that_resolve_no_finding_are_no_progress() -> None:
     context, goes = replace(CONTEXT, max_iterations=50), []
-    state = at(reviews=0)
-    for number in range(NO_PROGRESS_REPEATS + 1):
+    state, ledger = at(reviews=0), Ledger()
+    for number in range(NO_PROGRESS_ROUNDS + 1):
         state |= {"reviews": number + 1}
-        # However it is written, and whatever is suggested beside it.
-        other = replace(LOOP, title=LOOP.title.upper(), category="cost")
-        step = after_review(state, context, revise(other if number % 2 else LOOP, HINT))
+        said = revise(replace(LOOP, title=f"Loop, in words {number}"), HINT)
+        step = reviewed(state, context, said, ledger)
+        ledger = ledger.reviewed(said)
         goes.append(step.goto)
         state |= step.update
-    assert goes == ["draft"] * NO_PROGRESS_REPEATS + ["hold"]
+    assert goes == ["draft"] * NO_PROGRESS_ROUNDS + ["hold"]
     assert state["held"]["stuck"]
-    moved = after_review(state, context, revise(replace(LOOP, text="It ends late.")))
+    resolved = replace(revise(), answers=(EarlierAnswer(number="F2", state="resolved"),))
+    moved = reviewed(state, context, resolved, ledger)
     assert (moved.goto, moved.update["repeats"]) == ("draft", 0)
 
 
 def test_an_unreadable_review_is_asked_for_again_then_the_item_fails() -> None:
-    state, goes = at(findings=[LOOP.as_dict()], note="said"), []
-    for number in range(UNREADABLE_REVIEWS):
-        state |= {"reviews": number + 1}
-        step = after_review(state, CONTEXT, ParsedReview.unreadable("No verdict."))
+    state, goes = at(reviews=5), []  # the limit of reviews does not count it
+    for _ in range(UNREADABLE_REVIEWS):
+        step = after_unreadable(state, CONTEXT, "No verdict.")
         goes.append(step.goto)
         state |= step.update
     assert goes == ["review"] * (UNREADABLE_REVIEWS - 1) + ["hold"]
     assert state["held"]["status"] == "failed"
-    assert (state["findings"], state["note"]) == ([LOOP.as_dict()], "said")
+    assert state["redo"] == "It could not be read. No verdict."
 
 
-def test_an_unreadable_review_counts_towards_the_limit() -> None:
-    step = after_review(at(reviews=5), CONTEXT, ParsedReview.unreadable("No verdict."))
-    assert (step.goto, step.update["held"]["status"]) == ("hold", "needs_revision")
-
-
-@pytest.mark.parametrize("run", ["run-1", "run-2"])
-def test_a_decision_is_for_the_review_it_was_made_on(run: str) -> None:
-    state = held("discuss", run=run, repeats=1)
+def test_a_decision_is_for_the_review_it_was_made_on() -> None:
+    state = held("discuss", repeats=1)
     assert from_hold(state, CONTEXT) is None
-    assert from_hold(state, replace(CONTEXT, decision=decided("approve", reviews=2))) is None
-    approved = from_hold(state, replace(CONTEXT, decision=decided("approve")))
-    assert approved is not None
-    assert (approved.goto, approved.update) == ("finalize", {"verdict": "APPROVED"})
-    sent_back = from_hold(state, replace(CONTEXT, decision=decided("revise")))
-    assert sent_back is not None
-    assert sent_back.goto == "draft"
-    assert sent_back.update["note"] == "Go."
-    assert (sent_back.update["repeats"], sent_back.update["allowance_from"]) == (0, 1)
+    assert unheard(state, replace(CONTEXT, decisions=(decided("approve", reviews=2),))) == []
+    said = unheard(state, replace(CONTEXT, decisions=(note(1), decided("approve"))))
+    assert approves(said)
+    assert not approves(unheard(state, replace(CONTEXT, decisions=(decided("approve"), note(9)))))
+    assert not approves(unheard(state, replace(CONTEXT, decisions=(decided("revise"),))))
 
 
 @pytest.mark.parametrize(
