@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agentos.llm.mock_documents import answers
 from agentos.simulator import KeyConfig, SimulatorConfig, running_simulator
 from agentos.simulator.responder import DefaultResponder, review
 from harness.project import Command, Project, Result
@@ -61,6 +62,7 @@ class Provider:
         self._reviews += 1
         verdict = self.verdicts.popleft() if self.verdicts else "APPROVED"
         said = review(model, verdict, 1 if self.stuck else self._reviews)
+        said["earlier"] = answers(prompt, stuck=self.stuck and verdict != "APPROVED")
         if self.words:
             said["tier1"][0]["text"] = self.words.popleft()
         return json.dumps(said)

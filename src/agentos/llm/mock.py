@@ -50,7 +50,7 @@ class MockProvider:
             self._staged = True
             self._perform()
         cancel.sleep(self._script.latency)
-        text = self._draft(request) if request.role == "drafter" else self._review(request.number)
+        text = self._draft(request) if request.role == "drafter" else self._review(request)
         if self._script.chat:
             text = mock_documents.wrapped(text)
         return Reply(
@@ -106,8 +106,18 @@ class MockProvider:
             return text
         return mock_documents.with_sections(text, mock_documents.required_in(request.prompt))
 
-    def _review(self, number: int) -> str:
-        text = mock_documents.review(self._kind, number, self._verdict(number), self._findings(number))
+    def _review(self, request: ModelRequest) -> str:
+        number, script = request.number, self._script
+        text = mock_documents.review(
+            self._kind,
+            number,
+            self._verdict(number),
+            self._findings(number),
+            earlier=mock_documents.answers(
+                request.prompt, stuck=script.stuck, regress=number == script.regress
+            ),
+            question=script.question or "",
+        )
         return mock_documents.spoil(self._script.garbage, text) if self._script.garbage else text
 
     def _verdict(self, number: int) -> Verdict:

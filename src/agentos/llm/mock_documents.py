@@ -2,14 +2,16 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from agentos.llm.mock_script import Garbage, Verdict
 
 Kind = Literal["issue", "lld"]
-_REQUIRED = re.compile(r"^<<<BEGIN (\S+) required parts\n(.*?)\n<<<END \1$", re.DOTALL | re.MULTILINE)
+_QUOTE = r"^<<<BEGIN (\S+) {}\n(.*?)\n<<<END \1$"
+_OPEN = re.compile(r"^F\d+(?=\. )", re.MULTILINE)
+_RESOLVED = re.compile(r"^- (F\d+)(?= \()", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,22 @@ def draft(
 
 def required_in(prompt: str) -> tuple[str, ...]:
     """The parts that a prompt requires of a draft; a template may name its own."""
-    found = _REQUIRED.search(prompt)
-    return tuple(found[2].split("\n")) if found else ()
+    return tuple(filter(None, _quoted(prompt, "required parts").split("\n")))
+
+
+def answers(prompt: str, *, stuck: bool = False, regress: bool = False) -> list[dict[str, str]]:
+    """Answer every open finding of a prompt; with `regress`, what was resolved is open again."""
+    state, where = ("open", "Nothing has changed.") if stuck else ("resolved", "The draft says so now.")
+    found = [(number, state, where) for number in _OPEN.findall(_quoted(prompt, "open findings"))]
+    if regress:
+        lost = _RESOLVED.findall(_quoted(prompt, "resolved findings"))
+        found += [(number, "open", "The draft has lost it again.") for number in lost]
+    return [{"number": number, "state": state, "where": where} for number, state, where in found]
+
+
+def _quoted(prompt: str, name: str) -> str:
+    found = re.search(_QUOTE.format(name), prompt, re.DOTALL | re.MULTILINE)
+    return found[2] if found else ""
 
 
 def with_sections(text: str, names: Sequence[str]) -> str:
@@ -57,7 +73,15 @@ def _has(headings: Sequence[str], name: str) -> bool:
     return any(name.lower() in heading for heading in headings)
 
 
-def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[MockFinding]) -> str:
+def review(
+    kind: Kind,
+    number: int,
+    verdict: Verdict,
+    found: Sequence[MockFinding],
+    *,
+    earlier: Sequence[Mapping[str, str]] = (),
+    question: str = "",
+) -> str:
     """Write a review in the structured shape."""
     role = (
         "Senior Software Architect & AI Governance Lead"
@@ -68,11 +92,12 @@ def review(kind: Kind, number: int, verdict: Verdict, found: Sequence[MockFindin
         {
             "identity": f"I am the mock reviewer, acting as {role}.",
             "pre_flight": {"passed": True, "note": "All required elements are present."},
+            "earlier": list(earlier),
             "summary": _SUMMARIES[verdict].format(number=number),
             "tier1": [_as_json(one) for one in found if one.tier == 1],
             "tier2": [_as_json(one) for one in found if one.tier == 2],
             "suggestions": [f"Keep the review log of round {number} with the document."],
-            "questions": [_QUESTION] if verdict == "DISCUSS" else [],
+            "questions": [question] * bool(question) + [_QUESTION] * (verdict == "DISCUSS"),
             "verdict": verdict,
         },
         indent=2,

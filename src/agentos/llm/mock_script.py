@@ -49,7 +49,9 @@ class Script:
     garbage: Garbage | None = None  # what every reply is instead of a review
     gate: int = 0  # drafts that are missing a required section
     chat: bool = False  # every reply is wrapped in thinking, a greeting and a fence
-    stuck: bool = False  # findings are the same in every round
+    stuck: bool = False  # findings are the same in every round, and stay open
+    regress: int = 0  # the review in which findings that were resolved come back
+    question: str | None = None  # asked in every review, without DISCUSS
     files: tuple[str, ...] = ()  # files a design also changes, so that designs can overlap
 
 
@@ -175,5 +177,7 @@ _READERS: dict[str, tuple[str, Callable[[str, str | None], Any]]] = {
     "gate": ("gate", _count),
     "chat": ("chat", _flag),
     "stuck": ("stuck", _flag),
+    "regress": ("regress", _count),
+    "question": ("question", _text),
     "files": ("files", _files),
 }

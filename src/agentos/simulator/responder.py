@@ -9,9 +9,13 @@ import re
 import zlib
 from typing import Any
 
+from agentos.llm.mock_documents import answers
+
 _COMMENT = re.compile(r"<!--\s*mock:(.*?)-->", re.DOTALL)
 _VERDICTS = re.compile(r"\bverdicts=([A-Za-z,]+)")
 _STUCK = re.compile(r"\bstuck\b")
+_REGRESS = re.compile(r"\bregress=(\d{1,4})\b")
+_QUESTION = re.compile(r'\bquestion="([^"\\]+)"')
 _QUOTE = re.compile(r"^<<<BEGIN (\S+) ?(.*?)$.*?^<<<END \1", re.DOTALL | re.MULTILINE)
 _SOURCES = frozenset({"issue", "brief"})  # the names of quotations with an item's text
 _MARK = re.compile(r"^<<<(?:BEGIN|END) (\S+)", re.MULTILINE)
@@ -46,7 +50,14 @@ class DefaultResponder:
             if len(self._reviews) < _MAX_ITEMS or item in self._reviews:
                 self._reviews[item] = number
         verdict = verdicts[min(number, len(verdicts)) - 1] if verdicts else "APPROVED"
-        return json.dumps(review(model, verdict, 1 if _STUCK.search(script) else number))
+        stuck, regress = bool(_STUCK.search(script)), _REGRESS.search(script)
+        made = review(model, verdict, 1 if stuck else number)
+        made["earlier"] = answers(
+            prompt, stuck=stuck, regress=regress is not None and int(regress[1]) == number
+        )
+        if asked := _QUESTION.search(script):
+            made["questions"] = [asked[1]]
+        return json.dumps(made)
 
 
 def review(model: str, verdict: str, number: int) -> dict[str, Any]:
@@ -60,6 +71,7 @@ def review(model: str, verdict: str, number: int) -> dict[str, Any]:
     return {
         "identity": f"{model}, a simulated reviewer",
         "pre_flight": {"passed": True, "note": "All required parts are there."},
+        "earlier": [],
         "summary": f"Simulated review {number}.",
         "tier1": [finding] if verdict == "REVISE" else [],
         "tier2": [],

@@ -10,7 +10,7 @@ from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.review.reader import read_reply
 from agentos.simulator import LimitConfig, SimulatorConfig, running_simulator
 from agentos.workflows.gates import Kind, check_draft
-from agentos.workflows.prompts import Material, draft_prompt, review_prompt, shipped_template
+from agentos.workflows.prompts import Material, RoundMaterial, draft_prompt, review_prompt, shipped_template
 from harness.simulator import CALLS, PROVIDERS, Clock, ask, chat, limited, messages
 
 OTHER_SCRIPT = Part(
@@ -53,8 +53,7 @@ class TestContent:
             title="T",
             source_text=text,
             material=Material(template="", repository=RepositoryMap(shared=(OTHER_SCRIPT,))),
-            draft=draft,
-            earlier_findings=[],
+            round=RoundMaterial(draft=draft),
         )
         got = chat(base, prompt.text, response_format={"type": "json_object"}, **more)
         if got.status != 200:

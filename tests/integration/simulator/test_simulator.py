@@ -63,6 +63,7 @@ class TestOpenAI:
         assert list(review) == [
             "identity",
             "pre_flight",
+            "earlier",
             "summary",
             "tier1",
             "tier2",

@@ -250,7 +250,17 @@ def test_a_draft_without_a_title_is_named_by_its_id() -> None:
     assert draft(title=" \n").startswith("# LLD-42: 42\n")
 
 
-SHAPE = {"identity", "pre_flight", "summary", "tier1", "tier2", "suggestions", "questions", "verdict"}
+SHAPE = {
+    "identity",
+    "pre_flight",
+    "earlier",
+    "summary",
+    "tier1",
+    "tier2",
+    "suggestions",
+    "questions",
+    "verdict",
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
