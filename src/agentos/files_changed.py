@@ -196,7 +196,7 @@ class _Files:
         return False
 
     def nearest(self, path: str) -> tuple[str, ...]:
-        """Existing paths that may be meant: with the same name elsewhere, else with a similar spelling."""
+        """Existing paths that may be meant: of that name elsewhere, spelt alike, or else in its folder."""
         same = self._by_name.get(_name(path))
         if same:
             return tuple(_closest(path, same))
@@ -208,7 +208,10 @@ class _Files:
                 if len(alike) >= _MOST_COMPARED:
                     break
         close = get_close_matches(stem, alike, n=_MOST_NEAREST)
-        return tuple(one for name in close for one in _closest(path, alike[name]))[:_MOST_NEAREST]
+        beside = [one for one in self._sorted if _folder(one) and _folder(one) == _folder(path)]
+        begun = [one for one in beside if _stem(one).startswith(stem)]  # "auth.md" for "authentication.md"
+        found = (*begun, *(one for name in close for one in _closest(path, alike[name])))
+        return tuple(dict.fromkeys(found or beside))[:_MOST_NEAREST]
 
 
 def _closest(path: str, paths: Sequence[str]) -> list[str]:

@@ -144,6 +144,20 @@ def test_the_nearest_path_with_the_same_name_comes_first() -> None:
     assert len(wrong.nearest) == 3
 
 
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [
+        ("docs/advanced/auth.md", ("docs/advanced/authentication.md",)),
+        ("docs/advanced/zebra.md", ("docs/advanced/authentication.md", "docs/advanced/proxies.md")),
+        ("docs/nowhere/zebra.md", ()),
+    ],
+)
+def test_a_wrong_name_leads_to_the_names_in_its_folder(path: str, nearest: tuple[str, ...]) -> None:
+    tracked = ["docs/advanced/authentication.md", "docs/advanced/proxies.md", "docs/index.md", "setup.py"]
+    (wrong,) = check_paths([change(path)], tracked)
+    assert wrong.nearest == nearest
+
+
 def test_what_is_added_must_not_exist() -> None:
     assert check_paths([change("src/pool.py", Mark.ADDED)], TRACKED) == (
         WrongPath(path="src/pool.py", exists=True),
