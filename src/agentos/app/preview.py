@@ -7,16 +7,14 @@ from statistics import median
 from agentos.app.claim_items import plan_items
 from agentos.app.maps import Maps, open_maps
 from agentos.app.request import RunRequest, source_change
-from agentos.coordinator.estimate import Cost, CostEstimate, estimate
-from agentos.coordinator.plan import PlanAction, PlannedItem
+from agentos.coordinator.estimate import Cost, CostEstimate, Work, estimate, work_of
+from agentos.coordinator.plan import PlannedItem
 from agentos.errors import ItemFailed
 from agentos.model import Usage
 from agentos.money import PriceTable
 from agentos.repo_map.parts import tokens_in
 from agentos.store.records import Taken
 from agentos.store.run_folder import live_runs
-
-CALLS_AT_LEAST = 2  # a draft and a review
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +39,7 @@ class Preview:
 
     request: RunRequest
     entries: tuple[PlannedItem, ...]
-    calls_low: int
-    calls_high: int
+    work: dict[str, Work]  # calls of the items that would run, by id
     cost: CostEstimate
     maps: MapSizes
     unpriced: tuple[str, ...]  # the models that are set and have no known price
@@ -52,7 +49,7 @@ class Preview:
 
 def preview(request: RunRequest) -> Preview:
     """Plan the request on the records as they are."""
-    name, settings, home = request.flow.name, request.settings, request.project.home
+    name, home = request.flow.name, request.project.home
     with home.open_records(write=False, mock=request.mock) as records:
         entries = plan_items(request, records)
         history = records.tokens_of_items(name, **request.models)
@@ -62,14 +59,18 @@ def preview(request: RunRequest) -> Preview:
     return Preview(
         request=request,
         entries=entries,
-        calls_low=sum(CALLS_AT_LEAST for entry in running if entry.step is not PlanAction.RESUME),
-        calls_high=len(running) * settings.max_iterations * 2,
+        work={entry.item.id: _work(request, entry) for entry in running},
         cost=estimate_cost(request, running, history, repository=sizes.usual),
         maps=sizes,
         unpriced=_unpriced(request),
         moved=moved,
         live=tuple(run.name for run in live_runs(home)),
     )
+
+
+def _work(request: RunRequest, entry: PlannedItem) -> Work:
+    settings = request.settings
+    return work_of(entry, rounds=settings.max_iterations, retried=settings.retry_failed)
 
 
 def _unpriced(request: RunRequest) -> tuple[str, ...]:
@@ -127,11 +128,9 @@ def estimate_cost(
     repository: int = 0,
 ) -> CostEstimate:
     """What the running entries will cost, judged by the tokens of earlier items."""
-    resumed = sum(entry.step is PlanAction.RESUME for entry in running)
     added = "".join([request.rules, *(name + text for name, text in request.context.items())])
     return estimate(
-        fresh=len(running) - resumed,
-        resumed=resumed,
+        [_work(request, entry) for entry in running],
         history=history,
         rounds=request.settings.max_iterations,
         cost=_cost(request),

@@ -15,6 +15,7 @@ from agentos.naming import step_in_words
 
 if TYPE_CHECKING:
     from agentos.app.preview import Preview
+    from agentos.coordinator.estimate import Work
 
 WORDS = {
     PlanAction.START: "would start",
@@ -47,14 +48,20 @@ def show_preview(preview: "Preview") -> int:
     counts = Counter(entry.step for entry in entries)
     steps = ", ".join(f"{count} {WORDS[step]}" for step, count in counts.items())
     click.echo(f"\n{counted(len(entries), 'item')}: {steps}; {settings.parallel} at a time.")
-    cost = _cost(preview, mock=settings.mock)
-    click.echo(f"{preview.calls_low} to {preview.calls_high} calls, {cost}.")
+    least, most = _calls(preview)
+    calls = counted(most, "call") if least == most else f"{least} to {most} calls"
+    click.echo(f"{calls}, {_cost(preview, mock=settings.mock)}." if most else "No calls, no cost.")
     for line in _about_maps(preview):
         click.echo(one_line(line))
     click.echo("Dry run: no model was called and nothing was written.")
     if preview.live:
         click.echo(f"Running now: {', '.join(preview.live)}.")
     return Exit.OK
+
+
+def _calls(preview: "Preview") -> tuple[int, int]:
+    work = preview.work.values()
+    return sum(one.least for one in work), sum(one.most for one in work)
 
 
 def _where(entry: PlannedItem) -> str:
@@ -92,8 +99,13 @@ def _cost(preview: "Preview", *, mock: bool) -> str:
     return f"{amount(cost.low)} to {shown(cost.high)}{simulated} ({cost.why})"
 
 
+def _range(work: "Work | None") -> dict[str, int] | None:
+    return None if work is None else {"low": work.least, "high": work.most}
+
+
 def _as_data(preview: "Preview") -> dict[str, object]:
     cost = preview.cost
+    least, most = _calls(preview)
     return {
         "workflow": preview.request.flow.name,
         "dry_run": True,
@@ -108,11 +120,12 @@ def _as_data(preview: "Preview") -> dict[str, object]:
                 "reason": entry.reason or None,
                 "from": entry.node or None,
                 "reviews": entry.reviews,
+                "calls": _range(preview.work.get(entry.item.id)),
                 "context_tokens": preview.maps.tokens.get(entry.item.id),
             }
             for entry in preview.entries
         ],
-        "calls": {"low": preview.calls_low, "high": preview.calls_high},
+        "calls": {"low": least, "high": most},
         "cost_usd": None if cost.low is None else {"low": cost.low, "high": cost.high},
         "cost_basis": cost.basis,
         "cost_based_on": cost.based_on,
