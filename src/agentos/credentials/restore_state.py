@@ -122,7 +122,7 @@ class _Restore:
         group.cooldown = self._cooldown(saved.rest)
         group.halved_at = self._past(saved.halved_at)
         group.sharing = self._sharing(saved.sharing)
-        theirs = (key for key in self._saved.keys if (key.quota_group or f"={key.id}") == saved.name)
+        theirs = (key for key in self._saved.keys if _group_of(key) == (saved.provider, saved.name))
         rpd = min((key.rpd or math.inf for key in theirs), default=math.inf)
         first: SavedBudget | None = None
         for one in saved.budgets:
@@ -151,11 +151,11 @@ class _Restore:
 
     def _keep_cooldown(self, saved: SavedKey) -> None:
         """Let a key wait as long as before if it now belongs to another group."""
-        name = saved.quota_group or f"={saved.id}"
+        name = _group_of(saved)
         group = self._pool_state.keys[saved.id].group
-        if self._pool_state.groups.get((saved.provider, name)) is group:
+        if self._pool_state.groups.get(name) is group:
             return
-        before = next((one.rest for one in self._saved.groups if one.name == name), None)
+        before = next((one.rest for one in self._saved.groups if (one.provider, one.name) == name), None)
         cooldown = group.cooldown
         if before is not None and before.until is not None:
             found = self._cooldown(before)
@@ -263,3 +263,8 @@ class _Restore:
                 expires=self._move_call(saved.expires),
             )
             self._pool_state.add_lease(lease, expired=saved.expired)
+
+
+def _group_of(key: SavedKey) -> tuple[str, str]:
+    """Provider and name of a key's group: two providers may have groups of one name."""
+    return key.provider, key.quota_group or f"={key.id}"
