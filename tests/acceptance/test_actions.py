@@ -106,7 +106,7 @@ def test_the_workflow_of_the_how_to_works_and_keeps_nothing_but_the_repository(
     ran = first.step(steps["Run"])
     assert ran.code == Exit.FAILED, ran
     lines = ran.out.splitlines()
-    question = "Is a wait of up to one hour acceptable to users, or should the work stop instead?"
+    question = "Q1: Is a wait of up to one hour acceptable to users, or should the work stop instead?"
     assert f"::warning file=issues/active/2.md,title=LLD-2%3A discuss::{question}" in "\n".join(lines)
     assert "::error file=issues/active/3.md,title=LLD-3%3A failed::no schema: 100 %25, really" in lines
     page = first.page.read_text("utf-8")

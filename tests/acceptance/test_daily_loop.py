@@ -76,7 +76,7 @@ def test_a_changed_issue_revises_the_edited_design(designed: Bench) -> None:
         assert ISSUE in prompt  # the old text, whole; the new one has one line more
         assert f"{ISSUE}\nThe new sentence asks for xylophone.\n" in prompt
         assert "\n+The new sentence asks for xylophone." in prompt
-        assert "Review Log" not in prompt.partition("BEGIN")[2]
+        assert "Review log" not in prompt.partition("BEGIN")[2]
     assert is_stamped_by(designed.document(3105), REAL)
     assert designed.free("lld", "--all").code == Exit.OK
     assert designed.project.row("3105")["status"] == "skipped"
@@ -376,7 +376,7 @@ def heard(bench: Bench, since: int, words: str) -> dict[str, int]:
     }
 
 
-def test_notes_add_up_and_both_models_hear_them_once(designed: Bench) -> None:
+def test_notes_add_up_and_are_in_every_later_prompt_once(designed: Bench) -> None:
     designed.project.write("note.txt", "Second: mention the wombat.\n")
     told = designed.run("revise", "3105", "--note", "First: mention the numbat.")
     assert told.code == Exit.OK
@@ -397,15 +397,16 @@ def test_notes_add_up_and_both_models_hear_them_once(designed: Bench) -> None:
     assert (paid, done.code) == (2, Exit.OK), done
     for words in ("mention the numbat", "mention the wombat", "mention the dingo", "mention the potoroo"):
         assert heard(designed, since, words) == {"drafter": 1, "reviewer": 1}
-    assert "mention the numbat" in designed.document(3105).read_text()  # in the review log
+    assert (
+        ": First: mention the numbat.\n" in designed.document(3105).read_text().partition("## Decisions")[2]
+    )
     assert designed.kept(before)
-    # They are used up.
     assert designed.free("lld", "--all").code == Exit.OK
     assert designed.plan()["3105"]["action"] == "skip"
     designed.say_more(3105, "Xylophones.")
     since = len(designed.provider.asked)
     designed.ok("lld", "--all")
-    assert heard(designed, since, "mention the numbat") == {"drafter": 0, "reviewer": 0}
+    assert heard(designed, since, "mention the numbat") == {"drafter": 1, "reviewer": 1}
 
 
 def test_a_note_with_run_revises_at_once(designed: Bench) -> None:
@@ -420,7 +421,8 @@ def test_a_note_on_an_edited_design_revises_the_edit(designed: Bench) -> None:
     edited = designed.edit(3105, "A person wrote quokka here.")
     since = len(designed.provider.asked)
     designed.ok("revise", "3105", "--note", "Mention the numbat.", "--run")
-    assert heard(designed, since, "A person wrote quokka here.")["drafter"] == 1
+    (draft,) = designed.provider.of("drafter", since)
+    assert "\n+A person wrote quokka here." in draft
     assert heard(designed, since, "Mention the numbat.") == {"drafter": 1, "reviewer": 1}
     assert designed.kept(edited)
 
@@ -434,7 +436,7 @@ def test_edits_without_a_note_are_reviewed_as_they_are(designed: Bench) -> None:
     assert "A person wrote quokka here." in designed.provider.of("reviewer", since)[0]
     document = designed.document(3105).read_text()
     assert "A person wrote quokka here." in document
-    assert document.count("## Review Log") == 1
+    assert document.count("## Review log") == 1
     assert is_stamped_by(designed.document(3105), REAL)
     assert designed.kept(edited)
     assert designed.plan()["3105"]["reason"] == "stamped: docs/lld/active/LLD-3105.md"

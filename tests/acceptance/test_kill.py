@@ -131,7 +131,7 @@ def check_everything(project: Project, items: int) -> None:
             f"{name}: {call} is in the audit {paid[call]} times" for call in expected if paid[call] != 1
         ]
         wrong += [f"{name}: {call} was not needed" for call in paid.keys() - set(expected)]
-        if "## Review Log" not in project.read(f"docs/lld/active/LLD-{name}.md"):
+        if "## Review log" not in project.read(f"docs/lld/active/LLD-{name}.md"):
             wrong.append(f"{name}: no review log")
     done = sorted(path.name for path in (project.root / "docs/lineage/done").iterdir())
     if done != sorted(f"{name}-lld" for name in names):

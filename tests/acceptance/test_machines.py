@@ -142,7 +142,7 @@ def test_other_commands_follow_the_latest_run(fleet: Fleet) -> None:
     submitter = fleet.submitter("one", 1, script="verdicts=DISCUSS")
     asked = submitter.lld()
     assert asked.code == 3, asked
-    assert "agentos decide LLD-1 --approve" in asked.text
+    assert 'agentos decide LLD-1 --note "Q1: ..."' in asked.text
     env = {"AGENTOS_DATABASE_URL": fleet.url}
     status = submitter.project.run("status", env=env)
     assert "LLD-1            discuss" in status.out, status

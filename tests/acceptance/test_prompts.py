@@ -87,7 +87,7 @@ def test_codes_of_quotations_differ_from_run_to_run(bench: Bench) -> None:
 # Files.
 
 
-def test_a_design_that_names_a_file_that_does_not_exist_is_sent_back_by_name_and_ends_right(
+def test_a_path_that_does_not_exist_is_named_to_the_reviewer_and_with_its_findings_to_the_drafter(
     bench: Bench,
 ) -> None:
     bench.project.write("src/pool.py", "POOL = 1\n")
@@ -96,27 +96,17 @@ def test_a_design_that_names_a_file_that_does_not_exist_is_sent_back_by_name_and
     bad = design(42, "`src/pools.py`: changed; more leases", "`src/quota.py`: added; the limits")
     good = design(42, "`src/pool.py`: changed; more leases", "`src/quota.py`: added", number=2)
     bench.provider.drafts.extend([bad, good])
+    bench.provider.verdicts.append("REVISE")
     result = bench.ok("lld", "42")
     said = "draft 1 names files that do not exist: src/pools.py (nearest: src/pool.py)"
     assert f"[LLD-42] {said}" in result.text
-    first, second = bench.provider.of("drafter")
-    assert "src/pools.py" not in first
-    assert "- src/pools.py (nearest: src/pool.py)\n" in second
-    (review,) = bench.provider.of("reviewer")
-    assert "src/pools.py" not in review
+    wrong = "wrong paths\n- src/pools.py (nearest: src/pool.py)\n"
+    for role in ("drafter", "reviewer"):
+        first, second = bench.provider.of(role)
+        assert [wrong in first, wrong in second] == [role == "reviewer", role == "drafter"]
     assert "`src/pool.py`: changed" in bench.document(42).read_text()
     gates = [one["paths"] for one in records(bench, 42) if one["kind"] == "gate"]
     assert gates == [["src/pools.py (nearest: src/pool.py)"], []]
-
-
-def test_a_path_that_stays_wrong_is_for_the_reviewer(bench: Bench) -> None:
-    bench.project.write("src/pool.py", "POOL = 1\n")
-    bench.project.issue(42)
-    bench.commit()
-    bench.provider.drafts.extend([design(42, "`src/pools.py`: changed")] * 2)
-    assert bench.run("lld", "42").code == Exit.OK
-    (review,) = bench.provider.of("reviewer")
-    assert "wrong paths\n- src/pools.py (nearest: src/pool.py)\n" in review
 
 
 def test_without_git_no_path_is_wrong(bench: Bench) -> None:

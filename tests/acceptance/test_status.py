@@ -159,7 +159,7 @@ def test_status_ends_with_what_a_person_can_type_next(project: Project) -> None:
     assert asked.out.endswith(
         "Next:\n"
         "  agentos view    # read the draft and answer the question\n"
-        '  agentos decide LLD-43 --approve    # or --revise, or --note "..."\n'
+        '  agentos decide LLD-43 --note "Q1: ..."    # or --revise, or --approve\n'
         "  agentos lld --retry-failed --mock    # retry what was not approved\n"
     )
     project.run("decide", "43", "--approve")

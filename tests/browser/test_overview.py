@@ -116,7 +116,7 @@ def test_questions_and_failures_come_first_with_what_to_type(report: Report, pag
     expect(needs).to_contain_text("3 items have not finished: no key became free in time")
     assert needs.locator(".ar-type code").all_inner_texts() == [
         "agentos view",
-        "agentos decide LLD-43 --approve",
+        'agentos decide LLD-43 --note "..."',
         "agentos lld --all",
         "agentos lld --retry-failed",
         "agentos logs LLD-44",

@@ -214,7 +214,7 @@ def test_hostile_text_is_text_everywhere(project: Any, view: View, page_at: Call
     records = [json.loads(line) for line in audit.read_text("utf-8").splitlines()]
     for record in records:
         if record["kind"] == "verdict":
-            for finding in record["findings"]:
+            for finding in (*record["findings"], *record["ledger"]):
                 finding |= {"title": HOSTILE, "text": HOSTILE, "recommendation": HOSTILE, "category": HOSTILE}
             record["questions"] = [HOSTILE]
     audit.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")

@@ -10,7 +10,7 @@ from agentos.config import Config, Origin
 from agentos.errors import Exit
 from agentos.model import Status
 from agentos.naming import command_of
-from agentos.report.needs_you import ItemCase, needs_you, question_commands
+from agentos.report.needs_you import ItemCase, OpenQuestion, needs_you, question_commands
 from agentos.report.run_again import MOST_NAMED, RunAgain, as_flag
 from agentos.report.summary import ItemRow, Summary
 
@@ -35,12 +35,18 @@ class OpenItem:
     label: str
     left: Left
     mock: bool = False
+    questions: tuple[str, ...] = ()  # that a person has to answer
+    blocking: int = 0  # open findings of Tier 1
 
 
 def commands_for(items: Sequence[OpenItem], *, start: str = "agentos") -> tuple[Suggestion, ...]:
     """The exact commands for items of any run; `start` as in `next_commands`."""
-    asked = question_commands([one.label for one in items if one.left == "decide"], start)
-    commands = [Suggestion(one.command, one.why) for one in asked]
+    asked = [
+        OpenQuestion(label=one.label, questions=one.questions, blocking=one.blocking)
+        for one in items
+        if one.left == "decide"
+    ]
+    commands = [Suggestion(one.command, one.why) for one in question_commands(asked, start)]
     groups: dict[tuple[str, str, bool], list[str]] = {}
     for one in items:
         groups.setdefault((one.left, one.workflow, one.mock), []).append(one.id)
@@ -79,7 +85,15 @@ def next_commands(
         exit_code=summary.exit_code,
     )
     cases = [
-        ItemCase(id=row.id, label=row.label, status=row.status, attempts=row.attempts, filing=row.filing)
+        ItemCase(
+            id=row.id,
+            label=row.label,
+            status=row.status,
+            questions=row.questions,
+            blocking=row.blocking,
+            attempts=row.attempts,
+            filing=row.filing,
+        )
         for row in summary.items
     ]
     commands = _about_keys(summary, start)

@@ -23,6 +23,7 @@ from agentos.report.time_shares import TimeShares
 _MOST_ROWS = 60  # items in all
 _LEAST_NEEDS = 3  # rows of questions, and of items that are not approved, even on a small screen
 _MOST_OVERLAPS = 5
+_LEAST_REMARKS = 3
 _RESULT = 14  # columns wanted for the result of an item
 _NARROW = 60  # columns; below, a row has no columns
 _UNFINISHED = frozenset({Status.INTERRUPTED, Status.PAUSED, Status.PENDING})
@@ -67,8 +68,9 @@ def ending_lines(ending: RunEnding, *, width: int | None, height: int | None) ->
     needs, unfinished = summary.needs_you, _unfinished(summary)
     needy = {row.label for row in needs}
     ran = [row for row in summary.ran if row.label not in needy]
-    questions = [row for row in needs if row.status is Status.DISCUSS]
-    groups = [part for part in (questions, needs[len(questions) :]) if part]  # questions come first
+    asked = [row for row in needs if row.status is Status.DISCUSS]
+    questions = [replace(row, error=text) for row in asked for text in row.questions or (row.error,)]
+    groups = [part for part in (questions, needs[len(asked) :]) if part]  # questions come first
     heading: list[Line] = []
     if needs or unfinished:
         heading = _folded((Paint("Needs you:", bold=True), f" {needs_in_words(needs) or unfinished}"), width)
@@ -76,15 +78,18 @@ def ending_lines(ending: RunEnding, *, width: int | None, height: int | None) ->
     also = [("  ", *line) for line in _folded((unfinished,), narrower)] if needs and unfinished else []
     commands = _commands(ending.suggestions, width, comments=0)
     overlaps, facts = _overlaps(summary, width), _facts(ending, width)
+    least_remarks = _remarks(summary, width, _LEAST_REMARKS)
     room = _MOST_ROWS
     if height is not None:
-        around = [*heading, *also, *commands, *([()] if ran else []), *overlaps, *facts]
+        around = [*heading, *also, *commands, *([()] if ran else []), *least_remarks, *overlaps, *facts]
         room = height - 1 - sum(_screen_rows(line, width) for line in around)  # 1 for the prompt
     least = sum(min(len(part), _LEAST_NEEDS) for part in groups)
     commented = _commands(ending.suggestions, width, comments=max(0, room - least))
     room = min(_MOST_ROWS, max(least, room - len(commented) + len(commands)))
     rows = _needs(groups, room, width)
     happened = _happened(ran, room - len(rows), width)
+    left = room - len(rows) - max(0, len(happened) - 1)  # its heading is not in the room
+    happened += _remarks(summary, width, left + len(least_remarks))
     if heading:
         return [(), *heading, *rows, *also, *commented, *happened, *overlaps, *facts]
     return [(), *happened, *overlaps, *commented, *facts]
@@ -212,6 +217,16 @@ def _result(row: ItemRow, room: int | None) -> str:
     if room is None:
         return said or output
     return cut(said, room) if said else cut_start(output, room)
+
+
+def _remarks(summary: Summary, width: int | None, most: int) -> list[Line]:
+    """What a person should know although nothing waits for them; at least a few lines."""
+    found = [one_line(remark) for remark in summary.remarks]
+    most = max(most, _LEAST_REMARKS)
+    kept = found if len(found) <= most else found[: most - 1]
+    lines: list[Line] = [(f"  {one if width is None else cut(one, width - 2)}",) for one in kept]
+    more = len(found) - len(kept)
+    return [*lines, (f"  and {more} more to know in summary.md",)] if more else lines
 
 
 def _overlaps(summary: Summary, width: int | None) -> list[Line]:

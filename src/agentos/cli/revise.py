@@ -24,7 +24,7 @@ MAX_NOTE_BYTES = 100_000
 @click.option("--run", "run_now", is_flag=True, help="Run the item now.")
 def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool) -> int | None:
     """Send item ID back with a note, in any state. Without a note, have your edits reviewed."""
-    from agentos.app.notes import find_subject, kept, send_back  # noqa: PLC0415
+    from agentos.app.notes import check_note, find_subject, kept, send_back  # noqa: PLC0415
     from agentos.cli.invocation import program  # noqa: PLC0415
     from agentos.cli.project import open_project  # noqa: PLC0415
     from agentos.errors import UsageError  # noqa: PLC0415
@@ -36,6 +36,7 @@ def revise(item: str, *, note: str | None, note_file: str | None, run_now: bool)
     project = open_project()
     subject = find_subject(project.home, project.worktree, project.config.settings.folders, item)
     text = note if note is not None else _read_note(note_file, subject, project.config)
+    check_note(text)
     send_back(project.home, subject, text)
     result = f"{subject.label}: {kept(text)}."
     if not run_now:

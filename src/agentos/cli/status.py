@@ -13,8 +13,10 @@ from agentos.naming import step_in_words
 
 if TYPE_CHECKING:
     from agentos.app.suggestions import Left, OpenItem
+    from agentos.decisions import Decision
     from agentos.events.catalogue import RunStarted
     from agentos.events.state import ItemState, RunState
+    from agentos.store.home import Home
     from agentos.store.records import Progress
     from agentos.store.records.protocols import AllRecords
 
@@ -38,14 +40,15 @@ def status(*, as_json: bool) -> None:
             for one in sorted(world.progress().values(), key=lambda one: (one.workflow, one.item))
         ]
         notes: list[dict[str, Any]] = [
-            {"workflow": one.workflow, "id": one.item, "note": one.text, "mock": world.mock}
+            {"workflow": workflow, "id": item, "question": one.question, "note": one.text, "mock": world.mock}
             for world in (records.of(mock=False), records.of(mock=True))
-            for said in world.notes().values()
+            for (workflow, item), said in world.decisions().items()
             for one in said
+            if not one.used and not one.answer
         ]
         unfiled = _unfiled(records)
         decided = {
-            (one.mock, one.progress.workflow, one.progress.item): one.decided.answer
+            (one.mock, one.progress.workflow, one.progress.item): one.decided
             for one in discussions(records)
             if one.decided is not None
         }
@@ -98,11 +101,12 @@ def status(*, as_json: bool) -> None:
     for path in live:
         if path != latest:
             click.echo(f"Also running: {path.name}")
-    open_items = _show_unfinished(progress, decided, {path.name for path in live}) + _show_unfiled(unfiled)
+    open_items = _show_unfinished(project.home, progress, decided, {path.name for path in live})
+    open_items += _show_unfiled(unfiled)
     if notes:
         click.echo("Notes for the next run:")
     for note in notes:
-        text = one_line(note["note"]) or "review the document as it is"
+        text = one_line(f"{note['question']} {note['note']}".strip()) or "review the document as it is"
         label = label_for(note["workflow"], note["id"])
         click.echo(f"  {label:<{_LABEL}} {'(mock) ' if note['mock'] else ''}{text}")
     _show_next(open_items, project.start(program()))
@@ -137,15 +141,18 @@ def _progress(state: "RunState") -> str:
 
 
 def _show_unfinished(
+    home: "Home",
     progress: "Sequence[tuple[Progress, bool]]",
-    decided: Mapping[tuple[bool, str, str], str],
+    decided: "Mapping[tuple[bool, str, str], Decision]",
     live: Container[str],
 ) -> "list[OpenItem]":
     """Print every unfinished item, from any run; return those that no run is working on."""
     from agentos.app.inbox import label_of  # noqa: PLC0415
     from agentos.app.suggestions import OpenItem  # noqa: PLC0415
     from agentos.console.lines import one_line  # noqa: PLC0415
+    from agentos.decisions import questions_in  # noqa: PLC0415
     from agentos.model import counted  # noqa: PLC0415
+    from agentos.store.run_folder import last_review, open_findings  # noqa: PLC0415
 
     if progress:
         click.echo("Unfinished:")
@@ -159,14 +166,27 @@ def _show_unfinished(
             shown = "starting"  # or waiting for a machine that takes it
         detail = f"at {step_in_words(row.node) or 'the start'}, {counted(row.reviews, 'review')}"
         if answer is not None:
-            detail += f"; decided: {answer}; resumes in the next run"
+            said = f" ({' / '.join(answer.text.splitlines())})" if answer.text else ""
+            detail += f"; decided: {answer.answer}{said}; resumes in the next run"
         elif row.error:
             detail += f"; {one_line(row.error)}"
         detail += " (mock)" if mock else ""
         click.echo(one_line(f"  {label:<{_LABEL}} {shown.replace('_', ' '):<14} {detail}"))
         if shown not in {"running", "starting"}:
             left = _LEFT.get(shown, "resume") if answer is None else "resume"
-            found.append(OpenItem(workflow=row.workflow, id=row.item, label=label, left=left, mock=mock))
+            asked = left == "decide"
+            findings = (open_findings(last_review(home, row.workflow, row.item)) or ()) if asked else ()
+            found.append(
+                OpenItem(
+                    workflow=row.workflow,
+                    id=row.item,
+                    label=label,
+                    left=left,
+                    mock=mock,
+                    questions=tuple(map(str, questions_in(row.error or ""))),
+                    blocking=sum(one.get("tier") == 1 for one in findings),
+                )
+            )
     return found
 
 

@@ -8,7 +8,7 @@ from agentos.repo_map.parts import RepositoryMap
 from agentos.spending.call import Call
 from agentos.store.home import Home
 from agentos.store.records import Paid
-from agentos.store.run_folder import RunFolder, last_findings, open_findings, read_audits
+from agentos.store.run_folder import RunFolder, last_review, open_findings, read_audits
 
 if TYPE_CHECKING:
     from agentos.coordinator.disk_guard import DiskGuard
@@ -91,7 +91,7 @@ class AuditTrail:
         if status in {Status.APPROVED, Status.SKIPPED}:
             return ()
         if entry.item.id not in self._findings and entry.reviews:
-            return last_findings(self._home, entry.item.workflow, entry.item.id)
+            return open_findings(last_review(self._home, entry.item.workflow, entry.item.id)) or ()
         return self._findings.get(entry.item.id, ())
 
 

@@ -315,6 +315,8 @@ class ParallelCoordinator:
             text_hash=ended.text_hash if ended else "",
             busy_seconds=item.busy_seconds,
             noted=ended.noted if ended else None,
+            questions=ended.questions if ended else (),
+            dropped=ended.dropped if ended else (),
         )
 
     # Events of the engine.

@@ -248,6 +248,8 @@ class ItemEnded(ItemEvent):
     attempts: int = 0
     busy_seconds: float = 0.0  # in nodes, as its workers measured it
     filing: str | None = None  # wanted or unknown; None if it is not meant to be filed
+    questions: tuple[str, ...] = ()  # of its reviews, still open: "Q1: ..."
+    dropped: tuple[str, ...] = ()  # lines of a person that the approved document lacks
     repaired: bool = (
         False  # added by a later run, because the run that approved the item was killed too early
     )

@@ -48,6 +48,13 @@ def count_of(record: Record, name: str) -> int:
     return max(0, int(number_of(record, name) or 0))
 
 
+def texts_of(record: Record, name: str, most: int = _TEXT) -> tuple[str, ...]:
+    """The texts in a list, each shortened."""
+    value = record.get(name)
+    found = (text(one, most) for one in value) if isinstance(value, list) else ()
+    return tuple(one for one in found if one is not None)
+
+
 def dicts_of(record: Record, name: str) -> list[dict[str, Any]]:
     """The objects in a list."""
     value = record.get(name)

@@ -32,7 +32,7 @@ from agentos.events.state import (
 from agentos.lease import LeaseNumber
 
 LEAST_WAIT = 0.005  # seconds; a person does not notice a shorter wait for a lease
-_AFTER_REVIEW = frozenset({"judge", "hold", "finalize"})
+_AFTER_REVIEW = frozenset({"hold", "finalize"})
 
 
 def fold(records: Iterable[Record]) -> RunState:
@@ -108,6 +108,7 @@ def _item_event(state: RunState, item: ItemState, event: ItemEvent, at: float) -
             item.status, item.verdict = event.status.value, event.verdict
             item.reviews = event.reviews or item.reviews
             item.error, item.reason, item.output = event.error, event.reason, event.output
+            item.questions, item.dropped = event.questions, event.dropped
             item.attempts = event.attempts or item.attempts
             item.busy_seconds, item.filing_state, item.ended = event.busy_seconds, event.filing, at
             _end_worker(item, at, ended=item.status, error=item.error)
@@ -138,7 +139,7 @@ def _enter(item: ItemState, event: run.NodeEntered, at: float) -> None:
     item.reviews = event.reviews
     if item.node is not None and item.node.end is None:
         item.node.end = at
-    # A review is counted before its verdict is judged.
+    # A review is counted once it is judged.
     number = item.reviews + (event.node not in _AFTER_REVIEW) or 1
     item.node = NodeSpan(start=at, node=event.node, round=number)
     item.spans.append(item.node)

@@ -183,6 +183,8 @@ class ItemState:
     error: str | None = None
     reason: str | None = None  # why it did not run
     output: str | None = None
+    questions: tuple[str, ...] = ()  # still open
+    dropped: tuple[str, ...] = ()  # lines of a person that the approved document lacks
     began: float | None = None  # its first start
     ended: float | None = None
     busy_seconds: float = 0.0  # in nodes

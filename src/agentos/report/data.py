@@ -25,6 +25,7 @@ from agentos.report.overlaps import Overlap, overlaps
 from agentos.report.rows import read_rows
 from agentos.report.run_again import RunAgain, run_again
 from agentos.report.spans import Left, Steps, mean_level, span_dict, steps
+from agentos.report.summary import remarks
 from agentos.report.time_shares import TimeShares, time_shares
 from agentos.report.trend import PastRun, read_trend
 from agentos.settings import Settings
@@ -270,13 +271,16 @@ def _run_again(summary: Record, facts: RunFacts, start: str | None, settings: Se
 
 def _outcome(item: ReportItem) -> ItemCase:
     last = item.rounds[-1] if item.rounds else None
+    review = None if last is None else last.review
     return ItemCase(
         id=item.id,
         label=item.label,
         status=item.status,
         title=item.title,
         said=item.error or item.reason,
-        questions=() if last is None or last.review is None else last.review.questions,
+        questions=item.questions or (() if review is None else review.questions),
+        blocking=0 if review is None else review.blocking,
+        remarks=remarks(item.status, item.questions, item.dropped),
         answered=last is not None and last.decision is not None,
         attempts=item.attempts,
         filing=item.filing,

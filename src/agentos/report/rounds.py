@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentos.events.fields import Record, count_of, dicts_of, moment, number_of, text_of
+from agentos.events.fields import Record, count_of, dicts_of, moment, number_of, text_of, texts_of
 from agentos.events.state import CallSpan
 from agentos.report.spans import PaidCall
 from agentos.same_finding import identity
@@ -23,17 +23,17 @@ class ReportedFinding:
     title: str
     text: str
     recommendation: str
-    state: str | None = None  # resolved, open, or accepted with the approval; None if unknown
+    number: int | None = None  # that it keeps; None: a suggestion, or from an older version
+    state: str | None = None  # open, resolved, withdrawn, or accepted with the approval; None if unknown
+    where: str | None = None  # the reviewer's word on its state
+    returned: bool = False  # it was resolved before this review
 
     @property
     def identity(self) -> tuple[Any, ...]:
         return identity(vars(self))
 
     def as_dict(self) -> dict[str, Any]:
-        data = dict(vars(self))
-        if self.state is None:
-            del data["state"]
-        return data
+        return {name: value for name, value in vars(self).items() if value not in (None, False)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,25 @@ class Review:
     tokens_out: int
     cost_usd: float | None
     findings: tuple[ReportedFinding, ...]
-    questions: tuple[str, ...]
+    questions: tuple[str, ...]  # open after it
+    ledger: tuple[ReportedFinding, ...] | None = None  # all findings after it; None: from an older version
+    earlier: tuple[ReportedFinding, ...] = ()  # what it says about findings of earlier reviews
+
+    @property
+    def blocking(self) -> int:
+        """How many findings of Tier 1 are open after it."""
+        known = self.findings if self.ledger is None else self.ledger
+        return sum(one.tier == 1 and one.state in {None, "open"} for one in known)
+
+    def as_dict(self) -> dict[str, Any]:
+        data = dict(vars(self))
+        del data["ledger"]
+        shown = ("number", "state", "where", "title")
+        return data | {
+            "findings": [one.as_dict() for one in self.findings],
+            "questions": list(self.questions),
+            "earlier": [{name: getattr(one, name) for name in shown} for one in self.earlier],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +89,14 @@ class Round:
     draft: int | None
     review: Review | None = None
     decision: RoundDecision | None = None
+    call: int = 0  # of the reviewer
+    unread: tuple[str, ...] = ()  # what was wrong with replies before that could not be read
     run_id: str | None = None  # only for a round of an earlier run
 
     def as_dict(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"review": self.number, "draft": self.draft}
+        data: dict[str, Any] = {"review": self.number, "draft": self.draft, "unread": list(self.unread)}
         if self.review is not None:
-            data |= vars(self.review)
-            data["findings"] = [one.as_dict() for one in self.review.findings]
-            data["questions"] = list(self.review.questions)
+            data |= self.review.as_dict()
         data["decision"] = None if self.decision is None else dict(vars(self.decision))
         return data if self.run_id is None else data | {"run_id": self.run_id}
 
@@ -108,15 +126,18 @@ def read_rounds(records: Iterable[Record], *, started: float) -> list[Round]:
                 calls[count_of(record, "number")] = record
             case "verdict":
                 number = count_of(record, "review")
+                call = count_of(record, "call") or number
+                known = rounds.get(number) or Round(number=number, draft=draft)
                 # After a crash, a worker records the same verdict again: the last record counts.
-                decision = rounds[number].decision if number in rounds else None
-                review = _review(record, calls.get(number, {}), started)
-                rounds[number] = Round(number=number, draft=draft, review=review, decision=decision)
+                if known.review is not None and known.call != call:
+                    known = replace(known, unread=(*known.unread, known.review.reason or _UNREADABLE))
+                review = _review(record, calls.get(call, {}), started)
+                rounds[number] = replace(known, draft=draft, call=call, review=review)
             case "decision":
                 number = count_of(record, "reviews")
                 # It may answer a verdict of an earlier run.
                 known = rounds.get(number) or Round(number=number, draft=draft)
-                rounds[number] = replace(known, decision=_decision(record))
+                rounds[number] = replace(known, decision=_decision(record, known.decision))
             case _:
                 pass
     return [rounds[number] for number in sorted(rounds)]
@@ -155,7 +176,7 @@ def with_earlier(
 
 def _review(record: Record, call: Record, started: float) -> Review:
     at = moment(record.get("time"))
-    questions = record.get("questions")
+    ledger = [_finding(one) for one in dicts_of(record, "ledger")[:_MOST_FINDINGS]]
     return Review(
         at=None if at is None else round(max(0.0, at - started), 3),
         verdict=text_of(record, "verdict", 40) or _UNREADABLE,
@@ -167,9 +188,8 @@ def _review(record: Record, call: Record, started: float) -> Review:
         tokens_out=count_of(call, "tokens_out"),
         cost_usd=number_of(call, "cost_usd"),
         findings=tuple(_finding(one) for one in dicts_of(record, "findings")[:_MOST_FINDINGS]),
-        questions=tuple(one[:2000] for one in questions if isinstance(one, str))
-        if isinstance(questions, list)
-        else (),
+        questions=texts_of(record, "questions"),
+        ledger=tuple(ledger) if isinstance(record.get("ledger"), list) else None,
     )
 
 
@@ -180,46 +200,78 @@ def _finding(record: Record) -> ReportedFinding:
         title=text_of(record, "title", 300) or "",
         text=text_of(record, "text") or "",
         recommendation=text_of(record, "recommendation") or "",
+        number=count_of(record, "number") or None,
+        state=text_of(record, "state", 40),
+        where=text_of(record, "where"),
+        returned=record.get("returned") is True,
     )
 
 
-def _decision(record: Record) -> RoundDecision:
+def _decision(record: Record, before: RoundDecision | None) -> RoundDecision:
+    """A person's answer; one record for each question that it answers."""
     answer, by, at, note = (text_of(record, name) for name in ("answer", "by", "at", "note"))
+    if before is not None and before.at == at and before.note != note:
+        note = "\n".join(filter(None, [before.note, note]))
     return RoundDecision(answer=answer, by=by, at=at, note=note)
 
 
 def _gate(record: Record) -> GateCheck:
-    missing, paths, notes = (record.get(name) for name in ("missing", "paths", "notes"))
     return GateCheck(
         draft=count_of(record, "draft"),
         file=text_of(record, "file", 80),
         lineage=text_of(record, "lineage", 120),
-        missing=[str(one)[:200] for one in missing] if isinstance(missing, list) else [],
-        paths=[str(one)[:300] for one in paths[:_MOST_PARTS]] if isinstance(paths, list) else [],
-        notes=[str(one)[:500] for one in notes] if isinstance(notes, list) else [],
+        missing=list(texts_of(record, "missing", 200)),
+        paths=list(texts_of(record, "paths", 300)[:_MOST_PARTS]),
+        notes=list(texts_of(record, "notes", 500)),
     )
 
 
 def mark_findings(rounds: Sequence[Round], *, approved: bool) -> list[Round]:
-    """Mark each finding as resolved, open, or accepted with the approval."""
-    marked: list[Round] = []
-    after: Review | None = None  # the next readable review
-    for one in reversed(rounds):
-        review = one.review
-        if review is None or review.verdict == _UNREADABLE:
-            marked.append(one)
-            continue
+    """Say what became of each finding: open, resolved, withdrawn, or accepted with the approval."""
+    readable = [one for one in rounds if one.review is not None and one.review.verdict != _UNREADABLE]
+    reviews = [one.review for one in readable if one.review is not None]
+    last = "accepted" if approved else "open"
+    by_ledger = all(review.ledger is not None for review in reviews)
+    marked = _by_ledger(reviews, last) if by_ledger else _by_words(reviews, last)
+    found = {one.number: review for one, review in zip(readable, marked, strict=True)}
+    return [replace(one, review=found.get(one.number, one.review)) for one in rounds]
+
+
+def _by_ledger(reviews: Sequence[Review], last: str) -> list[Review]:
+    """Each review with what it raised, marked as it stands now, and what it says about earlier findings."""
+    latest = {one.number: one.state for one in reviews[-1].ledger or ()} if reviews else {}
+    before: dict[int | None, str | None] = {}
+    marked: list[Review] = []
+    for review in reviews:
+        raised: list[ReportedFinding] = []
+        earlier: list[ReportedFinding] = []
+        for one in review.ledger or ():
+            was = before.get(one.number)
+            if one.state == "open" and was != "open":
+                state = latest.get(one.number, one.state)
+                raised.append(replace(one, state=last if state == "open" else state))
+            elif was != one.state or was == "open":
+                earlier.append(replace(one, returned=False))
+        before = {one.number: one.state for one in review.ledger or ()}
+        # Suggestions have no number, so nobody says what becomes of them.
+        suggested = [one for one in review.findings if one.tier == 3]
+        if review is reviews[-1]:
+            suggested = [replace(one, state=last) for one in suggested]
+        marked.append(replace(review, findings=(*raised, *suggested), earlier=tuple(earlier)))
+    return marked
+
+
+def _by_words(reviews: Sequence[Review], last: str) -> list[Review]:
+    """For runs of older versions, which had no numbers: a finding is open as long as it is repeated."""
+    marked: list[Review] = []
+    for review, after in zip(reviews, (*reviews[1:], None), strict=True):
         again = set() if after is None else {finding.identity for finding in after.findings}
-        findings = []
-        for finding in review.findings:
-            if after is None:
-                state = "accepted" if approved else "open"
-            else:
-                state = "open" if finding.identity in again else "resolved"
-            findings.append(replace(finding, state=state))
-        marked.append(replace(one, review=replace(review, findings=tuple(findings))))
-        after = review
-    return marked[::-1]
+        findings = (
+            replace(one, state=last if after is None else "open" if one.identity in again else "resolved")
+            for one in review.findings
+        )
+        marked.append(replace(review, findings=tuple(findings)))
+    return marked
 
 
 def paid_calls(

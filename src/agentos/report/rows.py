@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of
+from agentos.events.fields import Record, count_of, dicts_of, number_of, text_of, texts_of
 from agentos.events.state import ItemState, RunState
 from agentos.model import Status
 
@@ -32,6 +32,8 @@ class Row:
     filing: str | None
     log: str | None
     checkpoint: str | None
+    questions: tuple[str, ...] = ()  # still open
+    dropped: tuple[str, ...] = ()  # lines of a person that the approved document lacks
 
 
 def read_rows(summary: Record, state: RunState, *, now: float, live: bool) -> list[Row]:
@@ -68,6 +70,8 @@ def _from_summary(record: Record) -> Row | None:
         filing=text_of(record, "filing", 40),
         log=_file_name(text_of(record, "log")),
         checkpoint=_file_name(text_of(record, "checkpoint")),
+        questions=texts_of(record, "questions"),
+        dropped=texts_of(record, "dropped"),
     )
 
 
@@ -92,6 +96,8 @@ def _from_events(item: ItemState, *, now: float, live: bool) -> Row:
         filing=item.filing_state,
         log=None if item.began is None else f"{item.label}.log",
         checkpoint=None,
+        questions=item.questions,
+        dropped=item.dropped,
     )
 
 

@@ -33,9 +33,10 @@ class Annotation:
 
 def needs_in_words(needs: Sequence[ItemRow]) -> str:
     """How many questions and items need a person."""
-    questions = sum(row.status is Status.DISCUSS for row in needs)
+    asked = [row for row in needs if row.status is Status.DISCUSS]
+    questions = sum(len(row.questions) or 1 for row in asked)
     unfiled = sum(row.status is Status.APPROVED for row in needs)
-    others = len(needs) - questions - unfiled
+    others = len(needs) - len(asked) - unfiled
     words = [counted(questions, "question")] * bool(questions)
     words += [f"{counted(others, 'item')} not approved"] * bool(others)
     words += [f"{unfiled} not filed"] * bool(unfiled)
@@ -105,6 +106,9 @@ def step_summary(summary: Summary, *, commands: Sequence[str], time: TimeShares)
         ]
         lines += [f"| | | and {len(needs) - _MOST_NEEDS} more |"] * (len(needs) > _MOST_NEEDS)
         lines.append("")
+    if remarks := summary.remarks:
+        more = [f"- and {len(remarks) - _MOST_NEEDS} more"] * (len(remarks) > _MOST_NEEDS)
+        lines += ["### To know", "", *(f"- {cell(one)}" for one in remarks[:_MOST_NEEDS]), *more, ""]
     if commands:
         lines += [
             "To continue with them, in a checkout on your machine:",

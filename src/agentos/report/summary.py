@@ -45,6 +45,25 @@ class ItemRow:
     log: str | None = None
     checkpoint: str | None = None
     findings: tuple[dict[str, Any], ...] = ()  # still open after the last review; empty once approved
+    questions: tuple[str, ...] = ()  # of its reviews, still open: "Q1: ..."
+    dropped: tuple[str, ...] = ()  # lines of a person that the approved document lacks
+
+    @property
+    def blocking(self) -> int:
+        """How many open findings are of Tier 1."""
+        return sum(one.get("tier") == 1 for one in self.findings)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know although nothing waits for them: a question, a line that is gone."""
+        return remarks(self.status, self.questions, self.dropped)
+
+
+def remarks(status: str, questions: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
+    """What a person should know about an item although nothing waits for them, without its label."""
+    asked = () if status == Status.DISCUSS else questions
+    lost = (f"lacks a line that you added: {line}" for line in dropped)
+    return (*(f"asks {question}" for question in asked), *lost)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +148,11 @@ class Summary:
     def skipped(self) -> int:
         """How many items were skipped."""
         return self.totals.get(Status.SKIPPED.value, 0)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The remarks about all items, each with the item's label."""
+        return tuple(f"{row.label} {remark}" for row in self.items for remark in row.remarks)
 
     def totals_in_words(self) -> str:
         """The totals in words: finished items by status, then how many were skipped."""
@@ -223,6 +247,8 @@ def item_row(item: ItemState, files: ItemFiles) -> ItemRow:
         log=files.log,
         checkpoint=files.checkpoint,
         findings=files.findings,
+        questions=item.questions,
+        dropped=item.dropped,
     )
 
 
@@ -294,6 +320,8 @@ def as_markdown(summary: Summary) -> str:
             f"| {row.seconds:.1f} | {row.waited_seconds:.1f} "
             f"| {row.tokens_in + row.tokens_out} | {amount(row.cost_usd)} | {cell(detail)} |"
         )
+    if summary.remarks:
+        lines += ["", "## To know", "", *(f"- {cell(remark)}" for remark in summary.remarks)]
     if summary.overlaps:
         lines += [
             "",

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import shlex
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,14 @@ from typing import Any
 from agentos.app.inbox import Discussion, asked_by, discussions, next_command
 from agentos.report.documents import DocumentText, document_text
 from agentos.report.drafts import first_heading
+from agentos.report.needs_you import answer_command
 from agentos.report.run_again import RunAgain
 from agentos.review import read_document
 from agentos.settings import Settings
 from agentos.store.documents import MAX_DOCUMENT_BYTES
 from agentos.store.home import Home
 from agentos.store.lineage import Lineage
-from agentos.store.run_folder import read_lines
+from agentos.store.run_folder import open_findings, read_lines
 
 _NUMBERED = re.compile(r"\d{3,}-([a-z]+)\.md")
 _TITLE_LENGTH = 120
@@ -81,17 +81,13 @@ class Inbox:
             "question": progress.error or "The reviewer asks a person to decide.",
             "questions": questions,
             "findings": findings,
+            "blocking": sum(one.get("tier") == 1 for one in findings),
             "draft": _shown(trail.get("draft")),
             "verdict": _shown(verdict),
             "decided": None
             if decided is None
-            else {
-                "answer": decided.answer,
-                "note": decided.note,
-                "by": decided.decided_by,
-                "at": decided.decided_at,
-            },
-            "decide_command": f"{self._program} decide {shlex.quote(discussion.label)} --approve",
+            else {"answer": decided.answer, "note": decided.text, "by": decided.by, "at": decided.at},
+            "decide_command": answer_command(discussion.label, questions, self._program),
             "command": next_command(discussion, again),
             "mock": discussion.mock,
         }
@@ -111,12 +107,12 @@ class Inbox:
     def _last_review(
         self, discussion: Discussion, verdict: dict[str, str] | None
     ) -> tuple[list[dict[str, Any]], list[str]]:
-        """Findings and questions as recorded; if the run was deleted, from the review document."""
+        """Open findings and questions as recorded; if the run was deleted, from the review document."""
         progress = discussion.progress
         audit = self._home.runs / progress.run_id / f"workflow-audit-{progress.item}.jsonl"
-        records = [one for one in read_lines(audit) if one.get("kind") == "verdict"]
+        records = [one for one in read_lines(audit) if open_findings(one) is not None]
         if records and records[-1].get("review") == progress.reviews:
-            return list(records[-1].get("findings", [])), list(records[-1].get("questions", []))
+            return list(open_findings(records[-1]) or ()), list(records[-1].get("questions", []))
         if verdict is None:
             return [], []
         reading = read_document(verdict["text"])

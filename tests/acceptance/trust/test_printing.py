@@ -79,7 +79,7 @@ def test_titles_from_github_are_shown(bench: OddBench) -> None:
         assert_harmless(plain, actions=True)
         data = bench.run("lld", "--all", "--dry-run", "--json", **env)
         assert data.out.isascii()
-        assert data.json["items"][0]["title"].startswith("Title \x1b]0;owned")
+        assert data.json["items"][0]["title"].startswith("Title ]0;owned")
         assert_harmless(data, actions=True)
 
 

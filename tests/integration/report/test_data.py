@@ -161,7 +161,7 @@ def test_nodes_end_with_the_next_one_and_know_their_round(write: Write) -> None:
     spans = kinds(read(write())["items"][0]["spans"], "node")
     assert [(one["node"], one["start"], one["end"], one["round"]) for one in spans] == [
         ("draft", 2, 6, 1),
-        ("judge", 9, 10, 1),
+        ("judge", 9, 10, 2),
     ]
 
 
@@ -433,6 +433,37 @@ def test_what_is_calm(write: Write) -> None:
 
 
 # Rounds.
+
+
+def tracked(number: int, state: str = "open", **more: Any) -> dict[str, Any]:
+    return finding(f"T{number}") | {"number": number, "state": state, "where": "", "returned": False} | more
+
+
+def test_findings_have_the_numbers_and_states_of_the_ledger(write: Write) -> None:
+    one, two = tracked(1), tracked(2)
+    back = tracked(1, returned=True)
+    records = [
+        verdict(1, "REVISE", finding("T1"), call=1, ledger=[one], questions=["Q1: Why?"]),
+        verdict(2, "UNREADABLE", call=2, ledger=[], reason="not JSON"),
+        verdict(2, "REVISE", call=3, ledger=[tracked(1, "resolved", where="Section 2"), two]),
+        verdict(3, "REVISE", call=4, ledger=[back, tracked(2, "withdrawn")]),
+        verdict(4, "APPROVED", finding(tier=3), call=5, ledger=[tracked(1), tracked(2, "withdrawn")]),
+    ]
+    rounds = read(write(audits={"1": records}))["items"][0]["rounds"]
+    raised = [[(one.get("number"), one.get("state")) for one in each["findings"]] for each in rounds]
+    assert raised == [[(1, "accepted")], [(2, "withdrawn")], [(1, "accepted")], [(None, "accepted")]]
+    assert [one.get("returned") for one in rounds[2]["findings"]] == [True]
+    answered = [[(one["number"], one["state"], one["where"]) for one in each["earlier"]] for each in rounds]
+    assert answered == [[], [(1, "resolved", "Section 2")], [(2, "withdrawn", None)], [(1, "open", None)]]
+    assert [one["unread"] for one in rounds] == [[], ["not JSON"], [], []]
+    assert rounds[0]["questions"] == ["Q1: Why?"]
+
+
+def test_a_review_has_the_price_of_its_own_call(write: Write) -> None:
+    calls = [{"kind": "call", "role": "reviewer", "number": one, "cost_usd": one / 10} for one in (1, 2)]
+    records = [*calls, verdict(1, "UNREADABLE", call=1), verdict(1, "APPROVED", call=2, ledger=[])]
+    [round_] = read(write(audits={"1": records}))["items"][0]["rounds"]
+    assert (round_["verdict"], round_["cost_usd"]) == ("APPROVED", 0.2)
 
 
 def test_findings_are_resolved_when_they_do_not_come_back(write: Write) -> None:

@@ -57,14 +57,20 @@ def item_43(workflow: str = "lld") -> Item:
 
 
 def wait_for_a_person(
-    home: Home, worktree: Path, workflow: str = "lld", reviews: int = 1, *, mock: bool = False
+    home: Home,
+    worktree: Path,
+    workflow: str = "lld",
+    reviews: int = 1,
+    *,
+    mock: bool = False,
+    asks: str = "Wait or stop?",
 ) -> None:
     """Write what a run leaves behind when a review of item 43 ends in DISCUSS."""
     home.create()
     item = item_43(workflow)
     with Records(home.records, mock=mock) as records:
         begin(records, item, RUN)
-        end(records, item, Status.DISCUSS, reviews=reviews, error="Wait or stop?")
+        end(records, item, Status.DISCUSS, reviews=reviews, error=asks)
     run = home.runs / RUN
     run.mkdir(exist_ok=True)
     (run / ".lock").touch()
@@ -223,6 +229,7 @@ def test_the_inbox_shows_finding_and_draft(
         "question",
         "questions",
         "findings",
+        "blocking",
         "draft",
         "verdict",
         "decided",
@@ -240,7 +247,27 @@ def test_the_inbox_shows_finding_and_draft(
     assert one["verdict"]["nodes"] == markdown_tree(VERDICT)
     assert one["mock"] is mock
     assert one["command"] == "agentos lld 43" + " --mock" * mock
-    assert one["decide_command"] == "agentos decide LLD-43 --approve"
+    assert one["blocking"] == 0
+    assert one["decide_command"] == 'agentos decide LLD-43 --note "..."'
+
+
+def test_the_inbox_shows_what_is_open_by_number(client: TestClient, home: Home, worktree: Path) -> None:
+    wait_for_a_person(home, worktree)
+    tracked = [
+        FINDING | {"tier": 1, "number": number, "state": state, "where": "", "returned": number == 3}
+        for number, state in ((1, "resolved"), (2, "withdrawn"), (3, "open"))
+    ]
+    suggestion = FINDING | {"tier": 3}
+    asked = ["Q1: Wait or stop?", "Q4: Who?"]
+    readable = {"kind": "verdict", "review": 1, "call": 2, "verdict": "DISCUSS", "questions": asked}
+    readable |= {"findings": [FINDING, suggestion], "ledger": tracked}
+    records = ({"kind": "verdict", "review": 1, "call": 1, "verdict": "UNREADABLE"}, readable)
+    audit = home.runs / RUN / "workflow-audit-43.jsonl"
+    audit.write_text("".join(json.dumps(one) + "\n" for one in records))
+    [one] = client.get("/api/inbox").json()["waiting"]
+    assert one["findings"] == [tracked[2], suggestion]
+    assert (one["questions"], one["blocking"]) == (asked, 1)
+    assert one["decide_command"] == 'agentos decide LLD-43 --note "Q1: ..." --note "Q4: ..."'
 
 
 def test_where_the_run_was_cleaned_away_the_document_is_read(
@@ -279,15 +306,42 @@ def test_an_answer_is_recorded_as_the_command_records_it(  # noqa: PLR0917 - fix
         "answer": answer,
         "note": note.strip(),
         "command": "agentos lld 43" + " --mock" * mock,
+        "unanswered": [],
     }
     with Records(home.records, write=False, mock=mock) as records:
-        decided = records.decision(item_43(), 1)
-        assert records.of(mock=not mock).decision(item_43(), 1) is None
-    assert decided is not None
-    assert (decided.answer, decided.note) == (answer, note.strip())
+        [decided] = records.decisions()["lld", "43"]
+        assert records.of(mock=not mock).decisions() == {}
+    assert (decided.question, decided.answer, decided.text) == ("Wait or stop?", answer, note.strip())
     found = client.get("/api/inbox").json()
     assert found["waiting"] == []
     assert found["answered"][0]["decided"]["answer"] == answer
+
+
+def test_questions_are_answered_one_by_one_or_together(
+    client: TestClient, home: Home, worktree: Path
+) -> None:
+    wait_for_a_person(home, worktree, asks="Q1: Wait or stop? / Q2: How long?")
+
+    def after(answer: str, note: str) -> list[tuple[str, str, str]]:
+        said = client.post("/api/inbox/LLD-43", json={"answer": answer, "note": note} | shown())
+        assert said.status_code == 200, said.text
+        with Records(home.records, write=False) as records:
+            known = records.decisions()["lld", "43"]
+        return [(one.answer, one.question, one.text) for one in known]
+
+    def shown() -> dict[str, str]:
+        answered = client.get("/api/inbox").json()["answered"]
+        return {"decided_at": answered[0]["decided"]["at"]} if answered else {}
+
+    assert after("revise", "Wait.") == [("revise", "Wait or stop?\nHow long?", "Wait.")]
+    one, other = ("revise", "Wait or stop?", "Stop."), ("revise", "How long?", "A day.")
+    assert after("revise", "Q1: Stop.\nQ2: A day.") == [one, other]
+    [row] = client.get("/api/inbox").json()["answered"]
+    assert row["decided"]["note"] == "Q1: Stop.\nQ2: A day."
+    assert after("revise", "q2: Two.") == [one, (*other[:2], "Two.")]
+    assert after("approve", "") == [("approve", "Wait or stop?\nHow long?", "")]
+    assert after("revise", "Q1: Stop.") == [one]  # an approval does not go with it
+    assert after("revise", "Q2: A day.") == [one, other]
 
 
 def test_an_item_is_sent_back_with_a_note(client: TestClient, home: Home, worktree: Path) -> None:
@@ -300,8 +354,8 @@ def test_an_item_is_sent_back_with_a_note(client: TestClient, home: Home, worktr
         "command": "agentos lld 43",
     }
     with Records(home.records, write=False) as records:
-        [note] = records.notes()["lld", "43"]
-    assert note.text == "Use the cache."
+        [note] = records.decisions()["lld", "43"]
+    assert (note.question, note.text) == ("Wait or stop?", "Use the cache.")
 
 
 @pytest.mark.parametrize(
@@ -322,7 +376,7 @@ def test_what_cannot_be_sent_back_is_refused(  # noqa: PLR0917 - fixtures
     said = client.post(f"/api/revise/{label}", json=body)
     assert (said.status_code, "error" in said.json()) == (status, True), said.text
     with Records(home.records, write=False) as records:
-        assert records.notes() == {}
+        assert records.decisions() == {}
 
 
 def test_half_a_character_breaks_nothing(client: TestClient, home: Home, worktree: Path) -> None:
@@ -387,7 +441,7 @@ def test_the_same_note_is_sent_once(client: TestClient, home: Home, worktree: Pa
         said = client.post("/api/revise/LLD-43", json={"note": note})
         assert said.status_code == status, said.text
     with Records(home.records, write=False) as records:
-        assert [one.text for one in records.notes()["lld", "43"]] == ["Use the cache.", "Another."]
+        assert [one.text for one in records.decisions()["lld", "43"]] == ["Use the cache.", "Another."]
 
 
 def test_an_answer_to_an_earlier_review_is_refused(client: TestClient, home: Home, worktree: Path) -> None:

@@ -168,9 +168,17 @@ def test_after_a_refusal_for_all_items_the_models_are_tested_first() -> None:
     assert typed(made, config(all=True)) == ["agentos doctor --live", "agentos lld --all"]
 
 
-def test_the_page_is_suggested_before_an_approval() -> None:
-    told = next_commands(summary(row(1, Status.DISCUSS), code=Exit.ATTENTION), config(all=True))
-    assert [one.command for one in told] == ["agentos view", "agentos decide LLD-1 --approve"]
+def test_the_page_and_an_answer_are_suggested_before_an_approval() -> None:
+    blocked = {"questions": ("Q2: Wait?", "Q3: Stop?"), "findings": ({"tier": 1}, {"tier": 2}, {"tier": 1})}
+    asked = row(1, Status.DISCUSS, **blocked)
+    told = next_commands(summary(asked, code=Exit.ATTENTION), config(all=True))
+    assert told == (
+        Suggestion("agentos view", "read the draft and answer both questions"),
+        Suggestion(
+            'agentos decide LLD-1 --note "Q2: ..." --note "Q3: ..."',
+            "or --revise, or --approve although 2 blocking findings are open",
+        ),
+    )
 
 
 def test_many_questions_need_one_command() -> None:

@@ -89,6 +89,45 @@ def test_the_whole_ending_at_80_columns() -> None:
     ]
 
 
+UNTOLD = row(
+    8,
+    Status.APPROVED,
+    output="docs/lld/active/LLD-8.md",
+    reviews=2,
+    questions=(f"Q1: {QUESTION}", "Q2: Who?"),
+    dropped=("Timestamps are in UTC.",),
+)
+
+
+def test_two_questions_of_one_discussion_are_two_questions() -> None:
+    asked = row(3, Status.DISCUSS, error="Q1: A? / Q2: B?", questions=("Q1: A?", "Q2: B?"))
+    told = lines_of([asked, *FEW[-2:]])
+    assert told[1:5] == [
+        "Needs you: 3 questions",
+        "  LLD-3  discuss  Q1: A?",
+        "  LLD-3  discuss  Q2: B?",
+        "  LLD-5  discuss  Which region?",
+    ]
+
+
+def test_what_was_asked_and_what_is_lost_is_told_below_what_went_well() -> None:
+    told = lines_of([UNTOLD], code=Exit.OK)
+    assert told[1:6] == [
+        "Approved:",
+        "  LLD-8  approved  2 reviews  <1 s  docs/lld/active/LLD-8.md",
+        "  LLD-8 asks Q1: Is a wait of up to one hour acceptable to users, or should the…",
+        "  LLD-8 asks Q2: Who?",
+        "  LLD-8 lacks a line that you added: Timestamps are in UTC.",
+    ]
+
+
+def test_on_a_small_screen_some_of_it_is_told_and_the_rest_counted() -> None:
+    told = lines_of([*many(40, 40), *[UNTOLD] * 4], height=24)
+    at = told.index("  LLD-8 asks Q2: Who?")
+    assert told[at + 1] == "  and 10 more to know in summary.md"
+    assert len(told) <= 24
+
+
 def test_at_40_columns_only_commands_and_paths_are_wider() -> None:
     shown = lines_of(FEW, code=Exit.FAILED, width=40, height=20)
     assert [line for line in shown if len(line) > 40] == []

@@ -148,7 +148,8 @@ def test_the_second_attempt_starts_from_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "reviews", "number"), [("draft", 0, 1), ("review", 1, 2), ("judge", 1, 1), ("finalize", 0, 1)]
+    ("node", "reviews", "number"),
+    [("draft", 0, 1), ("review", 1, 2), ("judge", 1, 2), ("hold", 1, 1), ("finalize", 0, 1)],
 )
 def test_a_node_knows_its_round(node: str, reviews: int, number: int) -> None:
     state = fold([record(2, "node", item="1", node=node, reviews=reviews)])

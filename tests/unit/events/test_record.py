@@ -85,7 +85,7 @@ def test_an_end_tells_its_status() -> None:
     told = as_record(Completed(item="1", label="LLD-1", verdict="APPROVED", reviews=2))
     assert list(told) == [
         "event", "item", "label", "status", "verdict", "reviews", "output", "error",
-        "reason", "attempts", "busy_seconds", "filing",
+        "reason", "attempts", "busy_seconds", "filing", "questions", "dropped",
     ]  # fmt: skip
     assert told["status"] == "approved"
     assert as_record(Completed(item="1", repaired=True))["repaired"] is True

@@ -41,13 +41,32 @@ def test_a_question_is_told_in_the_reviewers_words() -> None:
 def test_the_page_comes_before_the_command_and_many_questions_need_one() -> None:
     assert typed(found(case(1, "discuss"))) == [
         "agentos --home x view",
-        "agentos --home x decide LLD-1 --approve",
+        'agentos --home x decide LLD-1 --note "..."',
     ]
     many = found(*(case(number, "discuss") for number in range(20)))
     assert typed(many) == ["agentos --home x view"]
     assert many.commands[0].why == "answer all 20 questions on one page"
     both = found(case(1, "discuss"), case(2, "discuss"))
     assert both.commands[0].why == "answer both questions on one page"
+    more = found(case(1, "discuss", questions=("Q1: A?", "Q2: B?")), case(2, "discuss"))
+    assert more.commands[0].why == "answer all 3 questions on one page"
+
+
+def test_an_approval_despite_blocking_findings_is_offered_as_such_and_last() -> None:
+    asked = found(case(1, "discuss", questions=("Q1: A?",), blocking=1)).commands[1]
+    assert asked.command == 'agentos --home x decide LLD-1 --note "Q1: ..."'
+    assert asked.why == "or --revise, or --approve although 1 blocking finding is open"
+
+
+def test_a_question_that_stops_nothing_can_be_answered() -> None:
+    asking = case(1, "approved", questions=("Q2: UTC?",), remarks=("asks Q2: UTC?", "lacks a line"))
+    needs = found(asking, case(2, "needs_revision", questions=("Q1: A?",)), case(3, "approved"))
+    assert [(one.label, one.text) for one in needs.remarks] == [("LLD-1", "asks Q2: UTC?\nlacks a line")]
+    commands = [(one.command, one.why) for one in needs.commands if one.action == "decide"]
+    assert commands == [
+        ('agentos --home x decide LLD-1 --note "Q2: ..."', "answer what a review asked; 1 more item asked")
+    ]
+    assert not found(asking)  # nothing waits for an answer
 
 
 def test_an_answered_question_waits_only_for_the_next_run() -> None:

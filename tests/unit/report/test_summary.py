@@ -161,7 +161,7 @@ SUMMARY_KEYS = {
 ITEM_KEYS = {
     "id", "label", "status", "verdict", "reviews", "attempts", "seconds", "waited_seconds", "tokens_in",
     "tokens_out", "tokens_cached", "tokens_reasoning", "cost_usd", "error", "reason", "output", "filing",
-    "log", "checkpoint", "findings",
+    "log", "checkpoint", "findings", "questions", "dropped",
 }  # fmt: skip
 KEY_KEYS = {
     "id",

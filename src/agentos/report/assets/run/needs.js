@@ -27,7 +27,8 @@ const Needs = (Base) => class extends Base {
     const needs = this.data.needs_you;
     const { run } = this.data;
     const open = needs.questions.length + needs.problems.length;
-    const quiet = !open && !needs.unfinished && !needs.answered && !needs.unfiled;
+    const must = open || needs.unfinished || needs.answered || needs.unfiled;
+    const quiet = !must && !needs.remarks.length;
     this.needs.classList.toggle("ar-quiet", quiet);
     if (quiet) {
       this.needs.replaceChildren(h("p", {}, icon(STATUSES.approved, "ar-s-approved"), h("span", {}, h("b", {}, "Nothing needs you"), run.live ? " so far." : ".")));
@@ -41,9 +42,10 @@ const Needs = (Base) => class extends Base {
     const commands = needs.commands.filter((one) => !(this.options.answer && one.action === "view")); // the reader is on it
     this.needs.replaceChildren();
     fill(this.needs, [
-      h("div", { class: "ar-bar" }, h("h2", { id: "ar-needs-title" }, "Needs you"), h("span", { class: "ar-muted" }, this.needsWords(needs))),
+      h("div", { class: "ar-bar" }, h("h2", { id: "ar-needs-title" }, must ? "Needs you" : "To know"), h("span", { class: "ar-muted" }, this.needsWords(needs))),
       this.needsList("questions", needs.questions, (one) => this.question(one)),
       this.needsList("problems", needs.problems, (one) => this.problem(one)),
+      this.needsList("remarks", needs.remarks, (one) => this.remark(one)),
       rest.length ? h("ul", { class: "ar-needs-rest" }, rest.map((text) => h("li", {}, text))) : null,
       commands.length ? h("div", { class: "ar-type" }, h("h3", {}, "What to type"), h("ul", {}, commands.map((one) => h("li", {}, h("code", {}, one.command), copyButton(one.command), h("span", { class: "ar-muted" }, one.why))))) : null,
     ]);
@@ -54,7 +56,8 @@ const Needs = (Base) => class extends Base {
   }
 
   needsWords(needs) {
-    return [needs.questions.length ? counted(needs.questions.length, "question") : null, needs.problems.length ? counted(needs.problems.length, "item") + " not approved" : null].filter(Boolean).join(", ");
+    const questions = needs.questions.reduce((sum, one) => sum + one.count, 0);
+    return [questions ? counted(questions, "question") : null, needs.problems.length ? counted(needs.problems.length, "item") + " not approved" : null].filter(Boolean).join(", ");
   }
 
   needsList(name, all, part) {
@@ -81,8 +84,12 @@ const Needs = (Base) => class extends Base {
 
   question(one) {
     const decided = this.decided(one);
-    return h("li", {}, statusIcon(decided ? "approved" : "discuss"), h("div", { class: "ar-need" }, h("p", {}, this.needName(one)), h("p", { class: "ar-said" }, decided ? h("b", { class: "ar-s-approved" }, decided + ". ") : null, one.text)),
+    return h("li", {}, statusIcon(decided ? "approved" : "discuss"), h("div", { class: "ar-need" }, h("p", {}, this.needName(one)), h("p", { class: "ar-said" }, decided ? h("b", { class: "ar-s-approved" }, decided + ". ") : null, one.text + (one.blocking && !decided ? "\n" + counted(one.blocking, "blocking finding") + (one.blocking === 1 ? " is open." : " are open.") : ""))),
       this.options.answer && !decided ? h("button", { type: "button", class: "ar-button ar-answer", "aria-label": "Answer " + one.label, "data-focus": "answer-" + one.label, onclick: () => this.options.answer(one.label) }, "Answer") : null);
+  }
+
+  remark(one) {
+    return h("li", {}, statusIcon("discuss"), h("div", { class: "ar-need" }, h("p", {}, this.needName(one)), h("p", { class: "ar-said" }, one.text)));
   }
 
   problem(one) {

@@ -69,6 +69,8 @@ const Panel = (Base) => class extends Base {
       h("p", { class: "ar-detail-status" }, badge(item.status, this.options.status ? this.options.status(item) : null), item.node ? h("span", { class: "ar-muted" }, "at " + item.node) : null, item.waiting ? h("span", { class: "ar-muted", "data-tick": "waiting" }, waitingFor(item)) : null),
       item.error && item.error !== (item.rounds.at(-1) || {}).reason ? h("p", { class: "ar-callout ar-s-" + item.status }, item.error) : null,
       item.reason ? h("p", { class: "ar-callout" }, item.reason) : null,
+      item.status === "discuss" ? null : questionsPart(item.questions),
+      item.dropped.length ? h("div", { class: "ar-tier" }, h("h5", {}, "Lines that you added and this version lacks"), h("ul", {}, item.dropped.map((line) => h("li", { class: "ar-dropped" }, line)))) : null,
       lives.length ? this.miniature(item, lives) : null,
       h("dl", { class: "ar-facts" },
         fact("Time", item.seconds ? h("span", { "data-tick": "time" }, seconds(item.seconds)) : null), fact("Waited", item.waited_seconds >= 0.005 ? h("span", { "data-tick": "waited" }, seconds(item.waited_seconds)) : null),
@@ -153,9 +155,11 @@ const Panel = (Base) => class extends Base {
     return h("li", { class: "ar-part ar-part-round" },
       round.verdict ? h("h4", {}, "Review " + round.review + " ", badge(state, round.verdict)) : null,
       facts ? h("p", { class: "ar-muted" }, facts) : null,
+      (round.unread || []).map((reason) => h("p", { class: "ar-callout ar-s-failed" }, "Asked again; a reply could not be read: " + reason)),
       round.reason ? h("p", { class: "ar-callout ar-s-failed" }, round.reason) : null,
       tiers.map(([tier, some]) => h("div", { class: "ar-tier ar-tier-" + tier }, h("h5", {}, TIERS[tier]), h("ul", {}, some.map((one) => findingPart(one, followed))))),
-      (round.questions || []).length ? h("div", { class: "ar-tier" }, h("h5", {}, "Questions"), h("ul", {}, round.questions.map((one) => h("li", { class: "ar-question" }, one)))) : null,
+      (round.earlier || []).length ? h("div", { class: "ar-tier" }, h("h5", {}, "Earlier findings"), h("ul", {}, round.earlier.map((one) => h("li", { class: "ar-finding-head ar-f-" + one.state }, h("b", {}, "F" + one.number), h("span", { class: "ar-mark" }, icon(STATES[one.state] || STATES.open), one.state), h("span", { class: "ar-muted" }, [one.title, one.where].filter(Boolean).join(": ")))))) : null,
+      questionsPart(round.questions || []),
       round.decision ? h("p", { class: "ar-callout ar-s-discuss" }, h("b", {}, "Decided: " + round.decision.answer), round.decision.by ? " by " + round.decision.by : "", round.decision.at ? [", ", date(round.decision.at) ? when(round.decision.at) : round.decision.at] : "", round.decision.note ? h("span", { class: "ar-said" }, round.decision.note) : null) : null,
       this.documentPart(item, this.documentFor(item, "verdict", round.review), "Read review " + round.review));
   }

@@ -72,12 +72,18 @@ function contextPart(parts) {
 }
 
 function findingPart(finding, followed) {
-  const state = followed && finding.state === "open" ? STATES.again : STATES[finding.state] || STATES.open;
+  // Without numbers, a finding that is open in a later review has been reported again.
+  const state = followed && !finding.number && finding.state === "open" ? STATES.again : STATES[finding.state];
   return h("li", { class: "ar-finding ar-f-" + finding.state },
-    h("p", { class: "ar-finding-head" }, h("span", { class: "ar-mark" }, icon(state), state.word),
+    h("p", { class: "ar-finding-head" }, finding.number ? h("b", {}, "F" + finding.number) : null, state ? h("span", { class: "ar-mark" }, icon(state), state.word) : null,
+      finding.returned ? h("span", { class: "ar-tag ar-regression" }, "regression") : null,
       finding.category && finding.category !== "Suggestion" ? h("span", { class: "ar-tag" }, finding.category) : null, finding.title ? h("b", {}, finding.title) : null),
     finding.text ? h("p", { class: "ar-said" }, finding.text) : null,
     finding.recommendation ? h("p", { class: "ar-said ar-advice" }, finding.recommendation) : null);
+}
+
+function questionsPart(questions) {
+  return questions.length ? h("div", { class: "ar-tier" }, h("h5", {}, "Open questions"), h("ul", {}, questions.map((one) => h("li", { class: "ar-question" }, one)))) : null;
 }
 
 function diffBlock(draft) {

@@ -23,6 +23,7 @@ const STATES = {
   open: { word: "open", path: "M8 3a5 5 0 1 0 .01 0" },
   again: { word: "came back", path: "M12.7 6A5.2 5.2 0 1 0 13.2 9M13.2 2.6V6H9.8" },
   accepted: { word: "accepted", path: "M3 8h10" },
+  withdrawn: { word: "withdrawn", path: "M4 4l8 8M12 4l-8 8" },
 };
 const BANDS = ["pause", "outage"]; // marks over the whole height, for as long as they last
 const KEY_STATES = {

@@ -17,8 +17,10 @@ const TIERS = { 1: "blocking", 2: "high priority", 3: "suggestion" };
 function finding(one) {
   return element("li", { class: "v-finding", data: { tier: one.tier } },
     element("p", { class: "v-finding-head" },
+      one.number ? element("strong", { text: `F${one.number} ` }) : null,
       element("span", { class: "v-tag", data: { tier: one.tier }, text: `Tier ${one.tier} ${TIERS[one.tier] || ""}` }),
-      " ", element("span", { class: "v-note", text: one.category })),
+      " ", element("span", { class: "v-note", text: one.category }),
+      one.returned ? element("strong", { class: "v-regression", text: " regression" }) : null),
     one.title ? element("p", { class: "v-finding-title", text: one.title }) : null,
     element("p", { text: one.text }),
     one.recommendation ? element("p", { class: "v-advice" }, element("strong", { text: "Recommendation: " }), one.recommendation) : null);
@@ -54,8 +56,8 @@ function discussion(one, changing) {
     element("h2", { text: questions.length === 1 ? "Question" : "Questions" }),
     ...questions.map((text) => element("p", { text })));
   const findings = element("section", { class: "v-pane v-pane-findings", "aria-labelledby": "findings-title" },
-    element("h2", { id: "findings-title", text: `Findings (${one.findings.length})` }),
-    one.findings.length ? element("ol", { class: "v-findings" }, ...one.findings.map(finding)) : element("p", { class: "v-note", text: "The review has no findings." }),
+    element("h2", { id: "findings-title", text: `Open findings (${one.findings.length}${one.blocking ? `, ${one.blocking} blocking` : ""})` }),
+    one.findings.length ? element("ol", { class: "v-findings" }, ...one.findings.map(finding)) : element("p", { class: "v-note", text: "No finding is open." }),
     one.verdict ? element("details", { class: "v-verdict" }, element("summary", { text: "Full review" }),
       documentPane("Review", one.verdict, one.label)) : null);
   const draft = element("section", { class: "v-pane v-pane-draft", "aria-labelledby": "draft-title" },
@@ -124,8 +126,11 @@ function answerForm(one) {
     }
   };
   buttons.push(
-    element("button", { type: "button", class: "v-approve", text: "Approve", "aria-describedby": "approve-help", on: { click: () => send("approve") } }),
-    element("button", { type: "button", class: "v-revise", text: "Send back", "aria-describedby": "approve-help", on: { click: () => send("revise") } }));
+    element("button", { type: "button", class: "v-revise", text: "Send back", "aria-describedby": "approve-help", on: { click: () => send("revise") } }),
+    element("button", { type: "button", class: "v-approve", text: "Approve", "aria-describedby": "approve-help", on: { click: () => send("approve") } }));
+  const numbers = one.questions.flatMap((text) => text.match(/^Q\d+:/) || []);
+  const each = numbers.length > 1 ? ` To answer the questions one by one, begin a line with ${numbers.join(" or ")}` : "";
+  const despite = one.blocking ? ` although ${counted(one.blocking, "blocking finding")} ${one.blocking === 1 ? "is" : "are"} open` : "";
   if (one.decided) buttons.push(element("button", { type: "button", text: "Keep answer", on: { click: () => {
     state.changing.delete(one.label);
     state.notes.delete(one.label);
@@ -136,8 +141,8 @@ function answerForm(one) {
     element("h2", { id: "answer-title", text: "Your answer" }),
     element("label", { for: "note", text: "Note" }),
     note,
-    element("p", { id: "note-help", class: "v-note", text: "The note is added to the review log. If you send the item back, the drafter gets it too." }),
+    element("p", { id: "note-help", class: "v-note", text: `Both models get what you decide, and the document lists it.${each}` }),
     element("div", { class: "v-buttons" }, ...buttons),
-    element("p", { id: "approve-help", class: "v-note", text: "Approve accepts the draft as it is. Send back asks for a revision. Nothing happens until the next run; you can change the answer until then." }),
+    element("p", { id: "approve-help", class: "v-note", text: `Send back asks for a revision. Approve accepts the draft as it is${despite}. Nothing happens until the next run; you can change the answer until then.` }),
     trouble);
 }
