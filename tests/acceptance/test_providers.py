@@ -200,7 +200,7 @@ def test_a_review_by_another_model_is_an_error_and_the_draft_is_kept(service: Ma
 FAKE = """#!{python} -S
 import json, os, signal, sys, time
 text = sys.stdin.read()
-kind = "review" if "JSON schema" in text else "draft"
+kind = "draft" if "JSON schema" not in text else "look" if '"title": "look"' in text else "review"
 here = os.path.dirname(os.path.abspath(__file__))
 behave = open(os.path.join(here, "behave")).read()
 with open(os.path.join(here, "calls.jsonl"), "a") as notes:
@@ -260,6 +260,7 @@ def programs(project: Project, tmp_path: Path) -> Programs:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     draft = mock_documents.draft("lld", "TBD", "A title", 1, complete=True, resolved=())
     (folder / "draft").write_text(draft)
+    (folder / "look").write_text(mock_documents.look("", ()))
     (folder / "review").write_text(mock_documents.review("lld", 1, "APPROVED", ()))
     made = Programs(project=project, folder=folder)
     made.behave("well")

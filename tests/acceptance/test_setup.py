@@ -28,11 +28,11 @@ class Recorder:
         self.prompts: dict[str, list[str]] = {}
         self._answer = DefaultResponder()
 
-    def __call__(self, model: str, system: str, prompt: str, wants_json: bool) -> str:
+    def __call__(self, model: str, system: str, prompt: str, wanted: str) -> str:
         self.prompts.setdefault(model, []).append(prompt)
         if "word ok" in prompt:
             return "ok"
-        return self._answer(model, system, prompt, wants_json)
+        return self._answer(model, system, prompt, wanted)
 
 
 class Provider:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from agentos.simulator.responder import DefaultResponder, review
+from agentos.simulator.responder import DefaultResponder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +43,6 @@ class FormatServer:
             return self._anthropic(one.body)
         return self._gemini(one.path, one.body)
 
-    def _text(self, model: str, prompt: str, *, structured: bool) -> str:
-        if structured:
-            return json.dumps(review(model, "APPROVED", 1))
-        return self._default(model, "", prompt, False)
-
     def _openai(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         model = asked["model"]
         if model == self.silent:
@@ -55,7 +50,8 @@ class FormatServer:
         if status := self.refuse.get(model):
             return status, {"error": {"message": "no", "type": "invalid_request_error"}}
         prompt = asked["messages"][-1]["content"]
-        text = self._text(model, prompt, structured="response_format" in asked)
+        wanted = asked["response_format"]["json_schema"]["name"] if "response_format" in asked else ""
+        text = self._default(model, "", prompt, wanted)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 100, "completion_tokens": 50}
         return 200, {"model": model, "choices": [choice], "usage": usage}
@@ -64,18 +60,19 @@ class FormatServer:
         model, prompt = asked["model"], asked["messages"][-1]["content"]
         if isinstance(prompt, list):
             prompt = "".join(block["text"] for block in prompt)
-        text = self._text(model, prompt, structured="tools" in asked)
+        wanted = asked["tools"][0]["name"] if "tools" in asked else ""
+        text = self._default(model, "", prompt, wanted)
         block: dict[str, Any] = {"type": "text", "text": text}
-        if "tools" in asked:
-            block = {"type": "tool_use", "id": "t", "name": "review", "input": json.loads(text)}
+        if wanted:
+            block = {"type": "tool_use", "id": "t", "name": wanted, "input": json.loads(text)}
         usage = {"input_tokens": 100, "output_tokens": 50}
         return 200, {"model": model, "content": [block], "stop_reason": "end_turn", "usage": usage}
 
     def _gemini(self, path: str, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         model = path.partition("/models/")[2].partition(":")[0]
         prompt = asked["contents"][-1]["parts"][0]["text"]
-        structured = "responseJsonSchema" in asked["generationConfig"]
-        part = {"text": self._text(model, prompt, structured=structured)}
+        schema = asked["generationConfig"].get("responseJsonSchema")
+        part = {"text": self._default(model, "", prompt, schema["title"] if schema else "")}
         candidate = {"content": {"parts": [part]}, "finishReason": "STOP"}
         usage = {"promptTokenCount": 100, "candidatesTokenCount": 50}
         return 200, {"modelVersion": model, "candidates": [candidate], "usageMetadata": usage}

@@ -14,6 +14,9 @@ def mock(script: str | Script = "", *, kind: Kind = "lld", **given: Any) -> Mock
     return MockProvider(read, kind=kind, **{**about, **given})
 
 
-def call(provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None) -> Reply:
-    request = ModelRequest(role=role, model="any", number=number, system="12345678", prompt="1234567")
+def call(
+    provider: Provider, role: Role, number: int = 1, cancel: Cancel | None = None, **given: Any
+) -> Reply:
+    about: dict[str, Any] = {"model": "any", "system": "12345678", "prompt": "1234567"}
+    request = ModelRequest(role=role, number=number, **{**about, **given})
     return provider.call(request, secret=Secret("mock-1", ""), cancel=cancel or Cancel())

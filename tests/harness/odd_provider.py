@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from agentos.simulator.responder import DefaultResponder, review
+from agentos.simulator.responder import DefaultResponder
 from harness.project import Project, Result
 
 SECRET = "odd-provider-secret"
@@ -47,12 +47,8 @@ class OddProvider:
         if self.refuse is not None and (refused := self.refuse(asked)) is not None:
             return refused
         system, prompt = (message["content"] for message in asked["messages"])
-        structured = "response_format" in asked
-        text = (
-            json.dumps(review(asked["model"], "APPROVED", 1))
-            if structured
-            else self._default(asked["model"], system, prompt, structured)
-        )
+        wanted = asked["response_format"]["json_schema"]["name"] if "response_format" in asked else ""
+        text = self._default(asked["model"], system, prompt, wanted)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         usage: dict[str, Any] = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
         answer = OddAnswer(body={"id": "x", "model": asked["model"], "choices": [choice], "usage": usage})

@@ -50,15 +50,16 @@ class Provider:
     _default: DefaultResponder = field(default_factory=DefaultResponder)
     _reviews: int = 0
 
-    def __call__(self, model: str, system: str, prompt: str, wants_json: bool) -> str:
-        one = Asked(role="reviewer" if wants_json else "drafter", prompt=prompt, system=system)
+    def __call__(self, model: str, system: str, prompt: str, wanted: str) -> str:
+        role = "look" if wanted == "look" else "reviewer" if wanted else "drafter"
+        one = Asked(role=role, prompt=prompt, system=system)
         self.asked.append(one)
         if self.during is not None:
             self.during(one)
-        if one.role == "drafter":
-            if self.drafts:
-                return self.drafts.popleft()
-            return self._default(model, system, prompt, wants_json)
+        if role == "drafter" and self.drafts:
+            return self.drafts.popleft()
+        if role != "reviewer":
+            return self._default(model, system, prompt, wanted)
         self._reviews += 1
         verdict = self.verdicts.popleft() if self.verdicts else "APPROVED"
         said = review(model, verdict, 1 if self.stuck else self._reviews)

@@ -6,7 +6,7 @@ from typing import Any
 from agentos.llm.finish import check_finish
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, incomplete
 from agentos.llm.prompt_cache import marked_content
-from agentos.llm.provider import Cancel, ModelRequest, Reply, thinking_tokens
+from agentos.llm.provider import Cancel, ModelRequest, Reply, schema_name, thinking_tokens
 from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
@@ -14,7 +14,6 @@ from agentos.wire import ProviderAccess
 
 VERSION = "2023-06-01"
 LEAST_THINKING = 1_024  # tokens; a smaller budget is refused
-_TOOL = "review"
 
 
 class Anthropic:
@@ -34,10 +33,9 @@ class Anthropic:
             "messages": [{"role": "user", "content": marked_content(request)}],
         }
         if request.schema is not None:
-            body["tools"] = [
-                {"name": _TOOL, "description": "Give the review.", "input_schema": request.schema}
-            ]
-            body["tool_choice"] = {"type": "tool", "name": _TOOL}
+            name = schema_name(request.schema)
+            body["tools"] = [{"name": name, "description": "Give the reply.", "input_schema": request.schema}]
+            body["tool_choice"] = {"type": "tool", "name": name}
         body |= _thinking(request)
         key = KeyHeader(name=KEY_HEADERS["anthropic"], secret=secret)
         headers = {"anthropic-version": VERSION}

@@ -112,7 +112,8 @@ class Caller:
             started = time.monotonic()
             try:
                 reply = self._within_deadline(shaping.request, leased.secret)
-                cleaned = _cleaned(reply, review=request.role == "reviewer")
+                structured = request.role == "reviewer" or request.schema is not None
+                cleaned = _cleaned(reply, review=structured)
             except ProviderError as error:
                 seconds = time.monotonic() - started
                 changed = shaping.change(error)

@@ -51,7 +51,10 @@ class CleanReply:
 
 
 def clean_reply(text: str, *, review: bool) -> CleanReply:
-    """Remove the wrapping. Of a review, only a greeting goes: other words may speak against its verdict."""
+    """Remove the wrapping. Of a review, only a greeting goes: other words may speak against its verdict.
+
+    Any other structured reply is cleaned like a review; no words can speak against it.
+    """
     removed: list[str] = []
     seen = text.lstrip(_UNSEEN)
     if seen != text:
@@ -60,7 +63,7 @@ def clean_reply(text: str, *, review: bool) -> CleanReply:
     if inner != seen:
         removed.append("the model's thinking")
     if review and (found := _only_object(inner)) is not None:
-        return CleanReply(text=f"{found}\n", removed=(*removed, "the text around the review"))
+        return CleanReply(text=f"{found}\n", removed=(*removed, "the text around the reply"))
     lines = inner.strip().split("\n")
     if (unwrapped := _unfenced(lines, review=review)) is not None:
         lines = unwrapped
@@ -108,7 +111,7 @@ def _is_chat_before_thinking(text: str) -> bool:
 
 
 def _only_object(text: str) -> str | None:
-    """The one JSON object of a review with chat around it; None if there is no chat, or it may judge."""
+    """The one JSON object of a reply with chat around it; None if there is no chat, or it may judge."""
     bare = text.strip()
     start = 0 if bare.startswith("{") else bare.find("\n{") + 1
     if not bare.startswith("{", start):
@@ -117,7 +120,7 @@ def _only_object(text: str) -> str | None:
         read, end = json.JSONDecoder().raw_decode(bare, start)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(read, dict) or "verdict" not in read:
+    if not isinstance(read, dict):
         return None
     around = [line for part in (bare[:start], bare[end:]) for line in part.strip().split("\n")]
     chat = [line for line in around if not _FENCE.fullmatch(line)]
@@ -125,8 +128,8 @@ def _only_object(text: str) -> str | None:
         return None  # another fence; or no chat at all, which is read below
     before, after = (_unmarked(part) for part in (bare[:start], bare[end:]))
     usable = _is_chat(chat, review=False) and "{" not in before + after
-    verdict = _verdict_of(read)
-    return bare[start:end] if usable and may_be_removed(before, after, verdict) else None
+    judged = "verdict" in read and not may_be_removed(before, after, _verdict_of(read))
+    return bare[start:end] if usable and not judged else None
 
 
 def _verdict_of(read: dict[str, object]) -> Verdict:

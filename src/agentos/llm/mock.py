@@ -10,7 +10,7 @@ from agentos.errors import ItemFailed
 from agentos.llm import mock_documents
 from agentos.llm.mock_documents import Kind, MockFinding
 from agentos.llm.mock_script import Script, Verdict, parse_script
-from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply
+from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Reply, schema_name
 from agentos.model import CallError
 from agentos.secret import Secret
 
@@ -46,11 +46,15 @@ class MockProvider:
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:
         """Answer as the item's script says."""
         self._refuse(secret)
-        if request.role == "drafter" and not self._staged:
+        is_look = request.schema is not None and schema_name(request.schema) == "look"
+        if request.role == "drafter" and not is_look and not self._staged:
             self._staged = True
             self._perform()
         cancel.sleep(self._script.latency)
-        text = self._draft(request) if request.role == "drafter" else self._review(request)
+        if is_look:
+            text = mock_documents.look(request.prompt, self._script.look)
+        else:
+            text = self._draft(request) if request.role == "drafter" else self._review(request)
         if self._script.chat:
             text = mock_documents.wrapped(text)
         return Reply(
@@ -90,7 +94,7 @@ class MockProvider:
         programs.shell(command, environment.read(), self._worktree)
 
     def _draft(self, request: ModelRequest) -> str:
-        number = request.number
+        number = request.nth or request.number
         # The first draft that passes the gate answers no review; each later one answers the review before it.
         answered = number - 1 - self._script.gate
         text = mock_documents.draft(
@@ -107,7 +111,7 @@ class MockProvider:
         return mock_documents.with_sections(text, mock_documents.required_in(request.prompt))
 
     def _review(self, request: ModelRequest) -> str:
-        number, script = request.number, self._script
+        number, script = request.nth or request.number, self._script
         text = mock_documents.review(
             self._kind,
             number,

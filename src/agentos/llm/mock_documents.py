@@ -10,6 +10,7 @@ from agentos.llm.mock_script import Garbage, Verdict
 
 Kind = Literal["issue", "lld"]
 _QUOTE = r"^<<<BEGIN (\S+) {}\n(.*?)\n<<<END \1$"
+_LOOKED_UP = re.compile(r"^<<<BEGIN \S+ looked up$", re.MULTILINE)
 _OPEN = re.compile(r"^F\d+(?=\. )", re.MULTILINE)
 _RESOLVED = re.compile(r"^- (F\d+)(?= \()", re.MULTILINE)
 
@@ -45,6 +46,11 @@ def draft(
 def required_in(prompt: str) -> tuple[str, ...]:
     """The parts that a prompt requires of a draft; a template may name its own."""
     return tuple(filter(None, _quoted(prompt, "required parts").split("\n")))
+
+
+def look(prompt: str, wishes: Sequence[str]) -> str:
+    """Answer a look with the wishes; a later one, whose prompt quotes what was looked up, with none."""
+    return json.dumps({"wishes": [] if _LOOKED_UP.search(prompt) else list(wishes)}, ensure_ascii=False)
 
 
 def answers(prompt: str, *, stuck: bool = False, regress: bool = False) -> list[dict[str, str]]:

@@ -52,6 +52,7 @@ class Script:
     stuck: bool = False  # findings are the same in every round, and stay open
     regress: int = 0  # the review in which findings that were resolved come back
     question: str | None = None  # asked in every review, without DISCUSS
+    look: tuple[str, ...] = ()  # what the first look of each role wishes to read
     files: tuple[str, ...] = ()  # files a design also changes, so that designs can overlap
 
 
@@ -140,6 +141,10 @@ def _files(name: str, value: str | None) -> tuple[str, ...]:
     return tuple(file for file in _text(name, value).split(",") if file)
 
 
+def _wishes(name: str, value: str | None) -> tuple[str, ...]:
+    return tuple(_text(name, value).split())
+
+
 def _garbage(name: str, value: str | None) -> str:
     return _one_of(name, _value(name, value), get_args(Garbage))
 
@@ -179,5 +184,6 @@ _READERS: dict[str, tuple[str, Callable[[str, str | None], Any]]] = {
     "stuck": ("stuck", _flag),
     "regress": ("regress", _count),
     "question": ("question", _text),
+    "look": ("look", _wishes),
     "files": ("files", _files),
 }

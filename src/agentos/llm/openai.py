@@ -5,7 +5,7 @@ from typing import Any
 from agentos.llm.finish import check_finish
 from agentos.llm.http import Endpoint, HttpAnswer, KeyHeader, count, incomplete
 from agentos.llm.prompt_cache import cache_key
-from agentos.llm.provider import Cancel, ModelRequest, Reply
+from agentos.llm.provider import Cancel, ModelRequest, Reply, schema_name
 from agentos.model import Usage
 from agentos.model_access import KEY_HEADERS, SERVERS
 from agentos.secret import Secret
@@ -44,7 +44,7 @@ class OpenAI:
         if (key := cache_key(request)) is not None:
             body["prompt_cache_key"] = key
         if request.schema is not None:
-            schema = {"name": "review", "strict": True, "schema": request.schema}
+            schema = {"name": schema_name(request.schema), "strict": True, "schema": request.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 

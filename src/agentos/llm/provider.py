@@ -1,5 +1,6 @@
 """The interface of a provider: a request in, a reply or a classified error out. Worker process."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,15 +27,21 @@ class ModelRequest:
 
     role: Role
     model: str  # without the provider's name
-    number: int  # the number of the call, from 1, per role and item
+    number: int  # counts every call of the role for the item, from 1, looks as well
     system: str
     prompt: str
+    nth: int = 0  # which draft or review of the item this is, from 1
     breaks: tuple[int, ...] = ()  # where in the prompt the part of the run and the part of the item end
-    schema: dict[str, Any] | None = None  # JSON schema of the reply, if structured output is wanted
+    schema: dict[str, Any] | None = None  # JSON schema of a structured reply; its title is its name
     max_output_tokens: int = USUAL_OUTPUT
     temperature: float | None = None
     reasoning_effort: Effort | None = None
     facts: ModelFacts = UNKNOWN  # what is known about requests to the model
+
+
+def schema_name(schema: Mapping[str, Any]) -> str:
+    """The title of a schema as a name that every format accepts."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", str(schema.get("title", "")))[:64] or "reply"
 
 
 # For formats that want a number of tokens instead of a word.

@@ -135,6 +135,7 @@ def review_schema(kind: Kind) -> dict[str, Any]:
     """Return the JSON schema of a review, without references, which some providers do not accept."""
     schema = StructuredReview.model_json_schema()
     definitions = schema.pop("$defs")
+    schema["title"] = "review"
     schema["required"] = list(schema["properties"])
     if kind == "issue":
         definitions["Tier2Finding"]["properties"]["category"]["enum"].remove(_NOT_IN_ISSUES)

@@ -17,12 +17,14 @@ from agentos.simulator.dialect import (
     as_object,
     bearer,
     dump,
+    name_of,
     need_list,
     need_text,
     number,
     objects,
     optional_count,
     pieces,
+    schema_text,
     text_of,
 )
 from agentos.simulator.limits import Level, LimitName
@@ -71,15 +73,19 @@ class AnthropicDialect:
             prompt.append(text_of(message.get("content"), f"messages.{index}.content"))
         system = body.get("system")
         tool = _tool(body)
+        config = body.get("output_config")
+        form = config.get("format") if isinstance(config, dict) else body.get("output_format")
+        schema = schema_text(body.get("tools"), form)
         return SimulatedCall(
             model=model,
             system="" if system is None else text_of(system, "system"),
             prompt="\n".join(prompt),
-            wants_json=tool is not None or _wants_schema(body),
+            wanted=tool.name if tool else _wanted(form),
+            schema=schema,
             tool=tool,
             stream=body.get("stream") is True,
             max_tokens=max_tokens,
-            marks=_marks(system, body["messages"]),
+            marks=_marks(schema, system, body["messages"]),
         )
 
     def body(self, reply: SimulatedReply) -> dict[str, Any]:
@@ -145,10 +151,9 @@ class AnthropicDialect:
         return {"data": listed, "has_more": False, "first_id": first, "last_id": last}
 
 
-def _wants_schema(body: Mapping[str, Any]) -> bool:
-    config = body.get("output_config")
-    form = config.get("format") if isinstance(config, dict) else body.get("output_format")
-    return isinstance(form, dict) and form.get("type") == "json_schema"
+def _wanted(form: Any) -> str:
+    is_schema = isinstance(form, dict) and form.get("type") == "json_schema"
+    return name_of(form.get("schema")) if is_schema else ""
 
 
 def _tool(body: Mapping[str, Any]) -> ToolChoice | None:
@@ -185,9 +190,9 @@ def _stop_reason(reply: SimulatedReply) -> str:
     return "tool_use" if reply.finish == "stop" and reply.call.tool else _FINISH[reply.finish]
 
 
-def _marks(system: Any, messages: list[dict[str, Any]]) -> tuple[int, ...]:
+def _marks(schema: str, system: Any, messages: list[dict[str, Any]]) -> tuple[int, ...]:
     """Where blocks with a cache mark end, in the text of the whole call."""
-    parts = [system, *(message.get("content") for message in messages)]
+    parts = [schema, system, *(message.get("content") for message in messages)]
     found: list[int] = []
     length = 0
     for part in parts:

@@ -11,8 +11,8 @@ from agentos.simulator.limits import LimitConfig
 
 HOST = "127.0.0.1"  # never another one: there is no TLS, and callers are trusted
 
-Responder = Callable[[str, str, str, bool], str]
-"""(model, system, prompt, wants_json) -> the model's text."""
+Responder = Callable[[str, str, str, str], str]
+"""(model, system, prompt, the name of the reply's schema or "") -> the model's text."""
 
 
 @dataclass(frozen=True, kw_only=True)

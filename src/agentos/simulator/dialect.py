@@ -66,7 +66,8 @@ class SimulatedCall:
     model: str
     system: str
     prompt: str
-    wants_json: bool = False
+    wanted: str = ""  # the name of the reply's schema; empty if the reply is free text
+    schema: str = ""  # the tools and the reply's schema, as JSON
     tool: ToolChoice | None = None
     stream: bool = False
     stream_usage: bool = False
@@ -75,8 +76,8 @@ class SimulatedCall:
 
     @property
     def text(self) -> str:
-        """All that is sent, as the cache sees it."""
-        return f"{self.system}\n{self.prompt}"
+        """All that is sent, as the cache sees it: a different schema leaves no common start."""
+        return f"{self.schema}\n{self.system}\n{self.prompt}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +171,17 @@ def text_of(content: Any, where: str) -> str:
         parts = [part.get("text", "") for part in content if isinstance(part, dict)]
         return "\n".join(part for part in parts if isinstance(part, str))
     raise RefusedCall(ProblemKind.INVALID, f"{where} must be text or a list of parts.", where)
+
+
+def name_of(schema: Any, field: str = "title") -> str:
+    """Return the name of a schema; `reply` if it has none."""
+    name = schema.get(field) if isinstance(schema, dict) else None
+    return name if isinstance(name, str) and name else "reply"
+
+
+def schema_text(*given: Any) -> str:
+    """Return tools and schemas as the text that a provider puts before the system prompt."""
+    return "\n".join(json.dumps(one) for one in given if one)
 
 
 def need_list(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -16,11 +16,13 @@ from agentos.simulator.dialect import (
     ToolChoice,
     as_object,
     dump,
+    name_of,
     need_list,
     number,
     objects,
     optional_count,
     pieces,
+    schema_text,
     text_of,
 )
 from agentos.simulator.limits import Level, LimitName
@@ -92,7 +94,8 @@ class GeminiDialect:
             if isinstance(system, dict)
             else "",
             prompt="\n".join(prompt),
-            wants_json=tool is not None or as_json,
+            wanted=tool.name if tool else name_of(schema) if as_json else "",
+            schema=schema_text(body.get("tools"), schema),
             tool=tool,
             stream=target["method"] == "streamGenerateContent",
             max_tokens=optional_count(settings, "maxOutputTokens"),

@@ -14,12 +14,14 @@ from agentos.simulator.dialect import (
     ToolChoice,
     bearer,
     dump,
+    name_of,
     need_list,
     need_text,
     number,
     objects,
     optional_count,
     pieces,
+    schema_text,
     text_of,
 )
 from agentos.simulator.limits import Level, LimitName
@@ -52,14 +54,14 @@ class OpenAIDialect:
             text = "" if content is None else text_of(content, f"messages.{index}.content")
             (system if message.get("role") in {"system", "developer"} else prompt).append(text)
         form = body.get("response_format")
-        kind = form.get("type") if isinstance(form, dict) else None
         tool = _tool(body)
         options = body.get("stream_options")
         return SimulatedCall(
             model=model,
             system="\n".join(system),
             prompt="\n".join(prompt),
-            wants_json=kind in {"json_schema", "json_object"} or tool is not None,
+            wanted=tool.name if tool else _wanted(form),
+            schema=schema_text(body.get("tools"), form),
             tool=tool,
             stream=body.get("stream") is True,
             stream_usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -158,6 +160,12 @@ def go_duration(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes}m{text}"
     return f"{minutes}m{text}" if minutes else text
+
+
+def _wanted(form: Any) -> str:
+    if not isinstance(form, dict) or form.get("type") not in {"json_schema", "json_object"}:
+        return ""
+    return name_of(form.get("json_schema"), "name")
 
 
 def _tool(body: Mapping[str, Any]) -> ToolChoice | None:

@@ -1,4 +1,4 @@
-"""The replies of the simulated models: a review if the call asks for JSON, else a document.
+"""The replies of the simulated models: wishes to a look, a review if other JSON is wanted, else a document.
 
 An item can script its reviews with `<!-- mock: verdicts=REVISE,APPROVED -->` in its text, as with the mock.
 """
@@ -9,13 +9,14 @@ import re
 import zlib
 from typing import Any
 
-from agentos.llm.mock_documents import answers
+from agentos.llm.mock_documents import answers, look
 
 _COMMENT = re.compile(r"<!--\s*mock:(.*?)-->", re.DOTALL)
 _VERDICTS = re.compile(r"\bverdicts=([A-Za-z,]+)")
 _STUCK = re.compile(r"\bstuck\b")
 _REGRESS = re.compile(r"\bregress=(\d{1,4})\b")
 _QUESTION = re.compile(r'\bquestion="([^"\\]+)"')
+_LOOK = re.compile(r'\blook=(?:"([^"\\]+)"|([^\s"]+))')
 _QUOTE = re.compile(r"^<<<BEGIN (\S+) ?(.*?)$.*?^<<<END \1", re.DOTALL | re.MULTILINE)
 _SOURCES = frozenset({"issue", "brief"})  # the names of quotations with an item's text
 _MARK = re.compile(r"^<<<(?:BEGIN|END) (\S+)", re.MULTILINE)
@@ -32,8 +33,10 @@ class DefaultResponder:
     def __init__(self) -> None:
         self._reviews: dict[str, int] = {}
 
-    def __call__(self, model: str, system: str, prompt: str, wants_json: bool) -> str:  # noqa: ARG002, FBT001
-        return self._review(model, prompt) if wants_json else _document(model, prompt)
+    def __call__(self, model: str, system: str, prompt: str, wanted: str) -> str:  # noqa: ARG002
+        if wanted == "look":
+            return look(prompt, _wishes(prompt))
+        return self._review(model, prompt) if wanted else _document(model, prompt)
 
     def reset(self) -> None:
         self._reviews.clear()
@@ -79,6 +82,12 @@ def review(model: str, verdict: str, number: int) -> dict[str, Any]:
         "questions": ["Which of the two readings is meant?"] if verdict == "DISCUSS" else [],
         "verdict": verdict,
     }
+
+
+def _wishes(prompt: str) -> list[str]:
+    comment = _item_comment(prompt)
+    listed = _LOOK.search(comment[1]) if comment else None
+    return (listed[1] or listed[2]).split() if listed else []
 
 
 def _item_comment(prompt: str) -> re.Match[str] | None:

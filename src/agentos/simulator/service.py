@@ -276,7 +276,7 @@ class Service:
                 if texts[1:]:
                     self._kept[question] = texts[1:]
                 return texts[0]
-        return self._responder(call.model, call.system, call.prompt, call.wants_json)
+        return self._responder(call.model, call.system, call.prompt, call.wanted)
 
     def _keep(self, call: SimulatedCall, text: str) -> None:
         question = _question(call)
@@ -291,7 +291,7 @@ class Service:
             text=text,
             finish="stop",
             model=call.model,
-            tokens_in=count_tokens(call.system) + count_tokens(call.prompt),
+            tokens_in=count_tokens(call.text),
             tokens_out=count_tokens(text),
             cache=self._cache.use(call.model, call.text, call.marks, self._config.clock()),
             id=f"{self._random.getrandbits(128):032x}",
@@ -366,5 +366,5 @@ def _as_rule(value: Any) -> dict[str, Any]:
 
 
 def _question(call: SimulatedCall) -> bytes:
-    text = json.dumps([call.model, call.system, plain(call.prompt), call.wants_json])
+    text = json.dumps([call.model, call.system, plain(call.prompt), call.wanted])
     return hashlib.sha256(text.encode()).digest()

@@ -65,7 +65,8 @@ class Echo:
             return 500, headers, {"error": {"message": f"You sent {echo}", "code": key}}
         if role == self.hang:
             self.over.wait(60)
-        return self._spoilt(place, echo, role, self._write(role, system, prompt, role == "reviewer"))
+        wanted = request["response_format"]["json_schema"]["name"] if "response_format" in request else ""
+        return self._spoilt(place, echo, role, self._write(role, system, prompt, wanted))
 
     def _spoilt(self, place: str, echo: str, role: str, text: str) -> Answer:
         at = {name: echo if place == name else None for name in PLACES}

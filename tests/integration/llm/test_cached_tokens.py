@@ -12,6 +12,7 @@ from agentos.llm.provider import Cancel, ModelRequest, Provider, ProviderError
 from agentos.llm.providers import real_provider
 from agentos.model import CallError, Usage
 from agentos.model_access import Kind
+from agentos.review import review_schema
 from agentos.secret import Secret
 from agentos.simulator import KeyConfig, LimitConfig, SimulatorConfig, running_simulator
 from agentos.wire import ProviderAccess
@@ -20,14 +21,15 @@ from harness.simulator import PROVIDERS, SECRET, stats
 SHARED = "s" * 4 * 2_000
 
 
-def request(item: str, *, model: str = "m") -> ModelRequest:
+def request(item: str, schema: dict[str, Any] | None = None) -> ModelRequest:
     return ModelRequest(
         role="drafter",
-        model=model,
+        model="m",
         number=1,
         system="You write documents.",
         prompt=f"{SHARED}{item}",
         breaks=(len(SHARED),),
+        schema=schema,
     )
 
 
@@ -44,11 +46,14 @@ def serving(name: Kind, limits: LimitConfig | None = None) -> Iterator[tuple[Pro
         provider._endpoint._client.close()
 
 
+@pytest.mark.parametrize("schema", [None, review_schema("lld")], ids=["text", "schema"])
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_what_was_cached_is_counted_as_part_of_what_was_sent(name: Kind) -> None:
+def test_what_was_cached_is_counted_as_part_of_what_was_sent(
+    name: Kind, schema: dict[str, Any] | None
+) -> None:
     with serving(name) as (provider, url):
         used = [
-            provider.call(request(item), secret=Secret("key-1", SECRET), cancel=Cancel())
+            provider.call(request(item, schema), secret=Secret("key-1", SECRET), cancel=Cancel())
             for item in ("one", "two")
         ]
         first, second = used
@@ -63,6 +68,20 @@ def test_what_was_cached_is_counted_as_part_of_what_was_sent(name: Kind) -> None
         totals = stats(url)["totals"]
         assert totals["tokens_in"] == first.tokens_in + second.tokens_in
         assert totals["tokens_cached"] == second.tokens_cached
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_calls_with_different_schemas_share_nothing_in_the_cache(name: Kind) -> None:
+    schemas: list[dict[str, Any] | None] = [None, {"title": "look"}, {"title": "review"}]
+    with serving(name) as (provider, _):
+        for schema in schemas:
+            cached = [
+                provider.call(
+                    request("one", schema), secret=Secret("key-1", SECRET), cancel=Cancel()
+                ).tokens_cached
+                for _ in range(2)
+            ]
+            assert cached[0] == 0 < cached[1]
 
 
 @pytest.mark.parametrize(("name", "fits"), [("openai", False), ("anthropic", True)])

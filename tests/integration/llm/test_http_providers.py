@@ -1,7 +1,9 @@
 """Our own clients of the three formats against the simulated provider: replies, refusals, broken answers."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +69,22 @@ def test_a_draft_comes_whole_with_model_and_tokens(provider: Make) -> None:
 
 def test_a_review_comes_by_the_schema(provider: Make) -> None:
     assert read_reply(ask(provider(), REVIEW).text, "lld").verdict.value == "APPROVED"
+
+
+@pytest.mark.parametrize("title", ["look", "Another name!"])
+def test_a_schema_is_told_by_its_name(provider: Make, title: str) -> None:
+    schema = {"title": title, "type": "object"}
+    script = '<<<BEGIN x1 issue\n<!-- mock: look="src/a.py words" -->\n<<<END x1\n'
+    looked_up = f"{script}<<<BEGIN x2 looked up\nsrc/a.py\n<<<END x2\n"
+    made = provider()
+    first, later = (
+        json.loads(ask(made, replace(REVIEW, prompt=prompt, schema=schema)).text)
+        for prompt in (script, looked_up)
+    )
+    if title == "look":
+        assert (first, later) == ({"wishes": ["src/a.py", "words"]}, {"wishes": []})
+    else:
+        assert first["verdict"] == later["verdict"] == "APPROVED"
 
 
 def test_the_model_that_served_is_told(provider: Make) -> None:

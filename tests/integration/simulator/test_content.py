@@ -83,11 +83,17 @@ class TestContent:
             assert self.review(base, "a") == "DISCUSS"
 
     def test_own_responder(self) -> None:
-        def say(model: str, system: str, prompt: str, wants_json: bool) -> str:
-            return f"{model}|{system}|{prompt}|{wants_json}"
+        def say(model: str, system: str, prompt: str, wanted: str) -> str:
+            return f"{model}|{system}|{prompt}|{wanted}"
 
         with running_simulator(SimulatorConfig(responder=say)) as base:
-            assert messages(base, "p", system="s").json["content"][0]["text"] == "claude-x|s|p|False"
+            for more, wanted in (
+                ({}, ""),
+                ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "reply"),
+                ({"output_format": {"type": "json_schema", "schema": {"title": "look"}}}, "look"),
+            ):
+                said = messages(base, "p", system="s", **more).json["content"][0]["text"]
+                assert said == f"claude-x|s|p|{wanted}"
 
     def test_a_responder_that_fails(self, caplog: pytest.LogCaptureFixture) -> None:
         def fail(*_: Any) -> str:

@@ -68,7 +68,7 @@ class Desk:
         self.settled.append(settled)
 
     def call(self, request: ModelRequest, *, secret: Secret, cancel: Cancel) -> Reply:
-        assert request == REQUEST
+        assert replace(request, schema=None) == REQUEST
         self.seen.append("call")
         self.secrets.append(secret.reveal())
         answer = self.answers.pop(0)
@@ -437,6 +437,13 @@ def test_a_reply_is_kept_without_its_wrapping() -> None:
     made = make(desk).call(REQUEST, keep=keep)
     assert (made.reply, made.removed) == (desk_reply, ("the model's thinking",))
     assert kept == [made]
+
+
+def test_the_object_of_a_structured_reply_is_found_also_for_a_drafter() -> None:
+    said = replace(REPLY, text='I need more.\n\n{"wishes": []}')
+    asked = replace(REQUEST, schema={"title": "look"})
+    texts = [make(Desk([said])).call(one, keep=lambda _: KEPT).reply.text for one in (asked, REQUEST)]
+    assert texts == ['{"wishes": []}\n', said.text]
 
 
 def test_a_reply_of_nothing_but_thinking_is_incomplete_and_tried_again() -> None:

@@ -227,6 +227,20 @@ def test_chat_around_an_object_that_may_judge_stays(reply: str) -> None:
     assert clean_reply(reply, review=True).text == reply
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{}",
+        "```json\n{}\n```",
+        "<think>\nNot enough.\n</think>\n\n{}",
+        "I must not guess, but this is missing:\n\n```json\n{}\n```\n\nOnly these.",
+    ],
+)
+def test_the_wishes_of_a_look_are_found_whatever_is_said_around_them(reply: str) -> None:
+    wishes = '{"wishes": ["src/a.py"]}'
+    assert clean_reply(reply.replace("{}", wishes), review=True).text.strip() == wishes
+
+
 def test_a_draft_keeps_nothing_of_a_greeting_and_the_thinking_after_it() -> None:
     draft = "# LLD-42: Title\n\nText.\n"
     assert clean_reply(f"Sure!\n<think>\n# Plan\nx\n</think>\n{draft}", review=False).text == draft

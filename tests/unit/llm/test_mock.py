@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentos.errors import ItemFailed, StopRequested
+from agentos.llm.clean_reply import clean_reply
 from agentos.llm.mock import REFUSED_SECRET, MockProvider, Script, parse_script
 from agentos.llm.provider import Cancel, ModelRequest, ProviderError, Role
 from agentos.model import CallError
@@ -53,7 +54,7 @@ def test_an_empty_comment_is_the_default(comment: str) -> None:
 def test_every_word_is_read() -> None:
     script = parse_script(
         "# Title\n<!-- mock: verdicts=REVISE,DISCUSS,APPROVED latency=0.5 fail=broken hang=3 crash=SIGKILL\n"
-        'say="a b" sh="echo \\"hi\\" | cat" 429=2\n\tgarbage=html gate=1 chat stuck -->\ntext'
+        'say="a b" sh="echo \\"hi\\" | cat" 429=2\n\tgarbage=html gate=1 chat stuck look="a b/#C" -->\ntext'
     )
     assert script == Script(
         verdicts=("REVISE", "DISCUSS", "APPROVED"),
@@ -68,6 +69,7 @@ def test_every_word_is_read() -> None:
         gate=1,
         chat=True,
         stuck=True,
+        look=("a", "b/#C"),
     )
 
 
@@ -356,6 +358,39 @@ def test_a_reply_tells_model_and_tokens(role: Role) -> None:
     assert reply.tokens_in == 4
     assert reply.tokens_out == -(-len(reply.text) // 4)
     assert reply.headers == {}
+
+
+LOOK = {"title": "look", "type": "object"}
+LATER = "Text.\n<<<BEGIN x1 looked up\nsrc/a.py\n<<<END x1\n"
+
+
+@pytest.mark.parametrize("role", ["drafter", "reviewer"])
+def test_the_first_look_wishes_what_the_script_says(role: Role) -> None:
+    provider = mock('look="src/a.py src/b.py#Name words" garbage=html')
+    wished = [
+        json.loads(call(provider, role, schema=LOOK, prompt=prompt).text)
+        for prompt in ("Text, looked up.", LATER)
+    ]
+    assert wished == [{"wishes": ["src/a.py", "src/b.py#Name", "words"]}, {"wishes": []}]
+    assert json.loads(call(mock(), role, schema=LOOK).text) == {"wishes": []}
+
+
+def test_a_look_waits_and_is_refused_but_does_nothing_else() -> None:
+    provider = mock("fail=broken 429=1 latency=0.05 chat")
+    with pytest.raises(ProviderError):
+        call(provider, "drafter", schema=LOOK)
+    began = time.monotonic()
+    reply = call(provider, "drafter", schema=LOOK)
+    assert time.monotonic() - began >= 0.05
+    assert clean_reply(reply.text, review=True).text == '{"wishes": []}\n'
+    with pytest.raises(ItemFailed, match=r"^broken$"):
+        call(provider, "drafter", 2)
+
+
+def test_looks_do_not_count_as_drafts_or_reviews() -> None:
+    provider = mock("verdicts=REVISE,APPROVED gate=1")
+    assert check_draft("lld", call(provider, "drafter", 3, nth=1).text, item_id="42").missing
+    assert json.loads(call(provider, "reviewer", 2, nth=1).text)["verdict"] == "REVISE"
 
 
 def served(provider: MockProvider, calls: int) -> list[bool]:

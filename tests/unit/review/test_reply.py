@@ -185,6 +185,7 @@ def test_a_deep_stack_of_the_caller_does_no_harm() -> None:
 def test_the_schema_is_closed_and_needs_no_references() -> None:
     schema = review_schema("lld")
     assert "$ref" not in json.dumps(schema)
+    assert schema["title"] == "review"
     assert schema["additionalProperties"] is False
     assert schema["required"] == list(StructuredReview.model_fields)
     finding = schema["properties"]["tier2"]["items"]
