@@ -22,8 +22,8 @@ from agentos.store.rooted_tree import PRIVATE_FILE, Tree
 FOLDER = PurePath("context")  # in the home
 # What is kept depends on these: a pack that was made by other rules is ignored.
 _RULES = (
-    "cache", "file_kinds", "history", "outline", "outlines", "ranking", "repository", "tag_parser", "tags",
-    "texts", "word_index", "words",
+    "cache", "file_kinds", "history", "parsed", "ranking", "repository", "tag_parser", "tags", "texts",
+    "word_index", "words",
 )  # fmt: skip
 MAX_PACK_BYTES = 80_000_000
 MAX_BYTES = 200_000_000  # of all packs; the oldest are removed
@@ -92,23 +92,23 @@ class MapCache:
             self._remove(name)
         return built
 
-    def outlines(self) -> dict[str, Any]:
+    def tags(self) -> dict[str, Any]:
         """What was parsed, by blob."""
         found: dict[str, Any] = {}
-        for _, data in self._packs("outlines"):
+        for _, data in self._packs("tags"):
             with contextlib.suppress(ValueError, TypeError):
                 found.update(json.loads(bytes(data)))
         return found
 
-    def put_outlines(self, new: Mapping[str, Any]) -> None:
+    def put_tags(self, new: Mapping[str, Any]) -> None:
         """Keep what was parsed; small packs are put together."""
-        old = [(name, data) for name, data in self._packs("outlines") if len(data) < MAX_PACK_BYTES // 4]
+        old = [(name, data) for name, data in self._packs("tags") if len(data) < MAX_PACK_BYTES // 4]
         together: dict[str, Any] = {}
         if len(old) >= MAX_PACKS:
             for _, data in old:
                 with contextlib.suppress(ValueError, TypeError):
                     together.update(json.loads(bytes(data)))
-        kept = self._put("outlines", json.dumps(together | dict(new)).encode())
+        kept = self._put("tags", json.dumps(together | dict(new)).encode())
         for name, _ in old if together and kept is not None else ():
             self._remove(name)
 

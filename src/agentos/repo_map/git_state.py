@@ -21,10 +21,13 @@ MAX_LISTING_BYTES = 200_000_000
 MAX_BATCH_BYTES = 120_000_000  # of texts read at once
 COMMITS = 3_000  # the latest ones
 MAX_LOG_BYTES = 60_000_000
+MAX_FOUND_BYTES = 8_000_000  # of a search
+LINES_OF_A_FILE = 200  # that a search finds
 
 _NO_FILES = {b"120000": "a link", b"160000": "another repository"}
 # Flags of the index: git does not look at the file in the worktree (skip-worktree, assume-unchanged).
 _NOT_LOOKED_AT = 0x4000_0000 | 0x8000
+_FOUND_LINE = re.compile(rb"^([^\0\n]+)\0(\d+)\0(.*)$", re.MULTILINE)
 _LISTED = re.compile(rb"100\d{3} blob ([0-9a-f]{40,64})\t([^\0]+)\0")
 _ENTRY = re.compile(
     rb"(\d{6}) ([0-9a-f]{40,64}) (\d)\t([^\0]+)\0 +ctime: [^\n]*\n +mtime: (\d+):(\d+)\n[^\n]*\n[^\n]*\n"
@@ -120,6 +123,24 @@ class Git:
         """Read texts of known sizes in one go."""
         said = self._ask("cat-file", "--batch", given=_lines(blobs), most=MAX_BATCH_BYTES) if blobs else None
         return {} if said is None else _batch(said)
+
+    def lines_with(self, texts: Sequence[str], *, head: str) -> list[tuple[str, int, str]]:
+        """The lines of tracked files, or of a commit, that contain one of the texts, in any case."""
+        how = ("-n", "-z", "-i", "-F", "-I", f"--max-count={LINES_OF_A_FILE}", "--no-color", "--no-textconv")
+        plain = ("--no-column", "--no-full-name", "--no-recurse-submodules")  # whatever the user's settings
+        given = "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+        where = [head] if head else []
+        said = (
+            self._ask("grep", *how, *plain, "-f", "-", *where, given=given, most=MAX_FOUND_BYTES)
+            if texts
+            else None
+        )
+        found = _FOUND_LINE.findall((said or b"").removeprefix(b"\n"))
+        start = f"{head}:" if head else ""
+        return [
+            (os.fsdecode(path).removeprefix(start), int(number), line.decode("utf-8", "replace"))
+            for path, number, line in found
+        ]
 
     def filters(self, paths: Collection[str]) -> dict[str, str]:
         """The filter of each file that git filters on the way to the worktree: there it may be decrypted."""

@@ -20,6 +20,7 @@ MANIFESTS = (
     "gemfile", "composer.json", "makefile",
 )  # fmt: skip
 MAX_GUIDES = 8
+_ALIKE = 0.6  # of the lines
 _MAX_DEPTH = 2  # folders above a guide
 MAX_MANIFEST = 1_600  # characters
 _MAX_READ = 40_000  # characters of a guide, more if more is asked for: the rest is not even looked at
@@ -71,6 +72,13 @@ def excerpt(text: str, most: int) -> str:
     read = read if len(text) <= read else text.rfind("\n", 0, read) + 1 or read
     clean = _BLANKS.sub("\n\n", _NOISE.sub("", _without_comments(text[:read]))).strip() + "\n"
     return cut(clean, most, more=text.count("\n", read))
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether most lines of a guide are in another one, too: many projects have one guide per tool."""
+    lines = {line.strip() for line in one.splitlines() if len(line.strip()) > 20}
+    known = {line.strip() for line in other.splitlines()}
+    return bool(lines) and len(lines & known) > _ALIKE * len(lines)
 
 
 def _without_comments(text: str) -> str:

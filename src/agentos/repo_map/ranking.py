@@ -3,7 +3,6 @@
 docs/design/context.md says how much each signal is worth, and which ones were tried and left out.
 """
 
-import heapq
 import math
 import re
 from collections import Counter, defaultdict
@@ -51,6 +50,7 @@ _NAMED = 10.0  # more than all signals together
 
 _PATH_CHARACTERS = re.compile(r"[^\s`'\"()<>\[\]{},;:|*]{2,300}")
 _WHOLE = re.compile(r"\w+")
+_TEST_WORDS = frozenset({"test", "tests", "spec"})
 _NAMED_BY_MANY = 0.5  # a name that so many files contain says nothing
 
 Hits = Callable[[str], Iterable[tuple[int, int]]]
@@ -196,14 +196,32 @@ class Corpus:
             for file in first
         ]
 
-    def central(self) -> list[str]:
-        """The sources that matter most whatever an item says: what changed lately, then what is long."""
-        lately = self._moved({d: float(n) for d, n in self.messages.having(LATELY)})
-        sources = (file for file, kind in enumerate(self.kinds) if kind is FileKind.SOURCE)
-        first = heapq.nsmallest(
-            RANKED, sources, key=lambda file: (-lately.get(file, 0.0), -self._lengths[file], self.paths[file])
-        )
-        return [self.paths[file] for file in first]
+    def contains(self, word: str) -> bool:
+        """Whether a file contains this word."""
+        return any(True for _ in self._in_texts(word))
+
+    def defining(self, name: str) -> list[str]:
+        """The files that seem to define a name, sources first."""
+        order, found = list(FileKind), {file for file, _ in self._in_texts(MARK + name.lower())}
+        return [
+            self.paths[file]
+            for file in sorted(found, key=lambda file: (order.index(self.kinds[file]), self.paths[file]))
+        ]
+
+    def tests_of(self, path: str) -> list[str]:
+        """The tests that are named after a source: `test_client.py` of `client.py`."""
+        words = frozenset(spelt(path.rpartition("/")[2].partition(".")[0]))
+        return [
+            self.paths[file]
+            for _, called, files in self._called
+            if words and called - _TEST_WORDS == words and called & _TEST_WORDS
+            for file in files
+            if self.kinds[file] is FileKind.TEST
+        ]
+
+    def find(self, name: str) -> str | None:
+        """The only file with this path, or whose path ends so."""
+        return next((self.paths[file] for file in self._named([name])), None)
 
     def neighbours(self, path: str, references: Iterable[str]) -> Counter[str]:
         """The files that define what a file refers to, where only one does; how many names of each."""

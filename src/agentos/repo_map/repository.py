@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from agentos.model import Item
@@ -31,6 +31,7 @@ from agentos.repo_map.git_state import Git, WorktreeState, compare, read_worktre
 from agentos.repo_map.guides import (
     MANIFESTS,
     MAX_MANIFEST,
+    alike,
     cut,
     excerpt,
     find_guides,
@@ -39,30 +40,44 @@ from agentos.repo_map.guides import (
     test_layout,
 )
 from agentos.repo_map.history import index_messages
-from agentos.repo_map.outlines import Outlines
-from agentos.repo_map.parts import LETTERS_A_TOKEN, LeftOut, Part, PartKind, RepositoryMap
+from agentos.repo_map.item_parts import Files, Scored, Selection, Source, add_up, score_units
+from agentos.repo_map.parsed import MAX_PARSED, Parsed
+from agentos.repo_map.parts import Budget, LeftOut, Part, PartKind, Range, Reading, RepositoryMap
 from agentos.repo_map.path_kinds import FileKind, kind_of
 from agentos.repo_map.ranking import RANKED, Corpus, Query, Ranked, Segment, index_paths, own_words
-from agentos.repo_map.selection import Budget
+from agentos.repo_map.reading import look_up
 from agentos.repo_map.texts import Texts, Unusable, is_lasting
 from agentos.repo_map.word_index import Counted, WordIndex
 from agentos.repo_map.words import MARK, Words, defined
 from agentos.store.rooted_tree import Tree, worktree_tree
 
-SHARED_SHARE = 0.65  # of a map's tokens: at most this much is the same for all items
-ABOUT_SHARE = 0.55  # of a map's tokens: at most this much for the tree and the guides
-TREE_SHARE = 0.5  # of that
+ABOUT_SHARE = 0.1  # of a map's tokens: the tree and the guides
+MAX_ABOUT = 3_000  # tokens
+TREE_SHARE = 0.4  # of that
+SHORTEST_GUIDE = 60  # characters; a shorter one that names another guide only points to it
+OWN_TOKENS = 10_000  # of an item, if several share the rest: what is the same for all costs a fifth
+ASKED = 12  # items whose texts choose that code
 MAX_INDEXED = 60_000  # characters of a source
 MAX_INDEXED_PROSE = 8_000  # of anything else
 MAX_INDEXED_BYTES = 60_000_000  # of a repository; files beyond that are known by path and history only
 MAX_NAMED = 200  # files in folders that the user names
-OUTLINES = 30
-LONG_OUTLINES = 4  # of the best files
+PARSED = 30  # files of an item that are taken apart
+TESTED = 3  # of the best files: their tests are listed
 READ_AT_ONCE = 600  # files: to ask git once costs less than to ask for each item
 REFERRING = 5  # of the best files: whom they refer to
 BEFORE_NEIGHBOURS = 10  # files that are ranked by what the item says alone
 NEIGHBOURS = 3
 MAX_REFERENCES = 200  # of one file
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What an item's text says about the repository."""
+
+    ranked: Sequence[Ranked]
+    refused: Mapping[str, str]
+    files: Files
+    scored: Sequence[Scored]
 
 
 class TrackedRepository:
@@ -76,9 +91,12 @@ class TrackedRepository:
         self.changed: tuple[str, ...] = ()  # those whose text is the worktree's, not the commit's
         self._tree = worktree_tree(worktree)
         self._options = options
+        self._git = git
         self._texts = Texts(git)
         self._cache = cache
-        self._outlines = Outlines(cache)
+        self._parsed = Parsed(cache)
+        self._sources: dict[str, Source] = {}
+        self._known: dict[Item, _Asked] = {}
         self._words = Words()
         self._blobs: dict[str, str] = {}  # of every file that is not left out by its path
         self._versions: dict[str, set[str]] = {}  # the blobs of every file, in the index and the commit
@@ -88,7 +106,8 @@ class TrackedRepository:
         self._refusals: dict[str, str | None] = {}  # by path: what its text says
         self._chunks: dict[str, list[Counter[str]]] = {}
         self._refers: dict[str, Counter[str]] = {}
-        self._shared: dict[int, tuple[Part, ...]] = {}
+        self._shared: dict[tuple[int, tuple[Item, ...]], tuple[Part, ...]] = {}
+        self._items: tuple[Item, ...] = ()  # of the run, as many as choose what all get
         self._corpus: Corpus
         self._own: frozenset[str] = frozenset()
 
@@ -142,29 +161,22 @@ class TrackedRepository:
         made._index(git, head)
         return made
 
+    def share_among(self, items: Sequence[Item]) -> None:
+        """Let these items choose together what each of their maps begins with: it costs little to repeat."""
+        self._items = tuple(items[:: -(-len(items) // ASKED)]) if items else ()
+
     def map_for(self, item: Item, *, tokens: int, named: Sequence[str] = ()) -> RepositoryMap:
         """What both models get to know for one item."""
-        ranked, refused = self._rank(item.title, item.text)
-        shared = self._shared_parts(tokens)
-        own = Budget(tokens - sum(part.tokens for part in shared))
-        guides = {part.path: part.text for part in shared if part.kind is PartKind.GUIDE}
-        # A guide may be an excerpt: if it is named, and there is room, it comes whole.
-        enough = {path for path, text in guides.items() if not self._says_more(path, text, own.letters // 2)}
-        given = enough | self._take_named(named, own, refused, enough)
-        known = {part.path for part in shared if part.kind is PartKind.OUTLINE}
-        outlines = 0
-        for one in ranked:
-            if one.path in given or one.path in refused or (one.path in guides and not one.named):
-                continue
-            if one.named:
-                text = self._text(one.path) or ""
-                own.take(_whole(one.path, text, own.letters * 3 // 4, why=one.why))
-            elif outlines < OUTLINES and kind_of(one.path) is not FileKind.DOCUMENT:
-                long = outlines < LONG_OUTLINES
-                if long or shown(one.path) not in known:
-                    outlines += own.take(
-                        self._outline(one.path, tokens, most=own.letters, why=one.why, long=long)
-                    )
+        asked = self._asked(item)
+        shared = self._shared_parts(tokens, self._items or (item,))
+        own, refused = Budget(tokens - sum(part.tokens for part in shared)), dict(asked.refused)
+        guides = {part.path for part in shared if part.kind is PartKind.GUIDE and not part.is_cut}
+        given = guides | self._take_named(named, own, refused, guides)
+        files = [one for one in asked.files if one[1].path not in given]
+        Selection(files=files, known=shared).fill(
+            own, [one for one in asked.scored if one.source.path not in given]
+        )
+        ranked = asked.ranked
         return RepositoryMap(
             shared=shared,
             own=tuple(own.parts),
@@ -177,6 +189,54 @@ class TrackedRepository:
         own, refused = Budget(tokens), dict[str, str]()
         given = self._take_named(named, own, refused, frozenset())
         return RepositoryMap(own=tuple(own.parts), left_out=self._all_left_out(refused, given))
+
+    # Reading what a model asks for (`reading.py`).
+
+    def look_up(
+        self, *, wishes: Sequence[str], names: Sequence[str], known: Iterable[Range], tokens: int
+    ) -> Reading:
+        """Give a model what it asks for, and the definitions of names that a document mentions."""
+        return look_up(self, wishes=wishes, names=names, known=known, tokens=tokens)
+
+    def why_not(self, path: str) -> str | None:
+        """Why a tracked file may not be sent."""
+        if path not in self._blobs or path in self._left_out:
+            return self._left_out.get(path, "git does not track it")
+        self._check([path])
+        return self._refusals[path]
+
+    def resolve(self, name: str) -> str | None:
+        """The only file whose path ends so."""
+        return self._corpus.find(name)
+
+    def lines_with(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
+        """The lines that contain one of the texts, in any case, in files that may be sent; sources first."""
+        order = list(FileKind)
+        found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for path, number, line in self._git.lines_with(texts, head=self.commit if self._committed else ""):
+            found[path].append((number, line))
+        first = sorted(found, key=lambda path: (order.index(kind_of(path)), path))[:MAX_NAMED]
+        sent = {path: (self._text(path) or "").split("\n") for path in first if self.why_not(path) is None}
+        return [
+            (path, number, line)
+            for path, lines in sent.items()
+            for number, line in found[path]
+            # Git searches the worktree, where a file may be decrypted: only what we would send counts.
+            if lines[number - 1 : number] == [line.removesuffix("\r")]
+        ]
+
+    def defining(self, name: str) -> list[str]:
+        """The files that seem to define a name, sources first."""
+        return self._corpus.defining(name)
+
+    def absent(self, names: Iterable[str]) -> set[str]:
+        """Those of the names that occur in no tracked file."""
+        asked = {name: self._words.of_name(name)[:1] for name in names}
+        unknown = [name for name, words in asked.items() if words and not self._corpus.contains(words[0])]
+        # The index leaves out some texts and the ends of long ones.
+        found = self._git.lines_with(unknown, head=self.commit if self._committed else "")
+        text = "\n".join(line for _, _, line in found).lower()
+        return {name for name in unknown if name.lower() not in text}
 
     def unmatched(self) -> list[str]:
         """The patterns of context_exclude that match no tracked file."""
@@ -203,7 +263,7 @@ class TrackedRepository:
 
     def close(self) -> None:
         """End the parser, and keep what it found for the next run."""
-        self._outlines.close()
+        self._parsed.close()
 
     # Opening.
 
@@ -264,12 +324,44 @@ class TrackedRepository:
 
     # One item.
 
-    def _rank(self, title: str, text: str) -> tuple[list[Ranked], dict[str, str]]:
+    def _asked(self, item: Item) -> "_Asked":
+        """The files that matter for an item, taken apart, with how much each definition matters."""
+        if item not in self._known:
+            query = Query.of(item.title, item.text, self._words, own=self._own)
+            ranked, refused = self._rank(query)
+            chosen = [one for one in ranked if one.path not in refused][:PARSED]
+            chosen += self._tests_of(chosen)
+            files = [(one, source) for one in chosen if (source := self.source(one.path)) is not None]
+            scored = score_units(query, files)
+            self._known[item] = _Asked(ranked=ranked, refused=refused, files=files, scored=scored)
+        return self._known[item]
+
+    def _tests_of(self, chosen: Sequence[Ranked]) -> list[Ranked]:
+        """The tests that are named after the best sources."""
+        known = {one.path for one in chosen}
+        tests = [(path, one) for one in chosen[:TESTED] for path in self._corpus.tests_of(one.path)]
+        found = [
+            Ranked(path=path, score=0.0, why=f"tests of {one.path}")
+            for path, one in tests
+            if path not in known and self._text(path) is not None
+        ]
+        return found[:TESTED]
+
+    def source(self, path: str) -> Source | None:
+        """A file that may be sent, taken apart."""
+        text = self._text(path)
+        if text is None:
+            return None
+        if path not in self._sources:
+            tags = self._parsed.tags(path, self._blobs[path], text)
+            self._sources[path] = Source.of(path, text[:MAX_PARSED], tags, self._words)
+        return self._sources[path]
+
+    def _rank(self, query: Query) -> tuple[list[Ranked], dict[str, str]]:
         """The most relevant files, and those of them that may not be shown.
 
         A source keeps its place although its text looks like a secret: people see that it would matter.
         """
-        query = Query.of(title, text, self._words, own=self._own)
         ranked: list[Ranked] = []
         refused: dict[str, str] = {}
         found = self._corpus.rank(query, self._chunks_of)
@@ -297,7 +389,7 @@ class TrackedRepository:
 
     def _neighbours(self, path: str) -> Counter[str]:
         if path not in self._refers:
-            tags = self._outlines.tags(path, self._blobs[path], self._text(path) or "")
+            tags = self._parsed.tags(path, self._blobs[path], self._text(path) or "")
             self._refers[path] = self._corpus.neighbours(path, tags.references[:MAX_REFERENCES])
         return self._refers[path]
 
@@ -328,11 +420,6 @@ class TrackedRepository:
             return None
         self._check([path])
         return self._texts.get(self._blobs[path]) if self._refusals[path] is None else None
-
-    def _says_more(self, path: str, excerpt: str, most: int) -> bool:
-        """Whether the whole text says more than an excerpt, and is not too long."""
-        text = self._text(path)
-        return text is not None and len(text) <= most and text.strip() != excerpt.strip()
 
     def _explicit(self, named: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
         """The files that the user names, with their text or why it is refused."""
@@ -371,27 +458,24 @@ class TrackedRepository:
 
     # What all items share.
 
-    def _shared_parts(self, tokens: int) -> tuple[Part, ...]:
-        """The tree, the guides, and the outlines of files that matter whatever an item says."""
-        if tokens not in self._shared:
-            about = Budget(int(tokens * ABOUT_SHARE))
-            drawn = draw_tree(sorted(self.files), most=int(about.letters * TREE_SHARE))
+    def _shared_parts(self, tokens: int, items: tuple[Item, ...]) -> tuple[Part, ...]:
+        """The tree, the guides, and the code that matters most for these items together."""
+        key = tokens, items
+        if key not in self._shared:
+            about = Budget(min(int(tokens * ABOUT_SHARE), MAX_ABOUT))
+            ours = (self._options.lineage_folder, *self._options.design_folders)
+            listed = [path for path in sorted(self.files) if not any(below(path, one) for one in ours)]
+            drawn = draw_tree(listed, most=int(about.letters * TREE_SHARE))
             about.take(Part(kind=PartKind.TREE, path=".", text=drawn, why="all tracked files"))
             self._take_guides(about)
-            outlines = Budget(int(tokens * SHARED_SHARE) - sum(part.tokens for part in about.parts))
-            central = self._corpus.central()
-            self._check(central)
-            for path in central:
-                if self._refusals[path] is None:
-                    outlines.take(self._outline(path, tokens, most=outlines.letters, why="a central file"))
-            self._shared[tokens] = (*about.parts, *outlines.parts)
-        return self._shared[tokens]
-
-    def _outline(self, path: str, tokens: int, *, most: int, why: str, long: bool = False) -> Part:
-        """The outline of one file in at most so many characters, and in its share of the tokens."""
-        most = min(most, tokens * LETTERS_A_TOKEN // (12 if long else 24))
-        text = self._outlines.of(path, self._blobs[path], self._text(path) or "", most)
-        return Part(kind=PartKind.OUTLINE, path=shown(path), text=text, why=why)
+            code = Budget(tokens - sum(part.tokens for part in about.parts) - OWN_TOKENS)
+            if code.left and len(items) > 1:
+                asked = [self._asked(item) for item in items]
+                files = {source.path: (file, source) for one in asked for file, source in one.files}
+                unnamed = [(replace(file, named=False), source) for file, source in files.values()]
+                Selection(files=unnamed).fill(code, add_up(one.scored for one in asked))
+            self._shared[key] = (*about.parts, *code.parts)
+        return self._shared[key]
 
     def _take_guides(self, budget: Budget) -> None:
         tests = test_layout(sorted(self.files), budget.letters // 6)
@@ -404,11 +488,17 @@ class TrackedRepository:
         }
         listed = list_designs(titles, budget.letters // 6)
         folder = next(iter(self._options.design_folders), ".")
-        guides = [path for path in find_guides(self._blobs) if self._text(path) is not None]
-        for number, path in enumerate(guides):
+        found = [path for path in find_guides(self._blobs) if self._text(path) is not None]
+        guides: dict[str, str] = {}
+        for path in found:
+            text = excerpt(self._text(path) or "", 4 * budget.letters)
+            pointer = len(text) <= SHORTEST_GUIDE and any(other in text for other in found)
+            if not pointer and not any(alike(text, other) for other in guides.values()):
+                guides[path] = text
+        for number, (path, whole) in enumerate(guides.items()):
             room = max(0, (budget.letters - len(tests) - len(listed) - 8) // (len(guides) - number))
             manifest = path.lower() in MANIFESTS
-            text = excerpt(self._text(path) or "", min(room, MAX_MANIFEST) if manifest else room)
+            text = cut(whole, min(room, MAX_MANIFEST) if manifest else room)
             why = "how it is built" if manifest else "a guide for contributors"
             budget.take(Part(kind=PartKind.GUIDE, path=shown(path), text=text, why=why))
         budget.take(Part(kind=PartKind.GUIDE, path=folder, text=listed, why="existing designs"))

@@ -10,6 +10,7 @@ import json
 import re
 import resource
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -17,18 +18,14 @@ from typing import IO, Any
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
-from agentos.repo_map.tags import GRAMMARS, LENGTH_BYTES, MAX_DEFINITIONS, MAX_REFERENCES, MAX_REQUEST_BYTES
+from agentos.repo_map.tags import GRAMMARS, LENGTH_BYTES, MAX_REFERENCES, MAX_REQUEST_BYTES
 
 MEMORY_BYTES = 2_000_000_000
 CPU_SECONDS = 60  # for all files together
-_MAX_SIGNATURE = 200  # characters
-_MAX_DOC = 120
-_MAX_LINES = 8  # of a signature
-_MAX_COMMENT = 4_000  # bytes
-_BLANKS = re.compile(r"\s+")
-_COMMENT = re.compile(r"\s*(?:///?|#(?!!|include|define|if|end)|\*|/\*|--|#\[|@)")
-_LEGAL = re.compile(r"copyright|licen[cs]e|spdx|all rights reserved|coding[:=]|^\W*@", re.IGNORECASE)
-_DECORATION = re.compile(r"^[\s/*#!;\"'-]+|[\s*/\"'-]+$")
+_MAX_NAME = 200  # characters
+_MAX_LINES = 40  # of a signature
+_LINE_END = ord("\n")
+_COMMENT = re.compile(rb"[ \t]{0,40}(?:///?|#(?!include|define|if|end|!)|\*[ /]|\*$|/\*|--|@)")
 _FUNCTIONS = frozenset({"function", "method"})
 
 
@@ -46,7 +43,7 @@ def main() -> None:
 def parse(language: str, text: str) -> dict[str, Any]:
     """The definitions of a source in order, and the names it refers to."""
     source = text.encode("utf-8", errors="replace")
-    grammar, query = _grammar(language)
+    grammar, query, outer = _grammar(language)
     tree = Parser(grammar).parse(source)
     definitions: dict[int, tuple[Node, Node, str]] = {}
     references: dict[str, None] = {}
@@ -59,23 +56,71 @@ def parse(language: str, text: str) -> dict[str, Any]:
             if kind == "definition":
                 definitions.setdefault(names[0].start_byte, (nodes[0], names[0], what))
             elif len(references) < MAX_REFERENCES:
-                references.setdefault(_text(source, names[0])[:_MAX_SIGNATURE])
-    rows = list(_rows(source, [definitions[at] for at in sorted(definitions)]))
-    return {"doc": _file_doc(source, tree.root_node), "definitions": rows, "references": list(references)}
+                references.setdefault(_text(source, names[0]))
+    wrapped = _wrapped(tree.root_node, outer)
+    found = [definitions[at] for at in sorted(definitions)]
+    return {"definitions": list(_rows(source, found, wrapped)), "references": list(references)}
 
 
-def _rows(source: bytes, found: list[tuple[Node, Node, str]]) -> Iterator[list[str]]:
-    """Yield indent with signature, name and doc of each definition that is not inside a function."""
+def _wrapped(root: Node, outer: Query | None) -> dict[int, Node]:
+    """What is around a definition, such as its decorators or its body, by where the definition starts."""
+    matches = QueryCursor(outer).matches(root) if outer is not None else []
+    return {found["inner"][0].start_byte: found["outer"][0] for _, found in matches}
+
+
+def _rows(
+    source: bytes, found: list[tuple[Node, Node, str]], wrapped: dict[int, Node]
+) -> Iterator[list[str | int]]:
+    """Yield name, kind, and lines (first, last of the signature, last) of what is not inside a function."""
     inside = -1  # the end of the function that was entered last
-    given = 0
+    lines = Lines(source)
     for node, name, what in found:
-        if name.start_byte < inside or given >= MAX_DEFINITIONS:
+        if name.start_byte < inside:
             continue
-        body = _body(node)
+        whole = wrapped.get(node.start_byte, node)
         if what in _FUNCTIONS:
-            inside = node.end_byte
-        yield [_signature(source, node, body, name), _text(source, name)[:_MAX_SIGNATURE], _doc(source, node)]
-        given += 1
+            inside = whole.end_byte
+        first = lines.at(whole.start_byte)
+        last = max(lines.at(max(whole.start_byte, whole.end_byte - 1)), first)
+        end = _signature_end(source, node, name, _body(node) or _body(whole))
+        head = min(max(lines.at(end), first), last)
+        yield [_text(source, name), what, lines.above(first), head, last]
+
+
+class Lines:
+    """Which line of a source, from 1, a byte is in."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._ends = [at for at, byte in enumerate(source) if byte == _LINE_END]
+
+    def at(self, byte: int) -> int:
+        return bisect_left(self._ends, byte) + 1
+
+    def above(self, line: int) -> int:
+        """The line where the comment above a definition starts; the line itself if there is none."""
+        while line > 1 and _COMMENT.match(self._line(line - 1)):
+            line -= 1
+        return line
+
+    def _line(self, number: int) -> bytes:
+        start = self._ends[number - 2] + 1 if number > 1 else 0
+        return self._source[start : self._ends[number - 1]] if number <= len(self._ends) else b""
+
+
+def _signature_end(source: bytes, node: Node, name: Node, body: Node | None) -> int:
+    """Where the definition's first lines end: before its body, or when its parameters are closed."""
+    if body is not None and body.start_byte > name.end_byte:
+        opens = source[body.start_byte : body.start_byte + 1] == b"{"
+        return body.start_byte if opens else len(source[: body.start_byte].rstrip()) - 1
+    end = name.end_byte
+    for _ in range(_MAX_LINES):
+        line_end = source.find(b"\n", end + 1)
+        end = line_end if line_end >= 0 else len(source)
+        head = source[node.start_byte : end]
+        if line_end < 0 or head.count(b"(") + head.count(b"[") <= head.count(b")") + head.count(b"]"):
+            break
+    return max(node.start_byte, end - 1)
 
 
 def _body(node: Node) -> Node | None:
@@ -88,69 +133,17 @@ def _body(node: Node) -> Node | None:
     return None
 
 
-def _signature(source: bytes, node: Node, body: Node | None, name: Node) -> str:
-    """The definition up to its body, on one line."""
-    start = source.rfind(b"\n", 0, node.start_byte) + 1
-    end = name.end_byte
-    for _ in range(_MAX_LINES):  # until the list of parameters is closed
-        line_end = source.find(b"\n", end + 1)
-        end = line_end if line_end >= 0 else len(source)
-        head = source[start:end]
-        if line_end < 0 or head.count(b"(") + head.count(b"[") <= head.count(b")") + head.count(b"]"):
-            break
-    opening = source.find(b"{", name.end_byte, end) if body is None else body.start_byte
-    if source[opening : opening + 1] == b"{":
-        end = min(end, opening)
-    text = source[start:end].decode("utf-8", errors="replace").expandtabs(4)
-    indent = len(text) - len(text.lstrip())
-    return " " * min(indent, 40) + _BLANKS.sub(" ", text).strip(" {")[:_MAX_SIGNATURE]
-
-
-def _doc(source: bytes, node: Node) -> str:
-    """The first line of what the author says about a definition: in its body, or above it."""
-    first = _string_in(node.child_by_field_name("body"))
-    if first is not None:
-        return _first_line(_text(source, first))
-    before = source[: source.rfind(b"\n", 0, node.start_byte) + 1][-_MAX_COMMENT:]
-    lines: list[str] = []
-    for line in reversed(before.decode("utf-8", errors="replace").splitlines()):
-        if not _COMMENT.match(line):
-            break
-        lines.append(line)
-    return _first_line("\n".join(reversed(lines)))
-
-
-def _string_in(node: Node | None) -> Node | None:
-    """The string that a body starts with, as in Python."""
-    first = node.named_child(0) if node is not None and node.named_child_count else None
-    if first is not None and first.type == "expression_statement" and first.named_child_count:
-        first = first.named_child(0)
-    return first if first is not None and first.type == "string" else None
-
-
-def _file_doc(source: bytes, root: Node) -> str:
-    """The first line of what the author says about the file."""
-    first = root.named_child(0) if root.named_child_count else None
-    said = _string_in(root) or (first if first is not None and "comment" in first.type else None)
-    return "" if said is None else _first_line(_text(source, said))
-
-
-def _first_line(text: str) -> str:
-    lines = (_DECORATION.sub("", line) for line in text.splitlines())
-    said = (line for line in lines if any(map(str.isalpha, line)) and not _LEGAL.search(line))
-    return next(said, "")[:_MAX_DOC]
-
-
 def _text(source: bytes, node: Node) -> str:
-    return source[node.start_byte : node.end_byte].decode("utf-8", errors="replace")
+    return source[node.start_byte : node.end_byte].decode("utf-8", errors="replace")[:_MAX_NAME]
 
 
 @cache
-def _grammar(language: str) -> tuple[Language, Query]:
+def _grammar(language: str) -> tuple[Language, Query, Query | None]:
     where = GRAMMARS[language]
     grammar = Language(getattr(importlib.import_module(where.module), where.function)())
     tags = (files(where.module).joinpath(f"../{folder}/queries/tags.scm") for folder in where.folders)
-    return grammar, Query(grammar, "\n".join(entry.read_text("utf-8") for entry in tags))
+    query = Query(grammar, "\n".join(entry.read_text("utf-8") for entry in tags))
+    return grammar, query, Query(grammar, where.outer) if where.outer else None
 
 
 def _read(stream: IO[bytes]) -> dict[str, Any] | None:

@@ -1,13 +1,14 @@
 """What a parser finds in a source, and the languages it knows. Pure."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 LENGTH_BYTES = 4  # before each message between us and the parser
 MAX_REQUEST_BYTES = 2_000_000
 MAX_ANSWER_BYTES = 2_000_000
-MAX_DEFINITIONS = 400  # of one file
+MAX_DEFINITIONS = 2_000  # of one file
 MAX_REFERENCES = 600
+MAX_NAME = 1_000  # characters
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Grammar:
     module: str
     function: str
     folders: tuple[str, ...]
+    outer: str = ""  # a query for what wraps a definition, where that alone lacks its beginning or its body
 
 
 def _grammar(name: str, function: str = "language", *also: str) -> Grammar:
@@ -24,16 +26,23 @@ def _grammar(name: str, function: str = "language", *also: str) -> Grammar:
     return Grammar(f"tree_sitter_{name.replace('-', '_')}", function, folders)
 
 
+_IN_C = """
+    (function_definition declarator: (function_declarator) @inner) @outer
+    (function_definition declarator: (pointer_declarator declarator: (function_declarator) @inner)) @outer
+"""
+_IN_CPP = f"""{_IN_C}
+    (function_definition declarator: (reference_declarator (function_declarator) @inner)) @outer
+"""
 GRAMMARS = {
-    "python": _grammar("python"),
+    "python": replace(_grammar("python"), outer="(decorated_definition definition: (_) @inner) @outer"),
     "javascript": _grammar("javascript"),
     "typescript": _grammar("typescript", "language_typescript", "javascript"),
     "tsx": _grammar("typescript", "language_tsx", "javascript"),
     "go": _grammar("go"),
     "rust": _grammar("rust"),
     "java": _grammar("java"),
-    "c": _grammar("c"),
-    "cpp": _grammar("cpp"),
+    "c": replace(_grammar("c"), outer=_IN_C),
+    "cpp": replace(_grammar("cpp"), outer=_IN_CPP),
     "ruby": _grammar("ruby"),
     "c-sharp": _grammar("c-sharp"),
     "php": _grammar("php", "language_php"),
@@ -46,20 +55,19 @@ _LANGUAGES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Definition:
-    """One definition: its first lines, without the body."""
+class Definition(NamedTuple):
+    """One definition with its lines, from 1; a class has others inside."""
 
-    signature: str  # with its indent
     name: str
-    doc: str  # the first line of what is said about it
+    kind: str  # "function", "method", "class" and what else the grammars have
+    first: int  # with the comment and the decorators above it
+    head: int  # the last line of its signature
+    last: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tags:
+class Tags(NamedTuple):
     """What a file defines and refers to."""
 
-    doc: str = ""  # the first line of what is said about the file
     definitions: tuple[Definition, ...] = ()
     references: tuple[str, ...] = ()
 
@@ -67,19 +75,20 @@ class Tags:
     def from_json(cls, value: Any) -> "Tags":
         """Check what a parser or a cache says. Raises ValueError."""
         try:
-            doc, definitions, references = (value[key] for key in ("doc", "definitions", "references"))
-            rows = [[_line(text) for text in row] for row in definitions[:MAX_DEFINITIONS]]
+            rows = [Definition(*row) for row in value["definitions"][:MAX_DEFINITIONS]]
+            for name, kind, *lines in rows:
+                if not _short(name) or not _short(kind) or not all(type(one) is int for one in lines):
+                    raise ValueError("not tags")
+                if not 0 < lines[0] <= lines[1] <= lines[2]:
+                    raise ValueError("not lines")
             return cls(
-                doc=_line(doc),
-                definitions=tuple(Definition(signature=row[0], name=row[1], doc=row[2]) for row in rows),
-                references=tuple(_line(name) for name in references[:MAX_REFERENCES]),
+                tuple(rows), tuple(name for name in value["references"][:MAX_REFERENCES] if _short(name))
             )
         except (KeyError, IndexError, TypeError) as exc:
             raise ValueError("not tags") from exc
 
     def to_json(self) -> dict[str, Any]:
-        rows = [[one.signature, one.name, one.doc] for one in self.definitions]
-        return {"doc": self.doc, "definitions": rows, "references": list(self.references)}
+        return {"definitions": list(self.definitions), "references": list(self.references)}
 
 
 def language_of(path: str) -> str | None:
@@ -87,7 +96,5 @@ def language_of(path: str) -> str | None:
     return _LANGUAGES.get(path.lower().rpartition(".")[2])
 
 
-def _line(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 1_000:
-        raise TypeError("not a line")
-    return value
+def _short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_NAME

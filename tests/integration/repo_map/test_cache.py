@@ -50,11 +50,11 @@ def test_the_second_run_reads_no_text_it_does_not_show(
     project: GitProject, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = made(project, home)
-    assert {pack.name.split("-")[0] for pack in packs(home)} == {"words", "messages", "paths", "outlines"}
+    assert {pack.name.split("-")[0] for pack in packs(home)} == {"words", "messages", "paths", "tags"}
     assert {pack.stat().st_mode & 0o777 for pack in packs(home)} == {0o600}
     assert (home / "context").stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(Git, "commits", lambda *_: pytest.fail("the messages are in the cache"))
-    monkeypatch.setattr(TagProcess, "parse", lambda *_: pytest.fail("the outlines are in the cache"))
+    monkeypatch.setattr(TagProcess, "parse", lambda *_: pytest.fail("the definitions are in the cache"))
     assert made(project, home) == first
 
 
@@ -73,7 +73,7 @@ def test_many_small_packs_are_put_together(project: GitProject, home: Path) -> N
         project.put(f"src/part{number}.py", f"class Part{number}:\n    def turn(self): ...\n    x = 1\n")
         project.git("add", "-A")
         made(project, home)
-        for kind in ("words", "outlines"):
+        for kind in ("words", "tags"):
             found = [pack for pack in packs(home) if pack.name.startswith(kind)]
             assert len(found) <= cache_module.MAX_PACKS + 2
     assert made(project, home).ranked[0] == "src/part3.py"
@@ -137,7 +137,7 @@ def test_two_writers_at_once_leave_whole_packs(home: Path) -> None:
         for round_ in range(10):
             mine = MapCache(Tree(home), write=True)
             mine.put_words(index, {f"{number}-{round_ % 3}": "not text"}, [])
-            mine.put_outlines({f"python:{number}-{round_}": {"doc": "", "definitions": [], "references": []}})
+            mine.put_tags({f"python:{number}-{round_}": {"definitions": [], "references": []}})
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -146,7 +146,7 @@ def test_two_writers_at_once_leave_whole_packs(home: Path) -> None:
         thread.join()
     reader = MapCache(Tree(home), write=False)
     assert reader.words(frozenset(index.names))
-    assert reader.outlines()
+    assert reader.tags()
     assert not [pack for pack in packs(home) if pack.name.startswith(".")]
 
 
@@ -176,7 +176,7 @@ def test_packs_made_by_other_rules_are_ignored(
     assert {one.path: one.why for one in found.left_out} == {"logo.bin": "not text"}
     assert found.ranked[0] == "src/part3.py"
     new = set(packs(home)) - set(old)
-    assert {pack.name.split("-")[0] for pack in new} >= {"words", "outlines"}
+    assert {pack.name.split("-")[0] for pack in new} >= {"words", "tags"}
     assert made(project, home, write=False) == found
 
 
@@ -185,5 +185,5 @@ def test_a_pack_of_the_first_format_is_ignored(project: GitProject, home: Path) 
     for pack in packs(home):
         body = pack.read_bytes().partition(b"\n")[2]
         pack.write_bytes(f"agentos context 1 {crc32(body):08x}\n".encode() + body)
-    assert MapCache(Tree(home), write=False).outlines() == {}
+    assert MapCache(Tree(home), write=False).tags() == {}
     assert made(project, home) == first

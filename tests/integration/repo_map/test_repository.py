@@ -1,15 +1,16 @@
 """The map of a real repository: which files are in it, whose text, and what is left out and why."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agentos.repo_map import git_state, texts
 from agentos.repo_map.file_kinds import MapOptions
-from agentos.repo_map.parts import PartKind, RepositoryMap
-from agentos.repo_map.repository import TrackedRepository
+from agentos.repo_map.parts import PartKind, RepositoryMap, ranges_of
 from harness.git_project import GitProject, item
 
 PRIVATE_KEY = "-----BEGIN RSA PRIVATE " + "KEY-----"
@@ -27,7 +28,7 @@ class OptionParser:
 @pytest.fixture
 def project(tmp_path: Path) -> GitProject:
     made = GitProject(tmp_path / "shop")
-    made.put("README.md", "# Shop\n\nSells options.\n")
+    made.put("README.md", "# Shop\n\nSells options, and whatever people need to make use of them.\n")
     made.put("src/parser.py", PARSER)
     made.put("src/basket.py", "class Basket:\n    def add(self, article): ...\n")
     made.put("tests/test_parser.py", "def test_parse(): ...\n")
@@ -36,9 +37,14 @@ def project(tmp_path: Path) -> GitProject:
 
 
 def map_of(
-    project: GitProject, title: str = "Parse options", text: str = "", **more: object
+    project: GitProject,
+    title: str = "Parse options",
+    text: str = "",
+    *,
+    tokens: int = 4_000,
+    named: Sequence[str] = (),
 ) -> RepositoryMap:
-    return project.open().map_for(item(title, text), tokens=4_000, **more)  # type: ignore[arg-type]
+    return project.open().map_for(item(title, text), tokens=tokens, named=named)
 
 
 def reasons(found: RepositoryMap) -> dict[str, str]:
@@ -49,32 +55,141 @@ def everything(found: RepositoryMap) -> str:
     return "\n".join(part.text for part in found.parts)
 
 
+def bodies(found: RepositoryMap) -> list[str]:
+    """The definitions that are shown whole."""
+    return [name for part in found.parts if part.kind is PartKind.BODY for name in part.name.split(", ")]
+
+
+def assert_nothing_twice(found: RepositoryMap) -> None:
+    lines = Counter(
+        (path, line) for path, first, last in ranges_of(found.parts) for line in range(first, last + 1)
+    )
+    assert [place for place, times in lines.items() if times > 1] == []
+
+
+def long_class(name: str, methods: Sequence[str], lines: int = 12) -> str:
+    """A class with some lines in each method."""
+    return f'class {name}:\n    """Keeps rows."""\n' + "".join(
+        f"\n    def {method}(self, row: int) -> int:\n"
+        + "".join(f"        {method}_value_{number} = row * {number}\n" for number in range(lines))
+        for method in methods
+    )
+
+
 def test_a_map_has_the_tree_the_guides_the_tests_and_the_best_files(project: GitProject) -> None:
     found = map_of(project)
     assert [(part.kind, part.path) for part in found.shared] == [
         (PartKind.TREE, "."),
         (PartKind.GUIDE, "README.md"),
         (PartKind.GUIDE, "."),
-        (PartKind.OUTLINE, "src/parser.py"),
-        (PartKind.OUTLINE, "src/basket.py"),
     ]
     assert "parser.py" in found.shared[0].text
-    assert "Sells options." in found.shared[1].text
+    assert "Sells options," in found.shared[1].text
     assert "tests/: 1 file, such as test_parser.py" in found.shared[2].text
     assert found.ranked[0] == "src/parser.py"
-    outline = found.own[0]
-    assert (outline.kind, outline.path) == (PartKind.OUTLINE, "src/parser.py")
-    assert "class OptionParser" in outline.text
-    assert "return {}" not in outline.text
-    assert outline.why
+    first = found.own[0]
+    assert (first.kind, first.place, first.text) == (PartKind.FILE, "src/parser.py:1-8", PARSER.rstrip())
+    assert first.why == "text: parse, options"
+
+
+def test_a_map_has_the_best_definitions_whole_and_all_names_around_them(project: GitProject) -> None:
+    methods = ["insert", "_compact_rows", "delete", "_flush", "close", "_check", "query", "count"]
+    project.put("src/store.py", long_class("Store", methods, 60))
+    project.commit()
+    found = map_of(project, "Compact the rows of a store", tokens=1_000)
+    body, listed = (part for part in found.own if part.path == "src/store.py" and "Store._" in part.name)
+    assert body.kind is PartKind.BODY
+    assert body.text.startswith("[lines 66-126: Store._compact_rows]\n    def _compact_rows(self, row: int)")
+    assert body.text.endswith("_compact_rows_value_59 = row * 59\n")
+    assert listed.kind is PartKind.SIGNATURE
+    for method in set(methods) - {"_compact_rows"}:
+        assert f"    def {method}(self, row: int) -> int  [" in listed.text
+    assert "_compact_rows" not in listed.text
+    assert "_value_" not in listed.text
+    more = map_of(project, "Compact the rows of a store", tokens=3_000)
+    assert set(bodies(found)) < set(bodies(more))
+    assert found.tokens <= 1_000 < more.tokens <= 3_000
+
+
+def test_a_definition_that_is_shown_whole_is_not_listed_beside(project: GitProject) -> None:
+    for name in ("store", "table", "row"):
+        project.put(
+            f"src/{name}.py", long_class(name.title(), [f"keep_{n}" for n in range(9)], 3 + len(name))
+        )
+    project.commit()
+    repository = project.open()
+    for tokens in range(1_000, 5_000, 200):
+        found = repository.map_for(item("Keep rows in the store", "The table, too."), tokens=tokens)
+        assert_nothing_twice(found)
+        whole = set(bodies(found))
+        listed = [part.name.split(", ") for part in found.parts if part.kind is PartKind.SIGNATURE]
+        assert whole.isdisjoint(name for names in listed for name in names)
+
+
+def test_items_of_a_run_begin_with_the_same_code_and_repeat_none_of_it(project: GitProject) -> None:
+    topics = ["store", "basket", "order", "ledger", "parcel", "refund"]
+    for topic in topics:
+        methods = [f"{topic}_{what}" for what in ("open", "close", "count", "merge", "sort", "split")]
+        project.put(f"src/{topic}.py", long_class(topic.title(), methods, 40))
+    project.commit()
+    items = [
+        replace(item(f"Merge and count each {topic}", f"See src/{topic}.py"), id=topic) for topic in topics
+    ]
+    repository = project.open()
+    repository.share_among(items)
+    maps = [repository.map_for(one, tokens=22_000) for one in items]
+    assert len({found.shared for found in maps}) == 1
+    assert {PartKind.BODY, PartKind.SIGNATURE} <= {part.kind for part in maps[0].shared}
+    for topic, found in zip(topics, maps, strict=True):
+        assert_nothing_twice(found)
+        assert all(f"{topic}_{what}_value_39" in everything(found) for what in ("open", "merge", "split"))
+        assert found.tokens <= 22_000
+    alone = project.open().map_for(items[0], tokens=22_000)
+    assert {part.kind for part in alone.shared} == {PartKind.TREE, PartKind.GUIDE}
+
+
+def test_the_tests_of_a_source_are_listed(project: GitProject) -> None:
+    for number in range(40):
+        project.put(f"src/parse_{number}.py", f"def parse_options_{number}(): ...\n")
+    project.put("src/option_reader.py", "def read_options(): ...\n")
+    project.put("tests/unit/test_option_reader.py", "def test_nothing_is_read():\n    assert True\n")
+    project.commit()
+    (listed,) = (part for part in map_of(project, "option_reader").own if part.path.startswith("tests/unit"))
+    assert (listed.kind, listed.why) == (PartKind.SIGNATURE, "tests of src/option_reader.py")
+    assert "def test_nothing_is_read()  [1-2]" in listed.text
+    assert "assert True" not in listed.text
+
+
+def test_a_changelog_or_a_long_document_is_never_shown_whole(project: GitProject) -> None:
+    project.put("CHANGES.md", "# 1.0\n\nParse all options.\n")
+    sections = (f"## Part {n}\n\n" + f"Options of part {n} are parsed.\n" * 20 for n in range(10))
+    project.put("docs/guide.md", "\n".join(sections))
+    project.put("docs/short.md", "# Options\n\nParse them.\n")
+    project.commit()
+    found = map_of(project, "Parse options", "See CHANGES.md, docs/guide.md and docs/short.md")
+    assert set(found.ranked[:3]) == {"CHANGES.md", "docs/guide.md", "docs/short.md"}
+    kinds = {part.path: part.kind for part in found.own}
+    assert kinds["docs/short.md"] is PartKind.FILE
+    assert kinds["docs/guide.md"] in {PartKind.BODY, PartKind.SIGNATURE}
+    assert "Parse all options" not in everything(found)
+
+
+def test_a_guide_that_says_the_same_as_another_one_is_dropped(project: GitProject) -> None:
+    rules = "".join(f"Rule {number}: write the test before the code.\n" for number in range(20))
+    project.put("AGENTS.md", f"# For agents\n\n{rules}")
+    project.put("CLAUDE.md", f"# For Claude\n\n{rules}")
+    project.put("CONTRIBUTING.md", "# Contributing\n\nEvery change needs a reason that people understand.\n")
+    project.commit()
+    guides = [part.path for part in map_of(project).shared if part.kind is PartKind.GUIDE]
+    assert guides == ["AGENTS.md", "CONTRIBUTING.md", "README.md", "."]
 
 
 def test_a_file_that_the_item_names_comes_whole_and_first(project: GitProject) -> None:
     found = map_of(project, "Parse options", "See src/basket.py, line 3.")
     assert found.ranked[0] == "src/basket.py"
     assert found.own[0].kind is PartKind.FILE
-    assert found.own[0].text == "class Basket:\n    def add(self, article): ...\n"
-    assert map_of(project, "Look at basket.py").own[0].kind is PartKind.FILE
+    assert found.own[0].text == "class Basket:\n    def add(self, article): ..."
+    assert map_of(project, "Look at basket.py").own[0].path == "src/basket.py"
     assert map_of(project, "Look at `test_parser.py`").ranked[0] == "tests/test_parser.py"
 
 
@@ -91,10 +206,11 @@ def test_a_file_that_the_user_names_comes_whole_also_if_git_does_not_track_it(pr
 def test_a_file_too_large_for_the_budget_is_cut_with_a_marker(project: GitProject) -> None:
     project.put("src/long.py", "".join(f"VALUE_{number} = {number}\n" for number in range(5_000)))
     project.commit()
-    found = map_of(project, "Change src/long.py")
-    assert found.own[0].path == "src/long.py"
-    assert "[... cut here:" in found.own[0].text
-    assert found.tokens <= 4_000
+    by_user = map_of(project, named=["src/long.py"])
+    assert (by_user.own[0].path, by_user.own[0].is_cut) == ("src/long.py", True)
+    by_item = map_of(project, "Change src/long.py")
+    assert (by_item.own[0].path, by_item.own[0].kind) == ("src/long.py", PartKind.BODY)
+    assert by_user.tokens <= 4_000 >= by_item.tokens
 
 
 def test_shared_parts_are_the_same_bytes_for_all_items(project: GitProject) -> None:
@@ -147,10 +263,7 @@ def test_the_text_is_the_worktrees_where_it_differs(project: GitProject) -> None
     assert repository.commit == project.git("rev-parse", "HEAD")[:12]
     assert "untracked.py" not in repository.files
     found = repository.map_for(item("basket.py and staged.py"), tokens=2_000)
-    assert {part.text for part in found.own if part.kind is PartKind.FILE} == {
-        "class Hamper: ...\n",
-        "class Staged: ...\n",
-    }
+    assert {part.text for part in found.own[:2]} == {"class Hamper: ...", "class Staged: ..."}
 
 
 def test_a_change_of_the_line_ends_alone_is_none(project: GitProject) -> None:
@@ -339,10 +452,11 @@ def test_what_nobody_wrote_here_is_left_out(project: GitProject) -> None:
 
 def test_designs_are_listed_by_title_and_never_ranked(project: GitProject) -> None:
     project.put("docs/lld/active/LLD-7.md", "# Parse options faster\n\nSecret sauce.\n")
+    project.put("docs/lineage/done/7-lld/001-issue.md")
     project.commit()
-    found = project.open(MapOptions(design_folders=("docs/lld",))).map_for(
-        item("Parse options"), tokens=4_000
-    )
+    options = MapOptions(design_folders=("docs/lld",), lineage_folder="docs/lineage")
+    found = project.open(options).map_for(item("Parse options"), tokens=4_000)
+    assert "docs/" not in found.shared[0].text
     assert "docs/lld/active/LLD-7.md: Parse options faster\n" in [part.text for part in found.shared]
     assert "docs/lld/active/LLD-7.md" not in found.ranked
     assert "Secret sauce" not in everything(found)
@@ -447,10 +561,6 @@ def test_the_texts_of_all_designs_are_read_at_once(
     assert len(asked) < 10
 
 
-def test_repository_is_what_open_returns(project: GitProject) -> None:
-    assert isinstance(project.try_open(), TrackedRepository)
-
-
 @pytest.mark.parametrize("path", ["src/vault.py", "vendor/vault.py"])
 def test_a_named_file_that_git_decrypts_is_refused_unless_it_is_allowed(
     project: GitProject, path: str
@@ -483,7 +593,8 @@ def test_a_guide_that_is_named_comes_whole_if_all_items_get_only_a_part_of_it(pr
         (part,) = (one for one in found.own if one.path == "README.md")
         assert "Line 299 of README.md" in part.text
         assert "Line 299 of README.md" not in "".join(one.text for one in found.shared)
-    # Nothing is sent twice: there is no room for more of it, or there is no more.
-    for tokens in (2_000, 40_000):
-        found = project.open().map_for(item("Correct README.md"), tokens=tokens, named=["README.md"])
-        assert "README.md" not in {one.path for one in found.own}
+    # If all of it is among the guides, it is not sent again.
+    project.put("README.md", "# Shop\n\n" + "Sells options and all that belongs to them.\n" * 5)
+    project.commit()
+    found = map_of(project, "Correct README.md", tokens=8_000, named=["README.md"])
+    assert [one.kind for one in found.parts if one.path == "README.md"] == [PartKind.GUIDE]

@@ -7,43 +7,52 @@ from pathlib import Path
 import pytest
 
 from agentos.repo_map.cache import MapCache
-from agentos.repo_map.outlines import Outlines
+from agentos.repo_map.parsed import Parsed
 from agentos.repo_map.tag_process import MAX_FAILURES, PARSER, TagProcess
-from agentos.repo_map.tags import GRAMMARS, language_of
-from harness.git_project import GitProject, item
+from agentos.repo_map.tags import GRAMMARS, Tags, language_of
 
+# Sources with | for line ends; lines of their definitions: first with comments, end of signature, last.
 SOURCES = {
     "a.py": (
-        '"""Carts."""\nclass Cart:\n    """Holds."""\n    def add(\n        self, x\n    ):\n        y()\n',
-        "Cart add",
+        "class Cart(| Base|):| @a| @to(|  1| )| async def add(|  self| ):|  def no(): y()|# Z| def z(): ...|",
+        "Cart 1-3-13 add 4-10-11 z 12-13-13",
     ),
     "a.js": (
-        "/** Carts. */\nclass Cart { add(x) { y(); } }\nexports.go = function (z) { return 1 };\n",
-        "Cart add go",
+        "/**| * A cart.| */|class Cart {|  add(x) {|    y();|  }|}|exports.go = function (z) {|  y();|};|",
+        "Cart 1-4-8 add 5-5-7 go 9-9-11",
     ),
     "a.ts": (
-        "interface Cart { add(x: string): void }\nexport class Bag { put(): void { y(); } }\n",
-        "Cart add Bag put",
+        "interface Cart {| add(x: string): void|}|@Held()|export class Bag {| put(|  x| ): void {| }|}|",
+        "Cart 1-1-3 add 2-2-2 Bag 4-5-10 put 6-8-9",
     ),
-    "a.tsx": ("export const Cart = (x: number) => { return <a/>; }\n", "Cart"),
+    "a.tsx": ("export const Cart = (x: number) => {|  return <a/>;|}|", "Cart 1-1-3"),
     "a.go": (
-        "package a\n// Add adds.\nfunc (c *Cart) Add(x int) int { return y() }\ntype Cart struct {}\n",
-        "Add Cart",
+        "package a|// Add adds.|// Soon.|func (c *Cart) Add(|  x int,|) int {|  y()|}|type Cart struct {|}|",
+        "Add 2-6-8 Cart 9-9-10",
     ),
-    "a.rs": ("pub struct Cart;\nimpl Cart {\n    /// Adds.\n    pub fn add(&self) { y() }\n}\n", "Cart add"),
-    "a.java": ("class Cart {\n  int add(int x) { return y(); }\n}\n", "Cart add"),
-    "a.c": ("struct cart { int x; };\nstatic int add(int a,\n    int b)\n{\n  return y();\n}\n", "cart add"),
-    "a.cpp": ("class Cart {\n public:\n  void add(int x) { y(); }\n};\n", "Cart add"),
-    "a.rb": ("class Cart\n  def add(x)\n    y\n  end\nend\n", "Cart add"),
-    "a.cs": ("class Cart { int Add(int x) { return new Y(); } }\n", "Cart Add"),
-    "a.php": ("<?php\nclass Cart { public function add($x) { return $this->y(); } }\n", "Cart add"),
+    "a.rs": (
+        "#[derive(Debug)]|pub struct Cart;|impl Cart {|  /// Adds.|  pub fn add(&self)|  {|  }|}|",
+        "Cart 1-2-2 add 4-6-7",
+    ),
+    "a.java": ("class Cart {|  @Override|  int add(int x) {|    y();|  }|}|", "Cart 1-1-6 add 2-3-5"),
+    "a.c": (
+        "struct cart { int x; };|static int|add(int a,|  int b)|{|  y();|}|char *go(void) {|}|int no();|",
+        "cart 1-1-1 add 2-5-7 go 8-8-9 no 10-10-10",
+    ),
+    "a.cpp": (
+        "class Cart {|  void add(int x) {|    y();|  }|};|Cart &Cart::go()|{|}|",
+        "Cart 1-1-5 add 2-2-4 go 6-7-8",
+    ),
+    "a.rb": ("class Cart|  def add(x)|    y|  end|end|", "Cart 1-1-5 add 2-2-4"),
+    "a.cs": ("class Cart {|  int Add(int x) { return new Y(); }|}|", "Cart 1-1-3 Add 2-2-2"),
+    "a.php": ("<?php|class Cart {|  public function add($x) {|    y();|  }|}|", "Cart 2-2-6 add 3-3-5"),
 }
 # Stand-ins for a parser that goes wrong: each reads the request as the real one does.
 CRASHES = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 HANGS = "import signal; signal.pause()"
 BABBLES = "import sys; sys.stdout.write('no length at all, only words')"
 FLOODS = r"import sys; sys.stdout.buffer.write(b'\xff\xff\xff\xff' + b'x' * 1_000_000)"
-LIES = r"import sys; sys.stdout.buffer.write(b'\0\0\0\x0d' + b'{\"doc\": [1]}\n')"
+LIES = r"import sys; sys.stdout.buffer.write(b'\0\0\0\x15' + b'{\"definitions\": [1]}\n')"
 
 
 @pytest.fixture
@@ -54,27 +63,16 @@ def parser() -> Iterator[TagProcess]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_definitions_of_every_language_are_found(parser: TagProcess, name: str) -> None:
-    source, names = SOURCES[name]
-    found = parser.parse(language_of(name) or "", source)
+def test_definitions_of_every_language_are_found_with_their_lines(parser: TagProcess, name: str) -> None:
+    source, expected = SOURCES[name]
+    found = parser.parse(language_of(name) or "", source.replace("|", "\n"))
     assert found is not None
-    assert [one.name for one in found.definitions] == names.split()
-    assert not any("y()" in one.signature for one in found.definitions)
+    assert " ".join(f"{one.name} {one.first}-{one.head}-{one.last}" for one in found.definitions) == expected
+    assert found.references == ("to", "y") or name != "a.py"
 
 
 def test_every_grammar_is_tried() -> None:
     assert {language_of(name) for name in SOURCES} == set(GRAMMARS)
-
-
-def test_a_definition_has_its_whole_signature_and_the_first_line_of_its_doc(parser: TagProcess) -> None:
-    found = parser.parse("python", SOURCES["a.py"][0])
-    assert found is not None
-    assert found.doc == "Carts."
-    assert [(one.signature, one.doc) for one in found.definitions] == [
-        ("class Cart:", "Holds."),
-        ("    def add( self, x ):", ""),
-    ]
-    assert found.references == ("y",)
 
 
 def test_one_process_answers_many_requests(parser: TagProcess) -> None:
@@ -122,23 +120,19 @@ def test_a_hostile_source_is_parsed_or_given_up(parser: TagProcess, language: st
     assert parser.parse("python", "def f(): ...\n") is not None
 
 
-def test_without_a_parser_words_make_the_outline() -> None:
+def test_without_a_parser_there_are_no_tags() -> None:
     broken = TagProcess([sys.executable, "-c", CRASHES])
-    outlines = Outlines(MapCache(None, write=False), broken)
+    parsed = Parsed(MapCache(None, write=False), broken)
     for number in range(MAX_FAILURES + 2):
-        text = f"class C{number}:\n    def run(self):\n        return 1\n"
-        assert (
-            outlines.of(f"a{number}.py", f"blob{number}", text, 1_000)
-            == f"class C{number}:\n    def run(self):\n"
-        )
-    outlines.close()
+        assert parsed.tags(f"a{number}.py", f"blob{number}", "class C: ...\n") == Tags()
+    parsed.close()
 
 
 def test_the_parser_sees_nothing_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
     code = (
-        "import json, os, sys\nanswer = json.dumps({'doc': ','.join(sorted(os.environ)), 'definitions': [],"
-        "'references': [os.getcwd()]}).encode()\n"
+        "import json, os, sys\nanswer = json.dumps({'definitions': [],"
+        "'references': [os.getcwd(), *os.environ]}).encode()\n"
         "while length := sys.stdin.buffer.read(4):\n"
         "    sys.stdin.buffer.read(int.from_bytes(length, 'big'))\n"
         "    sys.stdout.buffer.write(len(answer).to_bytes(4, 'big') + answer)\n"
@@ -148,16 +142,5 @@ def test_the_parser_sees_nothing_of_our_environment(monkeypatch: pytest.MonkeyPa
     found = parser.parse("python", "x = 1\n")
     parser.stop()
     assert found is not None
-    assert "OPENAI_API_KEY" not in found.doc
-    assert "HOME" not in found.doc
-    assert found.references == ("/",)
-
-
-def test_a_map_shows_signatures_with_docs(tmp_path: Path) -> None:
-    project = GitProject(tmp_path / "shop")
-    project.put("src/cart.py", SOURCES["a.py"][0])
-    project.commit()
-    repository = project.open()
-    found = repository.map_for(item("The cart holds nothing"), tokens=2_000)
-    repository.close()
-    assert found.own[0].text == "# Carts.\nclass Cart:  # Holds.\n    def add( self, x ):\n"
+    assert found.references[0] == "/"
+    assert not {"OPENAI_API_KEY", "HOME"} & set(found.references)

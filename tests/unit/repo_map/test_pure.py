@@ -1,4 +1,4 @@
-"""The pure parts of the map: words, tree, excerpts, outlines, budget, index."""
+"""The pure parts of the map: words, tree, excerpts, budget, index, ranking."""
 
 import pytest
 from hypothesis import given
@@ -9,12 +9,10 @@ from agentos.repo_map.file_tree import draw_tree
 from agentos.repo_map.git_state import Commit
 from agentos.repo_map.guides import cut, excerpt, find_guides, list_designs, test_layout
 from agentos.repo_map.history import LATELY, index_messages
-from agentos.repo_map.outline import outline_by_tags, outline_by_words
-from agentos.repo_map.parts import Part, PartKind
+from agentos.repo_map.parts import Budget, Part, PartKind
 from agentos.repo_map.path_kinds import FileKind, kind_of
 from agentos.repo_map.ranking import Corpus, Query, Ranked, Segment, index_paths
-from agentos.repo_map.selection import Budget
-from agentos.repo_map.tags import Definition, Tags
+from agentos.repo_map.tags import Tags
 from agentos.repo_map.word_index import Counted, WordIndex
 from agentos.repo_map.words import Words, defined, identifiers, pairs, spelt, stem
 
@@ -194,32 +192,6 @@ def test_designs_and_tests_are_listed() -> None:
     )
 
 
-# Outlines
-
-
-def test_an_outline_loses_docs_first_then_inner_definitions() -> None:
-    tags = Tags(
-        doc="All.",
-        definitions=(
-            Definition(signature="class Cart:", name="Cart", doc="Holds."),
-            Definition(signature="    def add(self):", name="add", doc="Adds."),
-            Definition(signature="        def deep(self):", name="deep", doc=""),
-        ),
-    )
-    assert outline_by_tags(tags, 1_000) == (
-        "# All.\nclass Cart:  # Holds.\n    def add(self):  # Adds.\n        def deep(self):\n"
-    )
-    assert outline_by_tags(tags, 70) == "# All.\nclass Cart:\n    def add(self):\n        def deep(self):\n"
-    assert outline_by_tags(tags, 50) == "# All.\nclass Cart:\n    def add(self):\n"
-    assert outline_by_tags(tags, 3) == ""
-
-
-def test_an_outline_by_words_shows_definitions_headings_or_the_beginning() -> None:
-    assert outline_by_words("x = 1\ndef foo():\n    y = 2\n", 100) == "def foo():\n"
-    assert outline_by_words("# Title\ntext\n## More\n", 100) == "# Title\n## More\n"
-    assert outline_by_words("one\ntwo\n", 100) == "one\ntwo\n"
-
-
 # The budget and the index
 
 
@@ -263,12 +235,16 @@ def test_anything_else_is_not_an_index(data: bytes) -> None:
         None,
         [],
         {},
-        {"doc": 1, "definitions": [], "references": []},
-        {"doc": "", "definitions": [["a"]], "references": []},
+        {"definitions": []},
+        {"definitions": [["a"]], "references": []},
+        {"definitions": [["a", "class", 1, 2, "3"]], "references": []},
+        {"definitions": [["a" * 2_000, "class", 1, 2, 3]], "references": []},
+        {"definitions": [["a", "class", 1, 3, 2]], "references": []},
+        {"definitions": [["a", "class", 0, 1, 2]], "references": []},
     ],
 )
 def test_only_tags_are_read_as_tags(value: object) -> None:
-    with pytest.raises(ValueError, match="not tags"):
+    with pytest.raises(ValueError, match=r"not (tags|lines)"):
         Tags.from_json(value)
 
 

@@ -1,14 +1,13 @@
-"""The outlines of files: from the cache, from the parser, or from their words. Coordinator process."""
+"""What files define and refer to: from the cache, or from the parser. Coordinator process."""
 
 from agentos.repo_map.cache import MapCache
-from agentos.repo_map.outline import outline_by_tags, outline_by_words
 from agentos.repo_map.tag_process import TagProcess
 from agentos.repo_map.tags import Tags, language_of
 
 MAX_PARSED = 400_000  # characters; the rest of a longer file is not parsed
 
 
-class Outlines:
+class Parsed:
     """Parses each text once, for all runs."""
 
     def __init__(self, cache: MapCache, parser: TagProcess | None = None) -> None:
@@ -17,11 +16,6 @@ class Outlines:
         self._kept: dict[str, object] | None = None  # by language and blob, as the cache has it
         self._new: dict[str, object] = {}
         self._tags: dict[str, Tags] = {}
-
-    def of(self, path: str, blob: str, text: str, most: int) -> str:
-        """The outline of one file in at most so many characters."""
-        tags = self.tags(path, blob, text)
-        return outline_by_tags(tags, most) if tags.definitions else outline_by_words(text, most)
 
     def tags(self, path: str, blob: str, text: str) -> Tags:
         """What a file defines and refers to; nothing if there is no parser for it."""
@@ -37,12 +31,12 @@ class Outlines:
         """End the parser, and keep what it found."""
         self._parser.stop()
         if self._new:
-            self._cache.put_outlines(self._new)
+            self._cache.put_tags(self._new)
             self._new = {}
 
     def _from_cache(self, name: str) -> Tags | None:
         if self._kept is None:
-            self._kept = self._cache.outlines()
+            self._kept = self._cache.tags()
         try:
             return Tags.from_json(self._kept[name])
         except (KeyError, ValueError):
