@@ -1,10 +1,12 @@
 """How much of what is sent comes from the provider's prompt cache, and what that saves.
 
 The simulated provider caches as the real ones do: the start of a prompt, byte for byte, in blocks, for five
-minutes. With Anthropic's format only what is marked is cached.
+minutes, with tools and schemas before everything else. With Anthropic's format only what is marked is cached.
+The items are about this project's own sources; the drafter of each asks once for what its item names.
 """
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,10 +18,22 @@ from agentos.simulator import KeyConfig, SimulatorConfig, running_simulator
 from project import Project
 
 SECRET = "bench-secret"
-ITEMS = 10
 WORKERS = 4
 ROUNDS = 3
-REQUIRED = 0.60  # of the tokens that are sent
+REQUIRED = 0.80  # of the tokens that are sent
+SOURCES = Path(__file__).parents[1] / "src"
+TOPICS = {
+    "Rest a key until its daily quota resets": "credentials/pool.py",
+    "Show why an item waits in the progress bar": "console/screen.py",
+    "Read the labels of an issue from its front matter": "discovery/labels.py",
+    "Refuse a template without required sections": "workflows/gates.py",
+    "Keep a verdict that was read before a crash": "review/schema.py",
+    "Name the run that holds an item": "store/records/protocols.py",
+    "Follow every page when issues are listed": "github/client.py",
+    "Stop a worker that does not answer a drain": "coordinator/scheduler.py",
+    "Price calls whose answer was cut off": "spending/spending.py",
+    "List the files that an item may not see": "repo_map/file_kinds.py",
+}
 FORMATS = {
     "anthropic": ("claude-sonnet-4-5", "claude-opus-4-5"),
     "openai": ("gpt-5", "gpt-5-mini"),
@@ -37,8 +51,7 @@ def caching() -> Iterator[str]:
 
 def _measured(name: str, drafter: str, reviewer: str, url: str, folder: Path) -> str:
     project = Project(folder)
-    project.issues(ITEMS, f"verdicts={'REVISE,' * (ROUNDS - 1)}APPROVED")
-    _sources(folder)
+    _backlog(folder)
     base_url = f"{url}/v1" if name == "openai" else url
     lines = [f'drafter = "{name}:{drafter}"', f'reviewer = "{name}:{reviewer}"']
     lines += [f'[providers.{name}]\nbase_url = "{base_url}"']
@@ -50,8 +63,9 @@ def _measured(name: str, drafter: str, reviewer: str, url: str, folder: Path) ->
     sent, cached = (sum(row[key] for row in run.summary["items"]) for key in ("tokens_in", "tokens_cached"))
     saved = 1 - run.summary["cost_usd"] / _full_price(project)
     need = f"at least {REQUIRED:.0%} required" if name != "gemini" else "no requirement"
-    share = f"{cached / sent:.0%} of {sent:,} tokens, cost {saved:.0%} lower"
-    return f"cached share of input, {name}, {ITEMS} items of {ROUNDS} rounds: {share} ({need})"
+    each = run.summary["cost_usd"] / len(TOPICS)
+    share = f"{cached / sent:.1%} of {sent:,} tokens, {each:.3f} USD per item, {saved:.0%} lower than without"
+    return f"cached share of input, {name}, {len(TOPICS)} items of {ROUNDS} rounds: {share} ({need})"
 
 
 def _full_price(project: Project) -> float:
@@ -67,16 +81,14 @@ def _full_price(project: Project) -> float:
     return total
 
 
-def _sources(folder: Path) -> None:
-    """A repository for the models to know."""
-    for number in range(40):
-        steps = (
-            f"def step_{number}_{one}(value: int) -> int:\n    return value + {one}\n" for one in range(12)
-        )
-        body = "\n".join(steps)
-        path = folder / "src" / "measured" / f"part_{number}.py"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'"""Part {number} of the measured project."""\n\n\n{body}')
+def _backlog(folder: Path) -> None:
+    """A repository for the models to know, and items about it."""
+    shutil.copytree(SOURCES, folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    verdicts = "REVISE," * (ROUNDS - 1) + "APPROVED"
+    for number, (title, path) in enumerate(TOPICS.items(), 1):
+        script = f'<!-- mock: verdicts={verdicts} look="src/agentos/{path}" -->'
+        text = f"# {title}\n\nToday this is not done. It belongs to src/agentos/{path}.\n\n{script}\n"
+        (folder / f"issues/active/{number}.md").write_text(text)
     (folder / ".gitignore").write_text(".agentos/\nuser.toml\n")
     git = ["git", "-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "commit.gpgsign=false"]
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All there is"]):

@@ -88,9 +88,24 @@ class GateRecord(Record):
     draft: Count
     missing: Texts = Field(default_factory=list)
     paths: Texts = Field(default_factory=list)  # that do not fit the files of the repository
+    absent: Texts = Field(default_factory=list)  # names that occur nowhere in the repository
     notes: Texts = Field(default_factory=list)
     lineage: Name = ""
     file: Name = ""
+
+
+class LookRecord(Record):
+    """What a model asked to read, and what it got."""
+
+    kind: Literal["look"]
+    role: Name
+    look: Count
+    wishes: Texts = Field(default_factory=list)
+    answers: Texts = Field(default_factory=list)
+    refused: Texts = Field(default_factory=list)
+    definitions: Count = 0
+    read: Texts = Field(default_factory=list)
+    tokens: Tokens = 0
 
 
 class FindingRecord(BaseModel):
@@ -158,15 +173,18 @@ class OwnRecord(Record):
         return self
 
 
-_KINDS = {"gate", "verdict", "decision"}
+_KINDS = {"gate", "look", "verdict", "decision"}
 Audited = Annotated[
     Annotated[GateRecord, Tag("gate")]
+    | Annotated[LookRecord, Tag("look")]
     | Annotated[VerdictRecord, Tag("verdict")]
     | Annotated[DecisionRecord, Tag("decision")]
     | Annotated[OwnRecord, Tag("own")],
     Discriminator(lambda given: kind if (kind := _kind_of(given)) in _KINDS else "own"),
 ]
-_AUDITED: TypeAdapter[GateRecord | VerdictRecord | DecisionRecord | OwnRecord] = TypeAdapter(Audited)
+_AUDITED: TypeAdapter[GateRecord | LookRecord | VerdictRecord | DecisionRecord | OwnRecord] = TypeAdapter(
+    Audited
+)
 
 
 def _kind_of(given: Any) -> Any:
@@ -174,7 +192,9 @@ def _kind_of(given: Any) -> Any:
     return kind if isinstance(kind, str) else None
 
 
-def audited(kind: str, fields: Mapping[str, Any]) -> GateRecord | VerdictRecord | DecisionRecord | OwnRecord:
+def audited(
+    kind: str, fields: Mapping[str, Any]
+) -> GateRecord | LookRecord | VerdictRecord | DecisionRecord | OwnRecord:
     """Make a record of a known kind or of a graph's own; ValueError says what is not valid."""
     content = fields if kind in _KINDS or kind in CALL_KINDS else {"fields": plain_fields(fields)}
     try:

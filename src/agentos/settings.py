@@ -33,6 +33,7 @@ from agentos.parse_value import (
 DEFAULT_PARALLEL = 3  # what a bare --parallel means
 PARALLEL_CAP = 10
 FILES_ONLY = "Files only"  # the group of settings that have no flag
+LOOK_ROUNDS = 4
 REPO_ITERATIONS = 10  # the most reviews that a repo may set
 
 
@@ -226,11 +227,19 @@ class Settings:
         FILES_ONLY,
     )
     context_tokens: int = setting(
-        16_000,
+        40_000,
         whole(0),
         "The size of the repository map that both models get with each item; 0 turns it off.",
         FILES_ONLY,
     )
+    look_rounds: int = setting(
+        LOOK_ROUNDS,
+        whole(0),
+        "How often the drafter of a design may ask to read more of the repository; 0 turns it off.",
+        FILES_ONLY,
+        repo=at_most(LOOK_ROUNDS),
+    )
+    look_tokens: int = setting(40_000, whole(0), "How much it may read in all, for one item.", FILES_ONLY)
     context_exclude: tuple[str, ...] = setting(
         (), globs, "Files that never go into the repository map, as patterns.", FILES_ONLY, repo=as_given
     )

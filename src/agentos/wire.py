@@ -15,6 +15,7 @@ from agentos.lease import LeaseNumber
 from agentos.model import CallError, LimitName, Usage
 from agentos.model_access import PROXY_LOGIN, Kind, RoleOptions
 from agentos.model_facts import ModelFacts
+from agentos.repo_map.parts import NO_MAP, Reading, RepositoryMap
 from agentos.secret import Secret
 
 
@@ -41,23 +42,6 @@ class ItemData(Message):
     remote: bool = False
     whole: str = ""
     whole_hash: str = ""  # of the text as the coordinator has it; secrets are taken out on the way
-
-
-class PartData(Message):
-    """One text about the repository."""
-
-    kind: Literal["tree", "guide", "outline", "file"]
-    path: str
-    text: str
-    why: str = ""
-
-
-class RepositoryData(Message):
-    """What both models get to know about the repository, and the files that the gate knows."""
-
-    shared: tuple[PartData, ...] = ()  # the same for every item of the run
-    own: tuple[PartData, ...] = ()
-    files: tuple[str, ...] = ()  # all tracked files; empty: unknown
 
 
 def _secret(value: object, name: str) -> Secret:
@@ -128,7 +112,9 @@ class Job(Message):
     drafter: str
     reviewer: str
     templates: dict[str, str] = Field(default_factory=dict)
-    repository: RepositoryData = RepositoryData()
+    repository: RepositoryMap = NO_MAP
+    look_rounds: int = 0  # how often the drafter may ask to read
+    look_tokens: int = 0  # that it may read in all
     rules: str = ""  # the team's own
     language: str = ""
     fence_secret: str = Field(default="", repr=False)  # not a key, but nobody who writes texts may know it
@@ -178,6 +164,14 @@ class Vetted(Message):
     type: Literal["vetted"] = "vetted"
     number: int
     secret: str | None = None
+
+
+class LookedUp(Message):
+    """What a worker wanted to read."""
+
+    type: Literal["looked_up"] = "looked_up"
+    number: int
+    reading: Reading
 
 
 class Drain(Message):
@@ -245,6 +239,17 @@ class Vet(Message):
     type: Literal["vet"] = "vet"
     number: Count
     texts: tuple[str, ...]
+
+
+class LookUp(Message):
+    """What a worker wants to read of the repository."""
+
+    type: Literal["look_up"] = "look_up"
+    number: Count
+    wishes: Annotated[tuple[Text, ...], Field(max_length=1_000)] = ()
+    names: Annotated[tuple[Name, ...], Field(max_length=1_000)] = ()  # whose definitions are wanted
+    known: Annotated[tuple[tuple[str, int, int], ...], Field(max_length=10_000)] = ()  # lines it has already
+    tokens: Tokens
 
 
 class Kept(Message):
@@ -332,13 +337,16 @@ class Ended(Message):
     given_back: bool = False  # nothing is wrong with the item: it cannot run here now
 
 
-ToWorker = Annotated[Job | LeaseGranted | LeaseRefused | Vetted | Drain, Field(discriminator="type")]
+ToWorker = Annotated[
+    Job | LeaseGranted | LeaseRefused | Vetted | LookedUp | Drain, Field(discriminator="type")
+]
 ToCoordinator = Annotated[
     Hello
     | NodeStarted
     | NodeEnded
     | LeaseWanted
     | Vet
+    | LookUp
     | CallSettled
     | CallTexts
     | Beat

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import Exit
-from harness.provider import Bench
+from harness.provider import Asked, Bench
 
 POOL = '''"""Leases of keys."""
 
@@ -26,7 +26,9 @@ def repository(bench: Bench) -> Bench:
     """A small repository with one issue that names a file of it."""
     project = bench.project
     project.write("README.md", "# Payroll\n\nPays people on time.\n")
-    project.write("AGENTS.md", "# For agents\n\nNames are nouns.\n")
+    project.write(
+        "AGENTS.md", "# For agents\n\nNames are nouns. Functions are verbs, and tests say what is true.\n"
+    )
     project.write("src/payroll/pool.py", POOL)
     project.write("src/payroll/report.py", "def print_report(rows):\n    return rows\n")
     project.write("tests/test_pool.py", "from payroll.pool import Pool\n")
@@ -40,23 +42,29 @@ def audits(bench: Bench, item: int) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def with_map(bench: Bench, since: int = 0) -> list[Asked]:
+    """The calls that have the map; that in which the reviewer asks for more is short."""
+    asked = [one for one in bench.provider.asked[since:] if not one.prompt.startswith("You will review")]
+    assert {one.role for one in asked} == {"look", "drafter", "reviewer"}
+    return asked
+
+
 def test_both_models_get_the_map_in_every_round(repository: Bench) -> None:
     repository.provider.verdicts.extend(["REVISE", "APPROVED"])
     repository.ok("lld", "42")
-    assert [one.role for one in repository.provider.asked] == ["drafter", "reviewer"] * 2
-    for asked in repository.provider.asked:
+    roles = [one.role for one in repository.provider.asked]
+    assert roles == ["look", "drafter", "look", "reviewer", "drafter", "reviewer"]
+    for asked in with_map(repository):
         assert "Grants leases." in asked.prompt
         assert "Names are nouns." in asked.prompt
         assert "src/payroll/report.py" in asked.prompt or "report.py" in asked.prompt
         assert "Names are nouns." not in asked.system
     calls = [one for one in audits(repository, 42) if one["kind"] == "call"]
-    assert len(calls) == 4
+    assert len(calls) == 6
     for call in calls:
         parts = call["context"]
         assert isinstance(parts, list)
-        assert {"path": "src/payroll/pool.py", "kind": "file"}.items() <= {
-            name: value for part in parts if part["kind"] == "file" for name, value in part.items()
-        }.items()
+        assert ("src/payroll/pool.py", "file") in {(part["path"], part["kind"]) for part in parts}
         assert parts[0]["kind"] == "tree"
     report = (repository.project.runs()[-1] / "report.html").read_text()
     assert "src/payroll/pool.py" in report
@@ -68,7 +76,7 @@ def test_the_command_shows_what_would_be_sent(repository: Bench) -> None:
     assert list(found) == ["item", "tokens", "parts", "ranked", "left_out", "commit", "changed"]
     assert (found["item"], found["changed"]) == ("42", [])
     assert found["tokens"] == sum(part["tokens"] for part in found["parts"]) <= 16_000
-    assert all(list(part) == ["path", "kind", "tokens", "why"] for part in found["parts"])
+    assert all(list(part) == ["path", "kind", "name", "lines", "tokens", "why"] for part in found["parts"])
     assert {part["kind"] for part in found["parts"]} >= {"tree", "guide", "file"}
     assert found["ranked"][0] == "src/payroll/pool.py"
     told = repository.free("context", "LLD-42")
@@ -93,7 +101,7 @@ def test_uncommitted_changes_to_tracked_files_are_sent_and_named(repository: Ben
     repository.project.write("src/payroll/untracked.py", "SEEN = 'by nobody'\n")
     assert repository.free("context", "42", "--json").json["changed"] == ["src/payroll/pool.py"]
     repository.ok("lld", "42")
-    for asked in repository.provider.asked:
+    for asked in with_map(repository):
         assert "a brand new line" in asked.prompt
         assert "untracked.py" not in asked.prompt
 
@@ -168,7 +176,7 @@ def test_context_is_read_from_where_one_stands(repository: Bench) -> None:
         since = len(repository.provider.asked)
         result = repository.project.finish(command, 90)
         assert result.code == Exit.OK, result
-        assert all("Every lease ends." in asked.prompt for asked in repository.provider.asked[since:])
+        assert all("Every lease ends." in asked.prompt for asked in with_map(repository, since))
 
 
 def test_what_a_folder_holds_is_skipped_by_name_and_what_is_named_is_an_error(repository: Bench) -> None:
@@ -267,7 +275,7 @@ def test_a_named_file_that_is_excluded_or_decrypted_is_an_error(repository: Benc
     assert not repository.provider.asked
     repository.config.write_text(f'context_allow = ["conf/vault.md"]\n{repository.config.read_text()}')
     repository.ok("lld", "44", "--retry-failed")
-    assert all("Decrypted words." in one.prompt for one in repository.provider.asked)
+    assert all("Decrypted words." in one.prompt for one in with_map(repository))
 
 
 @pytest.mark.parametrize("setting", ["rules", "lld_template"])
@@ -297,6 +305,5 @@ def test_a_file_with_a_key_of_the_user_is_skipped_in_a_folder_and_an_error_by_na
         assert "--context conf/mine.md is refused: it contains one of your keys. Remove it" in named.said
     result = repository.ok("lld", "42", "--context", "conf")
     assert "Skipping conf/mine.md of --context: it contains one of your keys." in result.said
-    for asked in repository.provider.asked:
-        assert "Leases last a minute." in asked.prompt
-        assert key not in asked.prompt
+    assert all("Leases last a minute." in asked.prompt for asked in with_map(repository))
+    assert not any(key in asked.prompt for asked in repository.provider.asked)

@@ -48,11 +48,11 @@ def test_an_answer_is_in_every_later_prompt_and_in_the_document_until_it_is_dele
     answered.commit()
 
     answered.say_more(42, "More.")
-    assert with_it(answered) == [True] * 2  # the next run
-    assert with_it(answered, "--fresh") == [True] * 2
+    assert with_it(answered) == [True] * 4  # the next run: a draft and a review, each after a look
+    assert with_it(answered, "--fresh") == [True] * 4
     clone = answered.clone_into(make_project("clone"))
     clone.say_more(42, "Something else.")
-    assert with_it(clone) == [True] * 2
+    assert with_it(clone) == [True] * 4
     for bench in (answered, clone):
         assert decisions(bench) == [f"**{QUESTION}** {ANSWER}"]
 
@@ -60,7 +60,7 @@ def test_an_answer_is_in_every_later_prompt_and_in_the_document_until_it_is_dele
     path.write_text(re.sub(rf"^- .*{ANSWER}$", "- Mention the wombat.", path.read_text(), flags=re.MULTILINE))
     answered.say_more(42, "Yet more.")
     since = len(answered.provider.asked)
-    assert with_it(answered) == [False] * 2
+    assert with_it(answered) == [False] * 4
     for one in answered.provider.asked[since:]:
         assert "numbat" not in one.prompt
         assert "- Mention the wombat.\n" in one.prompt

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from harness.fleet import SLOW, Fleet
 from harness.postgres import Cluster
 from harness.processes import children_of, wait_until
 from harness.project import Project
+from harness.provider import GIT
 from harness.simulator import stats
 
 REAL = ("lld", "--all", "--engine", "postgres")
@@ -38,6 +40,20 @@ def test_results_are_those_of_local_mode(fleet: Fleet, make_project: Callable[[s
     near.issues(6, mock=SLOW)
     assert near.run("lld", "--all", "--mock", "--parallel", "6").code == 0
     assert _documents(submitter.project) == _documents(near)
+
+
+def test_a_worker_reads_what_its_submitter_has(fleet: Fleet) -> None:
+    fleet.machine()
+    submitter = fleet.submitter("far", 1, 'look="src/far.py:2801-2802"')
+    project = submitter.project
+    body = f"    return '{'x' * 300}'\n"
+    project.write("src/far.py", "".join(f"def far_{number}():\n{body}\n\n" for number in range(900)))
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "All there is"]):
+        subprocess.run([*GIT, *arguments], cwd=project.root, env=project.environment, check=True)
+    result = submitter.lld()
+    assert result.code == 0, result
+    looks = [one for one in project.audits("1") if one["kind"] == "look"]
+    assert [one["read"] for one in looks] == [["src/far.py:2801-2802"], [], []]
 
 
 def test_nothing_of_a_run_is_done_twice(fleet: Fleet) -> None:

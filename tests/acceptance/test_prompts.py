@@ -125,8 +125,9 @@ def test_both_models_get_the_rules_of_the_team_and_the_language(bench: Bench) ->
     bench.project.issue(1)
     bench.commit()
     bench.ok("lld", "1")
-    assert len(bench.provider.asked) == 2
-    for one in bench.provider.asked:
+    asked = [one for one in bench.provider.asked if one.role != "look"]
+    assert len(asked) == 2
+    for one in asked:
         assert re.search(rf"^<<<BEGIN \w+ team rules\n{RULES}\n<<<END", one.prompt, re.MULTILINE)
         assert re.search(r"^<<<BEGIN \w+ language\nGerman\n<<<END", one.prompt, re.MULTILINE)
         assert "R1" not in one.system
@@ -142,7 +143,7 @@ def test_rules_that_git_does_not_track_are_ignored_unless_the_user_names_them(be
     assert "Ignoring rules 'rules.md'" in result.err
     assert not any("R1" in one.prompt for one in bench.provider.asked)
     bench.ok("lld", "1", "--fresh", AGENTOS_RULES="rules.md")
-    assert all("R1" in one.prompt for one in bench.provider.asked[2:])
+    assert all("R1" in bench.provider.of(role)[-1] for role in ("drafter", "reviewer"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from agentos.errors import StopRequested
 from agentos.llm.mock_documents import answers
 from agentos.llm.provider import Reply, Role
 from agentos.model import Item
+from agentos.repo_map.parts import Answer, Part, PartKind, Reading
 from agentos.wire import Ended
 from agentos.worker.checkpoint import open_checkpoint
 from agentos.workflows.issue import WORKFLOW as ISSUE
@@ -99,9 +100,14 @@ class Tools:
         reviews: Sequence[str] = (APPROVED,),
         drafts: Sequence[str] | None = None,
         cut_at: int | None = None,
+        *,
         resolves: bool = True,  # every review answers each open finding as resolved
+        looks: Sequence[str] = (),  # replies when the drafter is asked what it wants to read
+        check: str = '{"wishes": []}',  # the same for the reviewer
     ) -> None:
         self.resolves = resolves
+        self.looks, self.check = looks, check
+        self.asked: list[dict[str, Any]] = []  # to read
         self.texts: dict[str, Callable[[int], str]] = {
             "drafter": lambda number: lld(number) if drafts is None else drafts[min(number, len(drafts)) - 1],
             "reviewer": lambda number: reviews[min(number, len(reviews)) - 1],
@@ -118,16 +124,43 @@ class Tools:
         if self.uses == self.cut_at:
             raise StopRequested
 
-    def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:
+    def call(
+        self,
+        role: Role,
+        *,
+        number: int,
+        prompt: Prompt,
+        schema: dict[str, Any] | None = None,
+        nth: int | None = None,
+    ) -> Reply:
         self._use()
-        assert (schema is not None) == (role == "reviewer")
-        name = f"{role} {number}"
+        asks = "draft" if schema is None else schema["title"]
+        assert asks in ({"draft", "look"} if role == "drafter" else {"review", "look"})
+        name = f"{role} {number}" if asks != "look" else f"{role} {number} looks"
         self.calls.append(name)
         self.prompts[name] = prompt
-        text = self.texts[role](number)
+        if asks == "look":
+            looks = self.looks[: nth or 1] if role == "drafter" else [self.check]
+            return Reply(text=looks[-1], model=f"{role}-model", tokens_in=1, tokens_out=1)
+        text = self.texts[role](nth or number)
         if self.resolves and role == "reviewer" and text.startswith('{"identity'):
             text = text.replace('"earlier": []', f'"earlier": {json.dumps(answers(prompt.text))}')
         return Reply(text=text, model=f"{role}-model", tokens_in=1, tokens_out=1)
+
+    def look_up(self, **asked: Any) -> Reading:
+        """Every wish and every known name has a text; a wish for ../x is refused."""
+        self._use()
+        self.asked.append(asked)
+        wishes = asked.get("wishes", ())
+        texts = [wish for wish in wishes if not wish.startswith("..")]
+        return Reading(
+            parts=tuple(
+                Part(kind=PartKind.BODY, path=one, text=f"text of {one}\n", why="asked for", first=1, last=9)
+                for one in (*texts, *(name for name in asked.get("names", ()) if "wrong" not in name))
+            ),
+            answers=tuple(Answer(wish=one, said="seen", refused=one not in texts) for one in wishes),
+            absent=tuple(name for name in asked.get("names", ()) if "wrong" in name),
+        )
 
     def audit(self, kind: str, **fields: Any) -> None:
         self._use()

@@ -45,6 +45,7 @@ class Provider:
     verdicts: deque[str] = field(default_factory=deque)
     drafts: deque[str] = field(default_factory=deque)
     words: deque[str] = field(default_factory=deque)  # that reviews say about their finding
+    looks: deque[str] = field(default_factory=deque)  # replies to looks
     stuck: bool = False  # every review has the same findings
     during: Callable[[Asked], None] | None = None  # called while the caller waits for the answer
     _default: DefaultResponder = field(default_factory=DefaultResponder)
@@ -58,6 +59,8 @@ class Provider:
             self.during(one)
         if role == "drafter" and self.drafts:
             return self.drafts.popleft()
+        if role == "look" and self.looks:
+            return self.looks.popleft()
         if role != "reviewer":
             return self._default(model, system, prompt, wanted)
         self._reviews += 1

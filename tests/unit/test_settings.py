@@ -274,6 +274,7 @@ def test_a_repo_may_set_models_templates_folders_context_parallelism_and_iterati
         "lineage_folder",
         "parallel",
         "max_iterations",
+        "look_rounds",
         "context",
         "context_exclude",
         "rules",

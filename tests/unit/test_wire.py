@@ -22,6 +22,7 @@ from agentos.frames import (
     read_for_worker,
 )
 from agentos.model import CallError
+from agentos.repo_map.parts import Part, PartKind, RepositoryMap
 from agentos.secret import Secret
 from agentos.wire import (
     Audit,
@@ -40,9 +41,7 @@ from agentos.wire import (
     NodeEnded,
     NodeStarted,
     PaidBefore,
-    PartData,
     ProtocolError,
-    RepositoryData,
 )
 
 STEADY = settings(derandomize=True, database=None, deadline=None)
@@ -63,8 +62,8 @@ JOB = Job(
     max_retries=5,
     call_timeout=600.0,
     decisions=(Decision(id=3, question="Q?", text="less", answer="revise", reviews=2, at="2026", used=True),),
-    repository=RepositoryData(
-        shared=(PartData(kind="tree", path=".", text="src/\n", why="the tree"),), files=("src/a.py",)
+    repository=RepositoryMap(
+        shared=(Part(kind=PartKind.TREE, path=".", text="src/\n", why="the tree"),), files=("src/a.py",)
     ),
     rules="R1",
     fence_secret="0f",

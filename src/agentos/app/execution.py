@@ -63,6 +63,7 @@ def run_items(run: OpenRun, plan: Sequence[PlannedItem]) -> Ran:
             spending=spending,
             trace=trace,
             map_of=run.maps.of,
+            look_up=run.maps.look_up,
         )
         stopped = coordinator.run()
     return Ran(stopped=stopped, recorder=recorder, keys=keys, spending=spending, trace=trace, console=console)

@@ -11,7 +11,7 @@ from agentos import redact
 from agentos.app.project import Project
 from agentos.errors import ItemFailed
 from agentos.model import Item
-from agentos.repo_map.parts import Part, PartKind, RepositoryMap
+from agentos.repo_map.parts import Part, PartKind, Range, Reading, RepositoryMap
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,6 +60,14 @@ class Maps:
         kept = tuple(part for part in found.own if part.path not in mine)
         return replace(found, shared=shared + self.named, own=kept, files=self.files)
 
+    def look_up(
+        self, *, wishes: Sequence[str], names: Sequence[str], known: Sequence[Range], tokens: int
+    ) -> Reading:
+        """What a model asked to read; nothing if the map is turned off."""
+        if self.repository is None:
+            return Reading()
+        return self.repository.look_up(wishes=wishes, names=names, known=known, tokens=tokens)
+
 
 def _check_named(item: Item, named: Sequence[str], repository: "TrackedRepository") -> None:
     """Refuse files that git does not track: an item may have been written by anybody."""
@@ -95,7 +103,8 @@ def open_maps(
     save: bool,
 ) -> Iterator[Maps]:
     """Look at the repository for these items; `save` allows writing the cache in the home."""
-    committed = any(item.remote for item in items)
+    everything = list(items)
+    committed = any(item.remote for item in everything)
     room = settings.context_tokens if tokens is None else tokens
     files = tuple(Part(kind=PartKind.FILE, path=path, text=text, why=NAMED) for path, text in named.items())
     opened: list[TrackedRepository] = []
@@ -103,7 +112,9 @@ def open_maps(
     @cache
     def open_repository() -> "TrackedRepository | None":
         found = _open(project, settings, committed=committed, save=save)
-        opened.extend([found] if found else [])
+        if found is not None:
+            opened.append(found)
+            found.share_among(everything)
         return found
 
     # Whoever asks for a map of no tokens wants to see the ranking.

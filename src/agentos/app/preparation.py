@@ -132,6 +132,8 @@ def _run_config(
         run_timeout=settings.run_timeout,
         max_retries=settings.max_retries,
         max_iterations=settings.max_iterations,
+        look_rounds=settings.look_rounds,
+        look_tokens=settings.look_tokens,
         max_wait=0.0 if settings.no_wait else settings.max_wait,
         set_in={role: config.sources[role].name or role for role in models},
         user_file=config.named_user_file,

@@ -59,7 +59,7 @@ def preview(request: RunRequest) -> Preview:
     return Preview(
         request=request,
         entries=entries,
-        work={entry.item.id: _work(request, entry) for entry in running},
+        work={entry.item.id: _work(request, entry, mapped=bool(sizes.usual)) for entry in running},
         cost=estimate_cost(request, running, history, repository=sizes.usual),
         maps=sizes,
         unpriced=_unpriced(request),
@@ -68,9 +68,16 @@ def preview(request: RunRequest) -> Preview:
     )
 
 
-def _work(request: RunRequest, entry: PlannedItem) -> Work:
+def _work(request: RunRequest, entry: PlannedItem, *, mapped: bool) -> Work:
     settings = request.settings
-    return work_of(entry, rounds=settings.max_iterations, retried=settings.retry_failed)
+    found = work_of(entry, rounds=settings.max_iterations, retried=settings.retry_failed)
+    return found.with_looks(settings.look_rounds) if _looks(request, mapped=mapped) else found
+
+
+def _looks(request: RunRequest, *, mapped: bool) -> bool:
+    """Whether the models are asked what they want to read."""
+    settings = request.settings
+    return mapped and request.flow.name == "lld" and settings.look_rounds > 0 and settings.look_tokens > 0
 
 
 def _unpriced(request: RunRequest) -> tuple[str, ...]:
@@ -130,10 +137,11 @@ def estimate_cost(
     """What the running entries will cost, judged by the tokens of earlier items."""
     added = "".join([request.rules, *(name + text for name, text in request.context.items())])
     return estimate(
-        [_work(request, entry) for entry in running],
+        [_work(request, entry, mapped=repository > 0) for entry in running],
         history=history,
         rounds=request.settings.max_iterations,
         cost=_cost(request),
         repository=repository,
         context=tokens_in(added),
+        read=request.settings.look_tokens if _looks(request, mapped=repository > 0) else 0,
     )

@@ -74,7 +74,7 @@ def _show(made: "ItemMap") -> None:
     for number, part in enumerate(found.parts):
         if number in {0, shared}:
             click.echo("\nThe same for every item:" if number < shared else "\nFor this item:")
-        click.echo(one_line(f"  {part.tokens:>6,}  {part.kind:<7}  {part.path}  ({part.why})"))
+        click.echo(one_line(f"  {part.tokens:>6,}  {part.kind:<9}  {part.place}  ({part.why})"))
     sent = {part.path for part in found.parts}
     others = [path for path in found.ranked if path not in sent]
     if others:
@@ -116,6 +116,8 @@ def _as_data(made: "ItemMap", *, texts: bool) -> dict[str, Any]:
             {
                 "path": part.path,
                 "kind": part.kind.value,
+                "name": part.name or None,
+                "lines": [part.first, part.last] if part.first else None,
                 "tokens": part.tokens,
                 "why": part.why,
                 **({"text": part.text} if texts else {}),

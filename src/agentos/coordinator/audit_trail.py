@@ -1,5 +1,6 @@
 """Writes each item's audit trail, and records every paid call once. Coordinator process."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from agentos.coordinator.plan import PlannedItem
@@ -31,8 +32,11 @@ class AuditTrail:
 
     def sends(self, item: str, repository: RepositoryMap) -> None:
         """From now on, every call of the item sends these parts of the repository."""
+        tokens: Counter[tuple[str, str]] = Counter()
+        for part in repository.parts:
+            tokens[part.path, part.kind.value] += part.tokens
         self._context[item] = [
-            {"path": part.path, "kind": part.kind.value, "tokens": part.tokens} for part in repository.parts
+            {"path": path, "kind": kind, "tokens": count} for (path, kind), count in tokens.items()
         ]
 
     def audit(self, entry: PlannedItem, attempt: int, record: dict[str, Any]) -> None:

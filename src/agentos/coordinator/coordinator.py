@@ -29,7 +29,7 @@ from agentos.engine.protocol import AttemptTaken, Ending, Engine, EngineEvent, G
 from agentos.errors import ItemFailed, StartFailed
 from agentos.events import catalogue as events
 from agentos.model import Item, Status
-from agentos.repo_map.parts import NO_MAP, RepositoryMap
+from agentos.repo_map.parts import NO_MAP, Reading, RepositoryMap
 from agentos.spending.spending import Spending
 from agentos.tracing.run import RunTrace
 
@@ -74,6 +74,7 @@ class ParallelCoordinator:
         spending: Spending,
         trace: RunTrace,
         map_of: Callable[[Item], RepositoryMap] = lambda _item: NO_MAP,
+        look_up: Callable[..., Reading] = lambda **_asked: Reading(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -115,6 +116,8 @@ class ParallelCoordinator:
             recorder=recorder,
             trace=trace,
             keep_prompts=config.keep_prompts,
+            look_up=look_up,
+            send=self._send,
         )
         self._next_refresh = 0.0
         self._stop_announced = self._quitting = False

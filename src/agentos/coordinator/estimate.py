@@ -15,6 +15,7 @@ LOW, HIGH = 0.1, 0.9  # share of items that were cheaper
 DRAFT = Taken(calls=1, tokens_in=2_000, tokens_out=2_500)
 REVISION = Taken(calls=1, tokens_in=6_000, tokens_out=2_500)
 REVIEW = Taken(calls=1, tokens_in=5_000, tokens_out=1_000)
+LOOK = Taken(calls=1, tokens_in=3_000, tokens_out=300)  # what the model wants to read
 
 Basis = Literal["measured", "assumed"]
 Cost = Callable[[str, Usage], float | None]  # of a role
@@ -37,15 +38,23 @@ class Work:
 
     drafts: tuple[int, int] = (0, 0)
     reviews: tuple[int, int] = (0, 0)
+    looks: tuple[int, int] = (0, 0)  # of the drafter
+    checks: tuple[int, int] = (0, 0)  # the reviewer's look
     whole: bool = False  # from its first draft on
 
     @property
     def least(self) -> int:
-        return self.drafts[0] + self.reviews[0]
+        return self.drafts[0] + self.reviews[0] + self.looks[0] + self.checks[0]
 
     @property
     def most(self) -> int:
-        return self.drafts[1] + self.reviews[1]
+        return self.drafts[1] + self.reviews[1] + self.looks[1] + self.checks[1]
+
+    def with_looks(self, rounds: int) -> "Work":
+        """The same with up to so many looks before its drafts; some may have been made already."""
+        least = int(self.whole)
+        looks = (least, rounds) if self.drafts[1] else (0, 0)
+        return replace(self, looks=looks, checks=(least, 1) if self.reviews[1] else (0, 0))
 
 
 def work_of(entry: PlannedItem, *, rounds: int, retried: bool) -> Work:  # noqa: PLR0911 - a table of cases
@@ -73,7 +82,7 @@ def work_of(entry: PlannedItem, *, rounds: int, retried: bool) -> Work:  # noqa:
             return Work()
         case "judge":
             return Work(drafts=(0, left - 1), reviews=(0, left - 1))
-        case "gate" | "review":
+        case "gate" | "check" | "review":
             return Work(drafts=(0, left - 1), reviews=(1, left))
         case _:
             return Work(drafts=(1, left), reviews=(1, left), whole=not entry.reviews and not entry.revises)
@@ -87,11 +96,12 @@ def estimate(
     cost: Cost,
     repository: int = 0,
     context: int = 0,
+    read: int = 0,
 ) -> CostEstimate:
     """The range for all items.
 
-    `history` is from the same workflow and models. Each call also sends `repository` tokens of the map, and
-    `context` tokens that the user adds.
+    `history` is from the same workflow and models. Each call also sends `repository` tokens of the map,
+    `context` tokens that the user adds, and at most `read` tokens that the models ask for.
     """
     if len(history) >= ENOUGH:
         basis: Basis = "measured"
@@ -101,8 +111,8 @@ def estimate(
         price = _measured(history, cost, context)
     else:
         basis = "assumed"
-        why = _assumption(rounds, repository, context, finished=len(history))
-        price = _assumed(cost, repository + context)
+        why = _assumption(rounds, repository, context, read, finished=len(history))
+        price = _assumed(cost, repository + context, read)
     ranges = [price(one) for one in work]
     return CostEstimate(
         low=_sum(low for low, _ in ranges),
@@ -116,11 +126,16 @@ def estimate(
 Range = tuple[float | None, float | None]
 
 
-def _assumed(cost: Cost, sent: int) -> Callable[[Work], Range]:
+def _assumed(cost: Cost, sent: int, read: int) -> Callable[[Work], Range]:
     def price(one: Work) -> Range:
         low, high = (
             _total(
-                {"drafter": _drafts(one.drafts[at], one), "reviewer": [REVIEW] * one.reviews[at]}, cost, sent
+                {
+                    "drafter": [LOOK] * one.looks[at] + _drafts(one.drafts[at], one),
+                    "reviewer": [LOOK] * one.checks[at] + [REVIEW] * one.reviews[at],
+                },
+                cost,
+                sent + (read if at and one.looks[1] else 0),
             )
             for at in (0, 1)
         )
@@ -145,7 +160,8 @@ def _measured(history: Sequence[Mapping[str, Taken]], cost: Cost, context: int) 
         if one.whole:
             return whole
         low = high = 0.0
-        for role, (least, most) in (("drafter", one.drafts), ("reviewer", one.reviews)):
+        for role, ranges in (("drafter", (one.drafts, one.looks)), ("reviewer", (one.reviews, one.checks))):
+            least, most = (sum(ends) for ends in zip(*ranges, strict=True))
             taken = [item.get(role, Taken(calls=0)) for item in history]
             calls = [each.calls for each in taken]
             cheap, dear = _total({role: taken}, cost), _total({role: taken}, cost, context)
@@ -159,10 +175,11 @@ def _measured(history: Sequence[Mapping[str, Taken]], cost: Cost, context: int) 
     return price
 
 
-def _assumption(rounds: int, repository: int, context: int, *, finished: int) -> str:
+def _assumption(rounds: int, repository: int, context: int, read: int, *, finished: int) -> str:
     per_round = f"{DRAFT.tokens_out:,} tokens per draft, {REVIEW.tokens_out:,} per review"
     per_round += f", {repository:,} of the repository map" if repository else ""
     per_round += f", {context:,} of --context" if context else ""
+    per_round += f", up to {read:,} that the models ask to read" if read else ""
     total = f"1 to {rounds} rounds" if rounds > 1 else "1 round"
     few = f"only {counted(finished, 'item')}" if finished else "no item"
     verb = "have" if finished > 1 else "has"

@@ -9,7 +9,7 @@ from agentos.coordinator.plan import PlannedItem
 from agentos.events.catalogue import RunStarted
 from agentos.model_access import ROLES, RoleOptions
 from agentos.model_facts import ModelFacts
-from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
+from agentos.repo_map.parts import NO_MAP, RepositoryMap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,8 @@ class ParallelRunConfig:
     run_timeout: float | None = None
     max_retries: int = 5
     max_iterations: int = 5
+    look_rounds: int = 0
+    look_tokens: int = 0
     max_wait: float = 3600.0  # 0: no waiting
     set_in: dict[str, str] = field(default_factory=dict)  # where each role's model is set: "drafter in FILE"
     user_file: str = "your configuration file"
@@ -121,11 +123,13 @@ def make_job(
         drafter=config.drafter,
         reviewer=config.reviewer,
         templates=config.templates,
-        repository=wire.RepositoryData(
-            shared=tuple(map(_part, repository.shared)),
-            own=tuple(map(_part, repository.own)),
+        repository=RepositoryMap(
+            shared=repository.shared,
+            own=repository.own,
             files=repository.files if item.workflow == "lld" else (),
         ),
+        look_rounds=config.look_rounds,
+        look_tokens=config.look_tokens,
         rules=config.rules,
         language=config.language,
         fence_secret=config.fence_secret,
@@ -148,7 +152,3 @@ def make_job(
         mock_shell=config.mock_shell and not item.remote,
         environment=config.environment | dict(trace),
     )
-
-
-def _part(part: Part) -> wire.PartData:
-    return wire.PartData(kind=part.kind.value, path=part.path, text=part.text, why=part.why)

@@ -1,11 +1,14 @@
 """What the messages of workers mean for a run. Coordinator process."""
 
+from collections.abc import Callable
+
 from agentos import audit_record, wire
 from agentos.coordinator.calls import Calls
 from agentos.coordinator.recorder import RunRecorder
 from agentos.coordinator.running_item import RunningItem
 from agentos.coordinator.scheduler import Scheduler
 from agentos.events import catalogue as events
+from agentos.repo_map.parts import Reading
 from agentos.tracing.run import RunTrace
 
 
@@ -20,14 +23,18 @@ class WorkerMessages:
         recorder: RunRecorder,
         trace: RunTrace,
         keep_prompts: bool,
+        look_up: Callable[..., Reading],
+        send: Callable[[RunningItem, wire.Message], None],
     ) -> None:
         self._scheduler = scheduler
         self._calls = calls
         self._recorder = recorder
         self._trace = trace
         self._keep_prompts = keep_prompts
+        self._look_up = look_up
+        self._send = send
 
-    def take(self, item: RunningItem, message: wire.ToCoordinator, now: float) -> None:  # noqa: C901 - one case per message
+    def take(self, item: RunningItem, message: wire.ToCoordinator, now: float) -> None:  # noqa: C901, PLR0912 - one case per message
         """Take a message of the item's worker; raises ProtocolError if it must not send it."""
         self._scheduler.heard(item.label, now)
         match message:
@@ -52,6 +59,9 @@ class WorkerMessages:
                 self._calls.ask(item, message, now)
             case wire.Vet():
                 self._calls.vet(item, message)
+            case wire.LookUp():
+                asked = message.model_dump(include={"wishes", "names", "known", "tokens"})
+                self._send(item, wire.LookedUp(number=message.number, reading=self._look_up(**asked)))
             case wire.CallSettled():
                 self._calls.settle(item, message, now)
             case wire.CallTexts():

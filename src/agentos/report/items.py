@@ -12,11 +12,13 @@ from agentos.report.documents import Document, list_documents
 from agentos.report.drafts import Draft, Trail, find_trail, read_drafts, title_of
 from agentos.report.rounds import (
     GateCheck,
+    LookDone,
     Round,
     SentPart,
     mark_findings,
     paid_calls,
     read_gates,
+    read_looks,
     read_rounds,
     sent_parts,
     with_earlier,
@@ -53,6 +55,7 @@ class ReportItem(Row):
     rounds: tuple[Round, ...]
     gates: tuple[GateCheck, ...]
     context: tuple[SentPart, ...]
+    looks: tuple[LookDone, ...]
     prompts: str | None  # the file with the prompts and answers of its calls
     trail: str | None
     drafts: tuple[Draft, ...]
@@ -70,6 +73,7 @@ class ReportItem(Row):
             "rounds": [one.as_dict() for one in self.rounds],
             "gates": [dict(vars(one)) for one in self.gates],
             "context": [dict(vars(one)) for one in self.context],
+            "looks": [dict(vars(one)) for one in self.looks],
             "drafts": [one.as_dict() for one in self.drafts],
             "documents": [dict(vars(one)) for one in self.documents],
         }
@@ -112,6 +116,7 @@ def read_item(row: Row, state: RunState, place: RunPaths, *, now: float, drafts:
         rounds=tuple(mark_findings(rounds, approved=approved)),
         gates=tuple(gates),
         context=sent_parts(records),
+        looks=read_looks(records),
         prompts=prompts,
         trail=None if trail is None else trail.folder.as_posix(),
         drafts=() if trail is None or not drafts else tuple(read_drafts(trail, gates)),

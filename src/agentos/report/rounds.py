@@ -304,6 +304,36 @@ class SentPart:
     tokens: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class LookDone:
+    """What a model asked to read."""
+
+    role: str
+    look: int
+    answers: list[str]
+    definitions: int
+    files: list[str]
+    tokens: int
+
+
+def read_looks(records: Iterable[Record]) -> tuple[LookDone, ...]:
+    """The looks of an item, in order; after a crash, a worker records the same look again."""
+    found: dict[tuple[str, int], LookDone] = {}
+    for record in records:
+        if record.get("kind") == "look":
+            role, look = text_of(record, "role", 40) or "", count_of(record, "look")
+            places = [place.rpartition(":")[0] for place in texts_of(record, "read", 300)]
+            found[role, look] = LookDone(
+                role=role,
+                look=look,
+                answers=list(texts_of(record, "answers", 300)[:_MOST_PARTS]),
+                definitions=count_of(record, "definitions"),
+                files=list(dict.fromkeys(filter(None, places)))[:_MOST_PARTS],
+                tokens=count_of(record, "tokens"),
+            )
+    return tuple(found.values())
+
+
 def sent_parts(records: Iterable[Record]) -> tuple[SentPart, ...]:
     """What the latest call of an item sent of the repository."""
     found: tuple[SentPart, ...] = ()

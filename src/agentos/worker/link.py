@@ -3,13 +3,14 @@
 import select
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from agentos.errors import NoUsableKey, OwnFault
 from agentos.frames import FrameReader, encode, read_for_worker
 from agentos.llm.caller import LeaseRequest
 from agentos.llm.provider import Cancel
+from agentos.repo_map.parts import Range, Reading
 from agentos.wire import (
     Beat,
     CallSettled,
@@ -18,6 +19,8 @@ from agentos.wire import (
     LeaseGranted,
     LeaseRefused,
     LeaseWanted,
+    LookedUp,
+    LookUp,
     Message,
     ProtocolError,
     ToWorker,
@@ -27,6 +30,7 @@ from agentos.wire import (
 from agentos.worker.parent_death import end_own_group
 
 BEAT_SECONDS = 5.0  # a worker that is silent for several of these is frozen
+WISHES_MOST = 1_000  # that are sent; far fewer count
 _CHUNK = 65_536
 
 
@@ -38,7 +42,7 @@ class Link:
         self._cancel = cancel
         self._sending = threading.Lock()
         self._reader = FrameReader()
-        self._answers: dict[int, LeaseGranted | LeaseRefused] = {}
+        self._answers: dict[int, LeaseGranted | LeaseRefused | LookedUp] = {}
         self._vetted: dict[int, Vetted] = {}
         self._vetting = threading.Condition()
         self._number = 0
@@ -64,16 +68,33 @@ class Link:
 
     def lease(self, ask: LeaseRequest) -> LeaseGranted:
         """Wait for the right to make one call. Waiting does not count as a try and has no limit here."""
-        self._number += 1
-        number = self._number
-        self.send(LeaseWanted(number=number, **asdict(ask)))
-        self._cancel.wait(lambda: number in self._answers, None)
-        answer = self._answers.pop(number)
+        answer = self._answer(lambda number: LeaseWanted(number=number, **asdict(ask)))
         if isinstance(answer, LeaseRefused) and answer.own_fault:
             raise OwnFault
         if isinstance(answer, LeaseRefused):
             raise NoUsableKey(answer.reason)
+        assert isinstance(answer, LeaseGranted)
         return answer
+
+    def look_up(
+        self, *, wishes: Sequence[str], names: Sequence[str], known: Sequence[Range], tokens: int
+    ) -> Reading:
+        """Wait for parts of the repository; the coordinator may be on another machine."""
+        few = tuple(wishes[:WISHES_MOST])
+        answer = self._answer(
+            lambda number: LookUp(
+                number=number, wishes=few, names=tuple(names), known=tuple(known), tokens=tokens
+            )
+        )
+        assert isinstance(answer, LookedUp)
+        return answer.reading
+
+    def _answer(self, message: Callable[[int], Message]) -> LeaseGranted | LeaseRefused | LookedUp:
+        self._number += 1
+        number = self._number
+        self.send(message(number))
+        self._cancel.wait(lambda: number in self._answers, None)
+        return self._answers.pop(number)
 
     def vet(self, texts: Sequence[str]) -> str | None:
         """Ask for the name of a secret in the texts. The answer is quick, so a stop waits for it."""
@@ -101,7 +122,7 @@ class Link:
             with self._vetting:
                 self._vetted[message.number] = message
                 self._vetting.notify_all()
-        elif isinstance(message, LeaseGranted | LeaseRefused):
+        elif isinstance(message, LeaseGranted | LeaseRefused | LookedUp):
             self._answers[message.number] = message
             self._cancel.wake()
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -18,28 +18,17 @@ from agentos.audit_record import MOST, CallRecord, audited, first_error
 from agentos.errors import AgentosError, ItemFailed, NoUsableKey, StopRequested, StorageBusy, StorageError
 from agentos.llm.caller import Caller, Made
 from agentos.llm.leaked_secrets import REMOVED
-from agentos.llm.provider import Cancel, ModelRequest, Reply, Role
+from agentos.llm.provider import Cancel, ModelRequest, Reply, Role, schema_name
 from agentos.llm.providers import make_provider
 from agentos.model import Item
 from agentos.model_access import RoleOptions, provider_of
-from agentos.repo_map.parts import Part, PartKind, RepositoryMap
+from agentos.repo_map.parts import Range, Reading
 from agentos.store.rooted_tree import PathRefused
-from agentos.wire import (
-    Audit,
-    CallTexts,
-    Ended,
-    Hello,
-    Job,
-    Kept,
-    NodeEnded,
-    NodeStarted,
-    PaidBefore,
-    PartData,
-    RepositoryData,
-)
+from agentos.wire import Audit, CallTexts, Ended, Hello, Job, Kept, NodeEnded, NodeStarted, PaidBefore
 from agentos.worker.checkpoint import open_checkpoint
 from agentos.worker.journal import INVALID_CALL, ItemCheckpoint
 from agentos.worker.link import Link
+from agentos.workflows.looking import LOOK
 from agentos.workflows.prompts import Prompt
 from agentos.workflows.registry import ItemContext, workflow
 
@@ -137,7 +126,15 @@ class _Runner:
             raise ItemFailed(f"the workflow returned a {type(ended).__name__} as its ending, not an Ended")
         return ended
 
-    def call(self, role: Role, *, number: int, prompt: Prompt, schema: dict[str, Any] | None = None) -> Reply:
+    def call(
+        self,
+        role: Role,
+        *,
+        number: int,
+        prompt: Prompt,
+        schema: dict[str, Any] | None = None,
+        nth: int | None = None,
+    ) -> Reply:
         """Make a call of the role; `number` counts its calls from 1. A paid call is not made again."""
         known = self._checkpoint.replayed(role, number)
         if known is not None:
@@ -148,6 +145,7 @@ class _Runner:
             role=role,
             model=model.partition(":")[2],
             number=number,
+            nth=nth or number,
             system=prompt.system,
             prompt=prompt.text,
             breaks=prompt.breaks,
@@ -189,7 +187,8 @@ class _Runner:
             )
         if made.removed:
             name = "draft" if role == "drafter" else "review"
-            self.say(f"{name} {number}: removed {' and '.join(made.removed)}")
+            name = LOOK if schema is not None and schema_name(schema) == LOOK else name
+            self.say(f"{name} {nth or number}: removed {' and '.join(made.removed)}")
         if REMOVED in made.removed:
             self.audit("secret_removed", role=role, number=number)
         return made.reply
@@ -201,6 +200,12 @@ class _Runner:
         except ValueError as exc:
             raise ItemFailed(f"tools.audit: {exc}. Give the record another name, or other fields") from exc
         self._link.send(Audit(record=record.model_copy(update={"node": self._node})))
+
+    def look_up(
+        self, *, wishes: Sequence[str] = (), names: Sequence[str] = (), known: Sequence[Range], tokens: int
+    ) -> Reading:
+        """Read parts of the repository, by the rules of the map."""
+        return self._link.look_up(wishes=wishes, names=names, known=known, tokens=tokens)
 
     def say(self, text: str) -> None:
         print(text, flush=True)  # noqa: T201 - standard output is how a worker talks to people
@@ -238,7 +243,9 @@ class _Runner:
             run_id=job.run_id,
             folders=job.folders,
             templates=job.templates,
-            repository=_map(job.repository),
+            repository=job.repository,
+            look_rounds=job.look_rounds,
+            look_tokens=job.look_tokens,
             files=job.repository.files,
             rules=job.rules,
             language=job.language,
@@ -250,11 +257,3 @@ class _Runner:
             trail=job.trail,
             models={"drafter": job.drafter, "reviewer": job.reviewer},
         )
-
-
-def _map(data: RepositoryData) -> RepositoryMap:
-    return RepositoryMap(shared=tuple(map(_part, data.shared)), own=tuple(map(_part, data.own)))
-
-
-def _part(data: PartData) -> Part:
-    return Part(kind=PartKind(data.kind), path=data.path, text=data.text, why=data.why)

@@ -1,15 +1,16 @@
 """The loop of both workflows: load, draft, gate, review, judge, and back until approved. Worker process.
 
-    load -> draft -> gate -> review -> judge -> finalize
-              ^        |                 |
-              +--------+--- (revise) ----+--> hold: waits for a person or a later run
+    load -> look -> draft -> gate -> check -> review -> judge -> finalize
+             ^        ^        |                          |
+             +--------+--------+-------- (revise) --------+--> hold: waits for a person or a later run
 
-A paid call has a node to itself (draft, review), so that its result is saved before anything is done with it.
-Every other node can run twice with the same result.
+In `look` the drafter says what it wants to read, in `check` the reviewer does; designs only. A paid call has
+a node to itself, and its reply is in the journal before anything is done with it. So every node can run twice
+with the same result.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from agentos.decisions import Decision, asked_by, bound, plain, settled
 from agentos.discovery.hidden_text import shown_text
 from agentos.end_matter import EndMatter, for_reading, without_markers
 from agentos.files_changed import WrongPath, added_in, changes_in, check_paths, marked_headings
+from agentos.repo_map.parts import Part, PartKind, Reading, ranges_of
 from agentos.review import (
     Finding,
     ParsedReview,
@@ -37,12 +39,25 @@ from agentos.store.lineage import Lineage, file_name
 from agentos.workflows.documents import Approval, finished, lacking
 from agentos.workflows.gates import check_draft
 from agentos.workflows.ledger import Ledger, in_words, so_far
+from agentos.workflows.looking import (
+    CHECKED_TOKENS,
+    SCHEMA,
+    definitions_in,
+    names_code,
+    names_in,
+    read_wishes,
+    summary,
+)
 from agentos.workflows.prompts import (
     Earlier,
+    Look,
+    LookRead,
     Material,
     RoundMaterial,
+    check_prompt,
     diff,
     draft_prompt,
+    look_prompt,
     review_prompt,
     revise_prompt,
     shipped_template,
@@ -62,6 +77,7 @@ from agentos.workflows.state import LoopState, start_state
 
 Kind = Literal["issue", "lld"]
 
+LEAST_TOKENS = 200  # less is not worth a call
 _MOST_REPLY = 20_000  # characters of a reply that its model is shown again
 _WRITTEN = {Author.EDITED: "edited by a person", Author.FOREIGN: "not written by agentos"}
 
@@ -88,13 +104,15 @@ def _graph(nodes: "_Nodes | _Rehearsal") -> StateGraph[Any, Any, Any, Any]:
         return lambda state: getattr(nodes, name)(state)  # noqa: PLW0108
 
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(LoopState)
-    graph.add_node("load", node("load"), destinations=("draft", "gate"))
+    graph.add_node("load", node("load"), destinations=("look", "draft", "gate"))
+    graph.add_node("look", node("look"), destinations=("look", "draft"))
     graph.add_node("draft", node("draft"))
-    graph.add_node("gate", node("gate"), destinations=("draft", "review", "hold"))
+    graph.add_node("gate", node("gate"), destinations=("draft", "check", "review", "hold"))
+    graph.add_node("check", node("check"), destinations=("review",))
     graph.add_node("review", node("review"))
-    graph.add_node("judge", node("judge"), destinations=("draft", "review", "finalize", "hold"))
-    graph.add_node("hold", node("hold"), destinations=("draft", "gate", "review", "finalize"))
-    graph.add_node("finalize", node("finalize"), destinations=("draft", "gate", END))
+    graph.add_node("judge", node("judge"), destinations=("look", "draft", "review", "finalize", "hold"))
+    graph.add_node("hold", node("hold"), destinations=("look", "draft", "gate", "review", "finalize"))
+    graph.add_node("finalize", node("finalize"), destinations=("look", "draft", "gate", END))
     graph.add_edge(START, "load")
     graph.add_edge("draft", "gate")
     graph.add_edge("review", "judge")
@@ -118,13 +136,19 @@ class _Rehearsal:
     """Walks through the graph without doing anything."""
 
     def load(self, _state: LoopState) -> Command[str]:
-        return Command(update={"lineage": ""}, goto="draft")
+        return Command(update={"lineage": ""}, goto="look")
+
+    def look(self, _state: LoopState) -> Command[str]:
+        return Command(update={"looks": 1}, goto="draft")
 
     def draft(self, _state: LoopState) -> LoopState:
         return {"draft": ""}
 
     def gate(self, _state: LoopState) -> Command[str]:
-        return Command(update={"draft": ""}, goto="review")
+        return Command(update={"draft": ""}, goto="check")
+
+    def check(self, _state: LoopState) -> Command[str]:
+        return Command(update={"checks": 1}, goto="review")
 
     def review(self, _state: LoopState) -> LoopState:
         return {"reply": ""}
@@ -148,6 +172,8 @@ class _Nodes:
             name=context.trail or f"{item.id}-{item.workflow}",
         )
         self.template = context.templates[document.kind]
+        # Only a design is about code, and only if there is some.
+        self.mapped = document.kind == "lld" and bool(context.files and context.repository.parts)
         self.mocked = author(dict(context.models)) == MOCK
         self.about: dict[str, Any] = {
             "item_id": item.id,
@@ -165,20 +191,19 @@ class _Nodes:
 
     def load(self, state: LoopState) -> Command[str]:
         """Begin the lineage; keep the document that is there, and revise it if that is asked."""
-        del state  # nothing is known yet
         item, found = self.context.item, self._document()
         name = self.lineage.begin(
             self.document.source_name, item.as_written, "" if self.mocked else self.context.run_id
         )
         update: LoopState = {"lineage": name, "trail": 1}
         if found is None:
-            return Command(update=update, goto="draft")
+            return Command(update=update, goto=self._to_draft(state | update))
         if found.text is not None and not (found.by_mock and found.author is Author.OURS):
             self._keep(found)
             update |= {"trail": 2, "seen": found.seen}
         update["ledger"] = self._begun(self._end(found)).save()
         if not self.context.revise:
-            return Command(update=update, goto="draft")
+            return Command(update=update, goto=self._to_draft(state | update))
         update |= self._revised(found)
         if found.stamp is not None and found.stamp.input not in {"", item.input_hash}:
             source = self.lineage.source_with(found.stamp.input) or ""
@@ -188,7 +213,7 @@ class _Nodes:
             # A person wants the document reviewed as it is.
             update |= {"draft": found.basis, "noted": said[-1].id}
             return Command(update=update, goto="gate")
-        return Command(update=update, goto="draft")
+        return Command(update=update, goto=self._to_draft(state | update))
 
     def _begun(self, end: EndMatter) -> Ledger:
         review = self.lineage.last_in(end.trail, "verdict") or ""
@@ -263,6 +288,8 @@ class _Nodes:
             suggestions=[Finding(**one) for one in state["findings"] if one["tier"] == 3],
             missing=state["missing"],
             paths=state.get("wrong_paths", []),
+            absent=state.get("absent", []),
+            named=_parts(state.get("named", [])),
             dropped=self._lacking(state, draft),
             redo=state.get("redo", ""),
             reply=(state.get("incomplete") or state.get("reply", ""))[-_MOST_REPLY:],
@@ -274,16 +301,108 @@ class _Nodes:
 
     def draft(self, state: LoopState) -> LoopState:
         number = state["drafts"] + 1
-        earlier = self._earlier(state)
+        earlier, about = self._earlier(state), self._about(state)
         if number == 1 and not state.get("basis"):
-            prompt = draft_prompt(self.document.kind, **self.about, earlier=earlier)
+            prompt = draft_prompt(self.document.kind, **about, earlier=earlier)
         else:
-            prompt = revise_prompt(
-                self.document.kind, **self.about, round=self._round(state), earlier=earlier
-            )
-        reply = self.tools.call("drafter", number=number, prompt=prompt)
+            prompt = revise_prompt(self.document.kind, **about, round=self._round(state), earlier=earlier)
+        reply = self.tools.call("drafter", number=number + state.get("looks", 0), prompt=prompt, nth=number)
         noted = max([state.get("noted", 0), *(one.id for one in self.context.decisions)])
         return {"noted": noted, "drafts": number, "draft": reply.text}
+
+    # Reading.
+
+    def _about(self, state: LoopState) -> dict[str, Any]:
+        """What every prompt of the item says about it."""
+        material = replace(self.about["material"], read=_all_read(state))
+        return self.about | {"material": material}
+
+    def _left(self, state: LoopState) -> int:
+        """The tokens that may still be read."""
+        return self.context.look_tokens - sum(part.tokens for look in _all_read(state) for part in look.parts)
+
+    def _may_look(self, state: LoopState) -> bool:
+        return self.mapped and self.context.look_rounds > 0 and self._left(state) >= LEAST_TOKENS
+
+    def _to_draft(self, state: LoopState) -> str:
+        """The node before the next draft: to look, if something is to be found out."""
+        rounds = self.context.look_rounds - state.get("looks", 0)
+        first = not state.get("drafts") and not state.get("looks")
+        texts = [text for one in _ledger(state).open for text in (one.title, one.text, one.recommendation)]
+        return "look" if rounds > 0 and self._may_look(state) and (first or names_code(texts)) else "draft"
+
+    def look(self, state: LoopState) -> Command[str]:
+        """Ask the drafter what it wants to read, and read it; again until it has enough."""
+        number = state.get("looks", 0) + 1
+        rounds = self.context.look_rounds - number
+        look = Look(tokens=self._left(state), rounds=rounds + 1)
+        prompt = look_prompt(
+            self.document.kind,
+            **self._about(state),
+            round=self._round(state),
+            look=look,
+            earlier=self._earlier(state),
+        )
+        calls = state["drafts"] + number
+        reply = self.tools.call("drafter", number=calls, prompt=prompt, schema=SCHEMA, nth=number)
+        update, wishes = self._read(state, reply.text, "drafter", number)
+        again = wishes and rounds > 0 and self._left(state | update) >= LEAST_TOKENS
+        return Command(update=update | {"looks": number}, goto="look" if again else "draft")
+
+    def check(self, state: LoopState) -> Command[str]:
+        """Ask the reviewer, once per item, what it wants to read to check the draft."""
+        number = state.get("asks", state["reviews"]) + 1
+        look = Look(tokens=self._left(state))
+        prompt = check_prompt(
+            self.document.kind,
+            **self._about(state),
+            round=self._round(state),
+            look=look,
+            earlier=self._earlier(state),
+        )
+        reply = self.tools.call("reviewer", number=number, prompt=prompt, schema=SCHEMA, nth=1)
+        update, _ = self._read(state, reply.text, "reviewer", 1)
+        return Command(update=update | {"checks": 1, "asks": number}, goto="review")
+
+    def _read(self, state: LoopState, reply: str, role: str, number: int) -> tuple[LoopState, list[str]]:
+        """Read what a reply asks for. One that cannot be read asks for nothing."""
+        wishes, shown = read_wishes(reply), self._shown(state)
+        known, left = ranges_of(shown), self._left(state)
+        reading = self.tools.look_up(wishes=wishes, known=known, tokens=left) if wishes else Reading()
+        parts = [part for part in reading.parts if part not in shown]
+        refused = [str(one) for one in reading.answers if one.refused]
+        self.tools.audit(
+            "look",
+            role=role,
+            look=number,
+            wishes=wishes or [],
+            answers=list(map(str, reading.answers)),
+            refused=refused,
+            definitions=definitions_in(parts),
+            read=[part.place for part in parts],
+            tokens=sum(part.tokens for part in parts),
+        )
+        got = f"read {summary(parts)}" if parts else "nothing new" if wishes else "no wishes"
+        said = "the reply could not be read, so nothing is read" if wishes is None else got
+        not_given = f"; refused: {'; '.join(refused[:3])}" if refused else ""
+        self.tools.say(f"{'look' if role == 'drafter' else 'check'} {number}: {said}{not_given}")
+        if not reading.answers:
+            return {}, []
+        read = {"answers": list(map(str, reading.answers)), "parts": list(map(_row, parts))}
+        return {"read": [*state.get("read", []), read]}, wishes or []
+
+    def _shown(self, state: LoopState) -> list[Part]:
+        """All parts of the repository that the models have."""
+        return [*self.context.repository.parts, *(part for look in _all_read(state) for part in look.parts)]
+
+    def _claims(self, state: LoopState, draft: str) -> LoopState:
+        """What the repository says about the names in a design."""
+        names = names_in(draft) if self.mapped else []
+        if not names:
+            return {"absent": [], "named": []}
+        known = ranges_of(self._shown(state))
+        reading = self.tools.look_up(names=names, known=known, tokens=CHECKED_TOKENS)
+        return {"absent": list(reading.absent), "named": [_row(part) for part in reading.parts]}
 
     def gate(self, state: LoopState) -> Command[str]:
         trail = state["trail"] + 1
@@ -297,11 +416,13 @@ class _Nodes:
         missing = list(result.missing)
         paths = self._wrong_paths(result.draft)
         wrong_paths = [str(path) for path in paths]
+        claims = self._claims(state, result.draft) if not missing else LoopState(absent=[], named=[])
         self.tools.audit(
             "gate",
             draft=state["drafts"],
             missing=missing,
             paths=wrong_paths,
+            absent=claims["absent"],
             notes=list(result.notes),
             lineage=state["lineage"],
             file=file_name(trail, "draft"),
@@ -315,13 +436,17 @@ class _Nodes:
         ):
             if listed := [path.path if exist else str(path) for path in paths if path.exists is exist]:
                 self.tools.say(f"{name} {said}: {', '.join(listed)}")
+        if claims["absent"]:
+            self.tools.say(f"{name} names what no tracked file contains: {', '.join(claims['absent'])}")
         step = after_gate(state, self.context, missing)
+        if step.goto == "review" and not state.get("checks") and self._may_look(state):
+            step = replace(step, goto="check")
         if missing:
             self.tools.say(f"{name} is missing: {', '.join(missing)}")
         else:
             told = "; the reviewer is told about the paths" if paths else ""
             self.tools.say(f"{name} has every required section{told}" if told else f"{name} passed the gate")
-        return _command(step, {"trail": trail, "draft": result.draft, "wrong_paths": wrong_paths})
+        return _command(step, claims | {"trail": trail, "draft": result.draft, "wrong_paths": wrong_paths})
 
     def _wrong_paths(self, draft: str) -> tuple[WrongPath, ...]:
         """The paths of a design that do not fit the repository; only then are other designs read."""
@@ -337,11 +462,10 @@ class _Nodes:
     def review(self, state: LoopState) -> LoopState:
         number = state.get("asks", state["reviews"]) + 1
         prompt = review_prompt(
-            self.document.kind, **self.about, round=self._round(state), earlier=self._earlier(state)
+            self.document.kind, **self._about(state), round=self._round(state), earlier=self._earlier(state)
         )
-        reply = self.tools.call(
-            "reviewer", number=number, prompt=prompt, schema=review_schema(self.document.kind)
-        )
+        schema, nth = review_schema(self.document.kind), number - state.get("checks", 0)
+        reply = self.tools.call("reviewer", number=number, prompt=prompt, schema=schema, nth=nth)
         return {"asks": number, "reply": reply.text, "reviewer": reply.model}
 
     def judge(self, state: LoopState) -> Command[str]:
@@ -374,18 +498,15 @@ class _Nodes:
                 self.tools.say(f"review {number} asks again what is decided: {text}")
         counts: LoopState = {"reviews": number, "repeats": state["repeats"]}
         step = after_review(state | counts, self.context, reading, before, now)
-        return _command(
-            step,
-            counts
-            | {
-                "trail": trail,
-                "ledger": now.save(),
-                "findings": [finding.as_dict() for finding in reading.findings],
-                "reviewed": state["draft"],
-                "redo": "",
-                "incomplete": "",
-            },
-        )
+        update: LoopState = counts | {
+            "trail": trail,
+            "ledger": now.save(),
+            "findings": [finding.as_dict() for finding in reading.findings],
+            "reviewed": state["draft"],
+            "redo": "",
+            "incomplete": "",
+        }
+        return self._command(state, step, update)
 
     def _unreadable(self, state: LoopState, reading: ParsedReview) -> Command[str]:
         number, trail = state["reviews"] + 1, state["trail"] + 1
@@ -430,7 +551,14 @@ class _Nodes:
         if step is None:
             interrupt(state["held"])
         assert step is not None
-        return _command(step)
+        return self._command(state, step, {})
+
+    def _command(self, state: LoopState, step: NextNode, also: LoopState) -> Command[str]:
+        """The step as a command; the drafter may want to look first."""
+        update = also | step.update
+        return Command(
+            update=update, goto=self._to_draft(state | update) if step.goto == "draft" else step.goto
+        )
 
     def _sent_back(self, state: LoopState, reset: LoopState) -> Command[str]:
         """Continue an item that a person sent back, with notes or for a review of their edits."""
@@ -440,7 +568,7 @@ class _Nodes:
         if only_asked and edits:
             heard: LoopState = {"noted": said[-1].id}
             return Command(update=reset | edits | heard, goto="gate")
-        return Command(update=reset | edits, goto="draft")
+        return Command(update=reset | edits, goto=self._to_draft(state | reset | edits))
 
     def finalize(self, state: LoopState) -> Command[str]:
         output, found = self.document.output, self._document()
@@ -503,6 +631,19 @@ class _Nodes:
 def _command(step: NextNode, also: LoopState | None = None) -> Command[str]:
     """Return the step as a LangGraph command, with what else the node has to save."""
     return Command(update=(also or {}) | step.update, goto=step.goto)
+
+
+def _parts(rows: Sequence[Mapping[str, Any]]) -> list[Part]:
+    return [Part(**{**row, "kind": PartKind(row["kind"])}) for row in rows]
+
+
+def _row(part: Part) -> dict[str, Any]:
+    return asdict(part) | {"kind": part.kind.value}  # a checkpoint holds plain values only
+
+
+def _all_read(state: LoopState) -> list[LookRead]:
+    """What was read for the item, look by look."""
+    return [LookRead(answers=one["answers"], parts=_parts(one["parts"])) for one in state.get("read", [])]
 
 
 def _ledger(state: LoopState) -> Ledger:

@@ -1,8 +1,8 @@
 """Builds prompts from the shipped .md files; untrusted text is fenced. Worker process.
 
-A prompt has three parts, in this order: what is the same for every call of a role in a run, what is the same
-for an item, and what changes with each round. Providers charge less for the start of a prompt that they have
-seen before, so nothing about an item may be in the first part and nothing about a round in the second.
+A prompt has these parts, in this order: what is the same for every call of a role in a run, the item with its
+map, what was read for it, what people decided, and the round. Providers charge less for the start of a prompt
+that they have seen before: nothing about an item is in the first part, nothing about a round before the last.
 """
 
 import difflib
@@ -10,16 +10,19 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import Literal
 
 from agentos.console.lines import one_line
 from agentos.decisions import Decision
 from agentos.end_matter import day
-from agentos.repo_map.parts import NO_MAP, Part, RepositoryMap
+from agentos.model import counted
+from agentos.repo_map.parts import MAX_WISHES, NO_MAP, Part, PartKind, RepositoryMap, ranges_of
 from agentos.review import Finding
 from agentos.workflows.gates import Kind, own_reference, required_by
 from agentos.workflows.ledger import Ledger, in_full, in_short
@@ -27,13 +30,17 @@ from agentos.workflows.ledger import Ledger, in_full, in_short
 __all__ = [
     "Earlier",
     "Kind",
+    "Look",
+    "LookRead",
     "Material",
     "Prompt",
     "RoundMaterial",
+    "check_prompt",
     "diff",
     "draft_prompt",
     "fence",
     "fill",
+    "look_prompt",
     "review_prompt",
     "revise_prompt",
     "shipped_template",
@@ -49,7 +56,20 @@ _CODE_LENGTH = 16  # hexadecimal digits
 _DOCUMENT: dict[Kind, str] = {"issue": "issue", "lld": "low-level design (LLD)"}
 _SOURCE: dict[Kind, str] = {"issue": "brief", "lld": "issue"}
 
+# What is shown of a file is one quotation, however many parts it has.
+_KINDS = dict.fromkeys((PartKind.BODY, PartKind.SIGNATURE), "code")
+LOOKED_UP = "looked up"
+_LAST_LOOK = "This is the last time you can ask."
+
 _Role = Literal["drafter", "reviewer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookRead:
+    """What a model asked for, and what it got."""
+
+    answers: Sequence[str]
+    parts: Sequence[Part]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +80,7 @@ class Material:
     rules: str = ""  # the team's own
     language: str = ""
     repository: RepositoryMap = NO_MAP
+    read: Sequence["LookRead"] = ()
     fence_secret: str = field(default="", repr=False)  # of the run; empty: a new one for each prompt
 
 
@@ -83,6 +104,8 @@ class RoundMaterial:
     suggestions: Sequence[Finding] = ()
     missing: Sequence[str] = ()
     paths: Sequence[str] = ()
+    absent: Sequence[str] = ()  # names in the draft that occur nowhere in the repository
+    named: Sequence[Part] = ()  # definitions that the draft names
     dropped: Sequence[str] = ()  # lines of a person that the draft lacks
     redo: str = ""  # what was wrong with the last reply
     reply: str = ""  # that reply, if it could be read
@@ -117,7 +140,7 @@ class Prompt:
     system: str
     text: str
     version: str  # short hash of the prompt files used, the same for every item
-    breaks: tuple[int, ...] = ()  # where in the text the part of the run and the part of the item end
+    breaks: tuple[int, ...] = ()  # where in the text the parts end that later calls may share
 
 
 def fence(text: str, *, what: str, secret: str) -> str:
@@ -181,7 +204,7 @@ def draft_prompt(
     """Ask for the first draft."""
     make = _Maker(kind=kind, role="drafter", material=material)
     item = make.drafter_item(item_id, label, title, source_text, earlier)
-    return make.prompt(item, "round-first.md", {"document": _DOCUMENT[kind]})
+    return make.prompt(item, "round-first.md", {"document": _DOCUMENT[kind]}, earlier)
 
 
 def revise_prompt(
@@ -207,10 +230,68 @@ def revise_prompt(
         "questions": make.quote(_listed(map(str, round.ledger.questions)), "open questions"),
         "missing": make.quote(_listed(round.missing), "missing parts"),
         "paths": make.quote(_listed(round.paths), "wrong paths"),
+        "absent": make.quote(_listed(round.absent), "unknown names"),
         "dropped": make.quote("\n".join(round.dropped), "a person's lines"),
         "draft": _SAME_DRAFT if same else make.quote(round.draft, "previous draft"),
     }
-    return make.prompt(item, "round-revise.md", values)
+    return make.prompt(item, "round-revise.md", values, earlier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What a model is told when it is asked what it wants to read."""
+
+    tokens: int  # that are left
+    rounds: int = 1  # that are left, with this one
+
+
+def look_prompt(
+    kind: Kind,
+    *,
+    item_id: str,
+    label: str,
+    title: str,
+    source_text: str,
+    material: Material,
+    round: RoundMaterial,  # noqa: A002 - the word for it
+    look: Look,
+    earlier: Earlier = _NOTHING_BEFORE,
+) -> Prompt:
+    """Ask the drafter what it wants to read."""
+    make = _Maker(kind=kind, role="drafter", material=material)
+    item = make.drafter_item(item_id, label, title, source_text, earlier)
+    further = look.rounds - 1
+    values = {
+        "findings": make.quote(in_full(round.ledger.open), "open findings"),
+        "draft": make.quote(round.draft, "previous draft"),
+        "wishes": str(MAX_WISHES),
+        "tokens": f"{look.tokens:,}",
+        "left": f"You can ask {counted(further, 'more time')}." if further else _LAST_LOOK,
+    }
+    return make.prompt(item, "round-look.md", values, earlier)
+
+
+def check_prompt(
+    kind: Kind,
+    *,
+    item_id: str,  # noqa: ARG001 - as for every prompt
+    label: str,  # noqa: ARG001
+    title: str,
+    source_text: str,
+    material: Material,
+    round: RoundMaterial,  # noqa: A002 - the word for it
+    look: Look,
+    earlier: Earlier = _NOTHING_BEFORE,
+) -> Prompt:
+    """Ask the reviewer what it wants to read; no other call shares this prompt, so it is short."""
+    make = _Maker(kind=kind, role="reviewer", material=material)
+    values = {
+        "absent": make.quote(_listed(round.absent), "unknown names"),
+        "draft": make.quote(round.draft, "draft"),
+        "wishes": str(MAX_WISHES),
+        "tokens": f"{look.tokens:,}",
+    }
+    return make.short_prompt(title, source_text, values, round.named, earlier)
 
 
 def review_prompt(
@@ -236,11 +317,13 @@ def review_prompt(
         if round.reviewed and not changes
         else make.quote(changes, "changes in the draft"),
         "paths": make.quote(_listed(round.paths), "wrong paths"),
+        "absent": make.quote(_listed(round.absent), "unknown names"),
+        "named": make.parts(round.named),
         "dropped": make.quote("\n".join(round.dropped), "a person's lines"),
         "draft": make.quote(round.draft, "draft"),
         "redo": make.redo(round),
     }
-    return make.prompt(item, "round-review.md", values)
+    return make.prompt(item, "round-review.md", values, earlier)
 
 
 class _Maker:
@@ -254,16 +337,50 @@ class _Maker:
     def quote(self, text: str, what: str) -> str:
         return fence(text, what=what, secret=self._secret) if text.strip() else _NOTHING
 
-    def prompt(self, item: str, round_file: str, values: Mapping[str, str]) -> Prompt:
-        shared, last = self._shared(), self._filled(round_file, values)
+    def prompt(self, item: str, round_file: str, values: Mapping[str, str], earlier: Earlier) -> Prompt:
+        read = [self._looked(look) for look in self._material.read]
+        if read:
+            about = {"source_name": _SOURCE[self._kind], "read": read[0]}
+            read[0] = self._filled("read.md", about)
+        last = self._with_decisions(earlier, self._filled(round_file, values))
+        return self._joined([self._shared(), item, *read], last)
+
+    def _with_decisions(self, earlier: Earlier, text: str) -> str:
+        decided = self.quote(decisions_in_words(earlier.decisions), "decisions")
+        decisions = self._filled("decisions.md", {"source_name": _SOURCE[self._kind], "decisions": decided})
+        return "\n\n".join(filter(None, [decisions, text]))
+
+    def _looked(self, look: LookRead) -> str:
+        answers = self.quote(_listed(look.answers), LOOKED_UP)
+        return f"{answers}\n\n{self.parts(look.parts)}" if look.parts else answers
+
+    def short_prompt(
+        self, title: str, text: str, values: Mapping[str, str], named: Sequence[Part], earlier: Earlier
+    ) -> Prompt:
+        """A prompt that only names the code which the others show."""
+        shared = self._filled("check-lld.md", {"material": self._filled("material.md", {})})
+        material = self._material
+        every = [*material.repository.parts, *(part for look in material.read for part in look.parts), *named]
+        lines: dict[str, list[str]] = defaultdict(list)
+        for path, start, end in sorted(ranges_of(every)):
+            lines[path].append(f"{start}-{end}")
+        shown = _listed(f"{path}, lines {', '.join(found)}" for path, found in lines.items())
+        item = {"source": self._source(title, text), "shown": self.quote(shown, "code")}
+        last = self._with_decisions(earlier, self._filled("round-check.md", values))
+        return self._joined([shared, self._filled("item-check.md", item)], last)
+
+    def _joined(self, parts: Sequence[str], last: str) -> Prompt:
         system = self._filled(f"system-{self._role}.md", {})
         used = "\0".join(f"{name}\0{_read(name)}" for name in sorted(self._used))
-        first, second = f"{shared}\n\n", f"{item}\n\n"
+        text, ends = "", []
+        for part in parts:
+            text += f"{part}\n\n"
+            ends.append(len(text))
         return Prompt(
             system=system,
-            text=f"{first}{second}{last}\n",
+            text=f"{text}{last}\n",
             version=hashlib.sha256(used.encode()).hexdigest()[:12],
-            breaks=(len(first), len(first) + len(second)),
+            breaks=tuple(dict.fromkeys((*ends[:2], *ends[2:][-2:]))),
         )
 
     def drafter_item(self, item_id: str, label: str, title: str, text: str, earlier: Earlier) -> str:
@@ -272,8 +389,7 @@ class _Maker:
             "label": label,
             "source": self._source(title, text),
             "earlier": self._earlier(text, earlier),
-            "decisions": self._decisions(earlier),
-            "repository": self._parts(self._material.repository.own),
+            "repository": self.parts(self._material.repository.own),
         }
         if self._kind == "lld":
             values["reference"] = own_reference(item_id)
@@ -287,8 +403,7 @@ class _Maker:
             "source_name": _SOURCE[self._kind],
             "source": self._source(title, text),
             "earlier": self._earlier(text, earlier),
-            "decisions": self._decisions(earlier),
-            "repository": self._parts(self._material.repository.own),
+            "repository": self.parts(self._material.repository.own),
         }
         return self._filled("item-reviewer.md", values)
 
@@ -305,7 +420,7 @@ class _Maker:
                     "language": self.quote(material.language, "language"),
                 },
             ),
-            "repository": self._parts(material.repository.shared),
+            "repository": self.parts(material.repository.shared),
         }
         if self._role == "drafter":
             values["rules"] = self._filled(f"rules-{kind}.md", {"required": required})
@@ -334,9 +449,6 @@ class _Maker:
         }
         return self._filled(f"earlier-{self._role}.md", values)
 
-    def _decisions(self, earlier: Earlier) -> str:
-        return self.quote(decisions_in_words(earlier.decisions), "decisions")
-
     def redo(self, round: RoundMaterial) -> str:  # noqa: A002 - the word for it
         """What was wrong with the last reply; nothing in the first try."""
         if not round.redo:
@@ -347,11 +459,14 @@ class _Maker:
         }
         return self._filled("redo.md", values)
 
-    def _parts(self, parts: Sequence[Part]) -> str:
-        """Quote parts of the repository, each by its kind and path."""
-        quoted = (
-            fence(part.text, what=f"{part.kind} {one_line(part.path)}", secret=self._secret) for part in parts
-        )
+    def parts(self, parts: Sequence[Part]) -> str:
+        """Quote parts of the repository, those of a file together."""
+        quoted = [
+            fence("".join(part.text for part in group), what=one_line(f"{kind} {path}"), secret=self._secret)
+            for (kind, path), group in groupby(
+                parts, key=lambda part: (_KINDS.get(part.kind, part.kind), part.path)
+            )
+        ]
         return "\n\n".join(quoted) or _NOTHING
 
     def _filled(self, name: str, values: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentos.decisions import Decision
 from agentos.errors import ConfigError, UsageError
 from agentos.model import Item, available
-from agentos.repo_map.parts import NO_MAP, RepositoryMap
+from agentos.repo_map.parts import NO_MAP, Range, Reading, RepositoryMap
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,9 +33,24 @@ class Tools(Protocol):
     """What the worker gives a graph: models behind leases, and a place for records."""
 
     def call(
-        self, role: "Role", *, number: int, prompt: "Prompt", schema: dict[str, Any] | None = None
+        self,
+        role: "Role",
+        *,
+        number: int,
+        prompt: "Prompt",
+        schema: dict[str, Any] | None = None,
+        nth: int | None = None,
     ) -> "Reply":
-        """Make the role's call with that number, from 1; a call that was made before is not made again."""
+        """Make the role's call with that number, from 1; a call that was made before is not made again.
+
+        The schema's title names what is asked; `nth` counts the calls that ask for the same.
+        """
+        ...
+
+    def look_up(
+        self, *, wishes: Sequence[str] = (), names: Sequence[str] = (), known: Sequence[Range], tokens: int
+    ) -> Reading:
+        """Read parts of the repository: what is wished for, and the definitions of names."""
         ...
 
     def audit(self, kind: str, **fields: Any) -> None:
@@ -57,6 +72,8 @@ class ItemContext:
     folders: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
     repository: RepositoryMap = NO_MAP  # what both models get to know about the repository
+    look_rounds: int = 0  # how often the drafter may ask to read
+    look_tokens: int = 0  # that it may read in all
     files: Sequence[str] = ()  # all tracked files; empty: unknown
     rules: str = ""  # the team's own
     language: str = ""  # that documents are written in; empty: as the template

@@ -10,11 +10,16 @@ class LoopState(TypedDict, total=False):
     trail: int  # numbered lineage files written so far
     drafts: int
     draft: str
+    looks: int  # calls in which the drafter was asked what it wants to read
+    checks: int  # the same for the reviewer
+    read: list[dict[str, Any]]  # what was read: the answers and the parts of each look
+    absent: list[str]  # names in the draft that occur nowhere in the repository
+    named: list[dict[str, Any]]  # definitions that the draft names
     missing: list[str]  # sections the gate did not find
     wrong_paths: list[str]  # that the draft names and that do not fit the files of the repository
     returns: int  # drafts sent back by the gate in a row
     reviews: int  # that could be read, and answered what was asked
-    asks: int  # calls of the reviewer, also for replies that did not count
+    asks: int  # calls of the reviewer, also looks and replies that did not count
     reply: str
     reviewer: str  # the model that gave the reply
     redo: str  # what was wrong with the last reply; empty: nothing

@@ -179,7 +179,7 @@ def test_a_repo_gives_only_what_git_tracks(bench: Bench) -> None:
     # The user's own word counts.
     mine = bench.run("lld", "1", "--fresh", "--context", "notes.txt")
     assert mine.code == 0, mine
-    assert "untracked-notes" in bench.provider.asked[-2].prompt
+    assert "untracked-notes" in bench.provider.of("drafter")[-1]
 
 
 def test_without_git_a_repos_context_is_ignored(bench: Bench) -> None:

@@ -38,6 +38,13 @@ def sent(bench: Bench) -> str:
     return "".join(one.system + one.prompt for one in bench.provider.asked)
 
 
+def with_map(bench: Bench) -> list[str]:
+    """The prompts that have the map; that in which the reviewer asks for more is short."""
+    prompts = [one.prompt for one in bench.provider.asked if not one.prompt.startswith("You will review")]
+    assert len(prompts) >= 3
+    return prompts
+
+
 # What is sent.
 
 
@@ -59,8 +66,8 @@ def test_an_issue_from_github_is_sent_with_committed_text_only(bench: Bench, git
     bench.ok("lld", number)
     assert bench.provider.asked
     assert LOCAL not in sent(bench)
-    for one in bench.provider.asked:
-        assert all(word in one.prompt for word in ("committed-host", "committed-port", "committed-name"))
+    for prompt in with_map(bench):
+        assert all(word in prompt for word in ("committed-host", "committed-port", "committed-name"))
     assert LOCAL not in bench.free("context", number, "--text").text
 
 
@@ -69,17 +76,17 @@ def test_an_item_of_the_worktree_is_sent_with_what_the_user_is_working_on(bench:
     change_everything(bench)
     bench.project.issue(7, f"# Quote the files\n\n{ALL_NAMED}\n")
     bench.ok("lld", "7", "--source", "local")
-    for one in bench.provider.asked:
-        assert f"{LOCAL} config" in one.prompt
-        assert f"{LOCAL} staged" in one.prompt
-        assert f"{LOCAL} quiet" not in one.prompt
-        assert f"{LOCAL} hidden" not in one.prompt
+    for prompt in with_map(bench):
+        assert f"{LOCAL} config" in prompt
+        assert f"{LOCAL} staged" in prompt
+    assert f"{LOCAL} quiet" not in sent(bench)
+    assert f"{LOCAL} hidden" not in sent(bench)
 
 
 def test_a_file_that_the_user_names_is_sent_as_it_is(bench: Bench, github: FakeGitHub) -> None:
     change_everything(bench)
     bench.ok("lld", str(github.add()), "--context", "src/quiet.py")
-    assert all(f"{LOCAL} quiet" in one.prompt for one in bench.provider.asked)
+    assert all(f"{LOCAL} quiet" in prompt for prompt in with_map(bench))
 
 
 def test_what_the_repo_names_is_sent_to_an_issue_from_github_as_committed(
@@ -91,7 +98,7 @@ def test_what_the_repo_names_is_sent_to_an_issue_from_github_as_committed(
     bench.project.write("src/quiet.py", f'WORD = "{LOCAL}"\n')
     said = bench.ok("lld", number).said
     assert "Skipping src/quiet.py of --context: it has changes that are not committed" in said
-    assert all("committed-host" in one.prompt for one in bench.provider.asked)
+    assert all("committed-host" in prompt for prompt in with_map(bench))
     bench.project.write("agentos.toml", 'rules = "rules.md"\n')
     bench.project.write("rules.md", f"Rules with {LOCAL}.\n")
     refused = bench.free("lld", number, "--fresh")
@@ -130,10 +137,10 @@ def test_both_models_read_what_people_read_on_github(bench: Bench, github: FakeG
     number = github.add(f"A title{TAGGED}", body=BODY)
     bench.provider.verdicts.append("REVISE")
     bench.ok("lld", str(number))
-    assert len(bench.provider.asked) == 4
+    assert len(bench.provider.asked) == 6
     for one in bench.provider.asked:
         assert all(words in one.prompt for words in SHOWN)
-        assert "Title: A title\n" in one.prompt
+        assert "A title\n" in one.prompt
         assert HIDDEN not in one.prompt
         assert not any("\U000e0000" <= char <= "\U000e007f" for char in one.prompt)
     # The text as it was written is kept and counts: what changes in it makes the design out of date.
@@ -148,9 +155,11 @@ def test_both_models_read_what_people_read_on_github(bench: Bench, github: FakeG
 
 
 def test_hidden_words_choose_no_file(bench: Bench, github: FakeGitHub) -> None:
-    number = github.add("Export", body="Write an export.\n\n<!-- src/config.py -->\n")
-    found = bench.free("context", str(number), "--json").json
-    assert not [part for part in found["parts"] if part["kind"] == "file"]
+    for words, chosen in (("<!-- src/config.py -->", []), ("See src/config.py", ["src/config.py"])):
+        number = github.add("Export", body=f"Write an export.\n\n{words}\n")
+        found = bench.free("context", str(number), "--json").json
+        named = [part["path"] for part in found["parts"] if part["why"] == "the item names it"]
+        assert named == chosen
 
 
 def test_the_mock_reads_its_script_in_a_comment_also_on_github(bench: Bench, github: FakeGitHub) -> None:

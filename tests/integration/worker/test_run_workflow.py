@@ -13,7 +13,7 @@ from agentos.frames import encode, read_for_worker
 from agentos.llm.mock import MockProvider
 from agentos.llm.provider import Cancel, ModelRequest, Reply
 from agentos.model import Item
-from agentos.repo_map.parts import Part, PartKind, RepositoryMap
+from agentos.repo_map.parts import Part, PartKind, Reading, RepositoryMap
 from agentos.secret import Secret
 from agentos.wire import Audit, Job, LeaseGranted, Message, RemoteItem
 from agentos.worker.run_workflow import run_job
@@ -37,13 +37,16 @@ class FakeLink:
     def vet(self, _texts: Sequence[str]) -> str | None:
         return None
 
+    def look_up(self, **_asked: Any) -> Reading:
+        return Reading()
+
     def settle(self, settled: Message) -> None:
         self.sent.append(settled)
 
 
 def job(root: Path, text: str = "Please.", files: tuple[str, ...] = ()) -> Job:
     tree = Part(kind=PartKind.TREE, path=".", text="src/pool.py", why="the tree")
-    own = Part(kind=PartKind.OUTLINE, path="src/pool.py", text="def pool", why="named")
+    own = Part(kind=PartKind.BODY, path="src/pool.py", text="def pool", why="named")
     config = ParallelRunConfig(
         base_dir=root,
         worktree=root,
@@ -100,7 +103,7 @@ def test_the_map_the_rules_and_the_breaks_reach_both_models(
         assert "R1: name the owner." in request.prompt[:shared]
         assert "German" in request.prompt[:shared]
         assert request.prompt[shared:].startswith("## The item\n")
-        assert "outline src/pool.py\ndef pool\n" in request.prompt[shared:item]
+        assert "code src/pool.py\ndef pool\n" in request.prompt[shared:item]
         assert SECRET not in request.prompt
 
 

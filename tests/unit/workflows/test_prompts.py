@@ -18,12 +18,16 @@ from agentos.workflows.gates import REQUIRED, Kind, check_template
 from agentos.workflows.ledger import Ledger, Tracked
 from agentos.workflows.prompts import (
     Earlier,
+    Look,
+    LookRead,
     Material,
     Prompt,
     RoundMaterial,
+    check_prompt,
     draft_prompt,
     fence,
     fill,
+    look_prompt,
     review_prompt,
     revise_prompt,
     shipped_template,
@@ -68,7 +72,7 @@ def outside(prompt: Prompt) -> str:
 
 def material(given: dict[str, Any]) -> dict[str, Any]:
     """Put what belongs to the material there."""
-    names = {"template", "rules", "language", "repository", "fence_secret"}
+    names = {"template", "rules", "language", "repository", "read", "fence_secret"}
     rest = {name: value for name, value in given.items() if name not in names}
     of = {name: value for name, value in given.items() if name in names}
     return {"material": Material(**{"template": "# T", **of}), **rest}
@@ -100,6 +104,19 @@ def any_revision(kind: Kind, **given: Any) -> Prompt:
 
 def any_review(kind: Kind, **given: Any) -> Prompt:
     return review_prompt(kind, **{**ABOUT, **material(in_round(given))})
+
+
+READ = LookRead(
+    answers=["src/pool.py#wait: lines 3-9"], parts=[part("src/pool.py", "def wait", PartKind.BODY)]
+)
+
+
+def any_look(kind: Kind, **given: Any) -> Prompt:
+    return look_prompt(kind, **{**ABOUT, "look": Look(tokens=9_000, rounds=2), **material(in_round(given))})
+
+
+def any_check(kind: Kind, **given: Any) -> Prompt:
+    return check_prompt(kind, **{**ABOUT, **material(in_round(given))}, look=Look(tokens=9_000))
 
 
 # The fence
@@ -354,11 +371,11 @@ def test_a_review_names_tiers_categories_and_verdicts(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_models_get_the_repository_the_rules_and_the_language(kind: Kind) -> None:
-    known = about(part(".", "src/", PartKind.TREE), own=(part("src/a.py", "def a", PartKind.OUTLINE),))
+    known = about(part(".", "src/", PartKind.TREE), own=(part("src/a.py", "def a", PartKind.BODY),))
     for make in (any_draft, any_revision, any_review):
         prompt = make(kind, repository=known, rules="R1: name the owner.", language="German")
         blocks = quoted(prompt)
-        assert (blocks["tree ."], blocks["outline src/a.py"]) == ("src/", "def a")
+        assert (blocks["tree ."], blocks["code src/a.py"]) == ("src/", "def a")
         assert (blocks["team rules"], blocks["language"]) == ("R1: name the owner.", "German")
         assert "R1" not in prompt.system
 
@@ -379,6 +396,53 @@ def test_a_path_of_the_repository_stays_on_one_line() -> None:
 @pytest.mark.parametrize("make", [any_revision, any_review])
 def test_wrong_paths_are_passed_on(make: Any) -> None:
     assert quoted(make("lld", paths=["a.py (nearest: b.py)"]))["wrong paths"] == "- a.py (nearest: b.py)"
+
+
+def test_names_that_are_not_in_the_repository_are_told_to_both() -> None:
+    for make in (any_revision, any_review, any_check):
+        assert quoted(make("lld", absent=["pool.wait_for"]))["unknown names"] == "- pool.wait_for"
+
+
+def test_the_reviewer_gets_the_code_that_the_draft_names() -> None:
+    code = part("src/pool.py", "[lines 1-2]\ndef wait(): ...\n", PartKind.BODY)
+    assert quoted(any_review("lld", named=[code]))["code src/pool.py"] == code.text
+
+
+def test_what_was_read_is_in_every_prompt_behind_the_item_and_before_decisions_and_round() -> None:
+    for make in (any_draft, any_revision, any_review, any_look):
+        prompt = make("lld", read=[READ], fence_secret="s", earlier=Earlier(decisions=[SAID]))
+        blocks = quoted(prompt)
+        assert (blocks["looked up"], blocks["code src/pool.py"]) == (
+            "- src/pool.py#wait: lines 3-9",
+            "def wait",
+        )
+        place = [
+            prompt.text.index(name)
+            for name in (" issue\n", " looked up\n", " code src/pool.py", " decisions\n")
+        ]
+        assert place == sorted(place)
+        assert prompt.breaks[1] < place[1] < place[2] < prompt.breaks[2] < place[3]
+
+
+def test_a_further_look_leaves_what_was_read_before_where_it_was() -> None:
+    one = any_look("lld", read=[READ], fence_secret="s")
+    two = any_look("lld", read=[READ, LookRead(answers=["more: 2 lines"], parts=())], fence_secret="s")
+    assert one.text[: one.breaks[2]] == two.text[: two.breaks[2]]
+    assert len(two.breaks) == 4
+    many = any_look("lld", read=[READ] * 9, fence_secret="s")
+    assert (many.breaks[:2], len(many.breaks)) == (one.breaks[:2], 4)  # a provider takes four marks at most
+
+
+def test_a_look_says_how_much_is_left_and_a_check_only_names_the_code() -> None:
+    prompt = any_look("lld")
+    assert "about 9,000 tokens" in prompt.text
+    assert "You can ask 1 more time." in prompt.text
+    last = any_look("lld", look=Look(tokens=9_000))
+    assert "This is the last time you can ask." in last.text
+    code = replace(part("src/pool.py", "SECRET BODY", PartKind.BODY), first=3, last=9)
+    check = any_check("lld", repository=about(code), draft="# The draft")
+    assert quoted(check)["code"] == "- src/pool.py, lines 3-9"
+    assert "SECRET BODY" not in check.text
 
 
 # The order
@@ -445,6 +509,8 @@ def test_every_shipped_prompt_file_is_used(monkeypatch: pytest.MonkeyPatch) -> N
         for make in (any_draft, any_revision, any_review):
             make(kind, earlier=Earlier(document="# D"))
         any_review(kind, redo="It could not be read.")
+    any_look("lld", read=[READ])
+    any_check("lld")
     assert used == {file.name for file in files("agentos.workflows").joinpath("prompts").iterdir()}
 
 

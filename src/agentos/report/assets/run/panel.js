@@ -88,6 +88,7 @@ const Panel = (Base) => class extends Base {
       this.documentsPart(item),
       this.callsPart(item),
       contextPart(item.context || []),
+      looksPart(item.looks || []),
       this.history(item),
     ].filter(Boolean));
     for (const node of this.panel.querySelectorAll("details")) if (opened.has(node.dataset.name)) node.open = true;

@@ -71,6 +71,17 @@ function contextPart(parts) {
         h("tbody", {}, parts.map((part) => h("tr", {}, h("td", {}, h("code", {}, part.path)), h("td", {}, part.kind), h("td", { class: "ar-num" }, tokens(part.tokens))))))));
 }
 
+// What the models asked to read of the repository.
+function looksPart(looks) {
+  if (!looks.length) return null;
+  const files = new Set(looks.flatMap((look) => look.files)), total = looks.reduce((sum, look) => sum + look.definitions, 0);
+  const asked = looks.filter((look) => look.answers.length);
+  const read = "read " + counted(total, "definition") + " in " + counted(files.size, "file") + ", " + counted(looks.length, "look");
+  return h("section", {}, h("h3", {}, "Read from the repository"),
+    h("details", { "data-name": "looks" }, h("summary", {}, read),
+      asked.map((look) => [h("h5", {}, (look.role === "drafter" ? "Drafter, look " + look.look : "Reviewer") + ", " + tokens(look.tokens) + " tokens"), h("ul", {}, look.answers.map((text) => h("li", {}, text)))])));
+}
+
 function findingPart(finding, followed) {
   // Without numbers, a finding that is open in a later review has been reported again.
   const state = followed && !finding.number && finding.state === "open" ? STATES.again : STATES[finding.state];
