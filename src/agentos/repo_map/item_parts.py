@@ -19,7 +19,7 @@ from agentos.repo_map.tags import Tags
 from agentos.repo_map.word_index import rarity, weight
 from agentos.repo_map.words import Words
 
-FLOOR = 0.03  # of the best definition's score; what has less is not worth its tokens
+FLOOR = 0.01  # of the best definition's score; what has less is not worth the second half of the tokens
 BODIES = 0.94  # of an item's tokens; the rest is for signatures
 SMALL_FILE = 500  # tokens; if a part of it is shown, all of it is
 MAX_DOCUMENT = 1_000  # tokens of a document that is shown whole because the item names it
@@ -203,11 +203,10 @@ class Selection:
 
     def fill(self, budget: Budget, scored: Sequence[Scored]) -> None:
         """Take parts: the best bodies, the signatures around them, and bodies again if there is room."""
-        least = FLOOR * max((one.score for one in scored), default=0.0)
         left = [
             one
             for one in sorted(scored, key=lambda one: (-one.score, one.source.path, one.unit.first))
-            if one.score >= least and not self._knows(one.source, one.unit)
+            if not self._knows(one.source, one.unit)
         ]
         room = self._named(budget.left)
         rest = self._choose(left, int(room * BODIES)) + room - int(room * BODIES)
@@ -246,7 +245,10 @@ class Selection:
 
     def _choose(self, scored: Sequence[Scored], room: int) -> int:
         """Choose bodies as long as they fit; return the tokens that are left."""
+        enough, least = room // 2, FLOOR * (scored[0].score if scored else 0.0)
         for one in scored:
+            if one.score < least and room < enough:
+                break
             path = one.source.path
             if path in self._whole or one.source.is_changelog or one in self._chosen.get(path, ()):
                 continue

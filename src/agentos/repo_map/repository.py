@@ -383,7 +383,12 @@ class TrackedRepository:
         first = {one.path for one in ranked[:BEFORE_NEIGHBOURS]}
         most = sorted((path for path in used if path not in first), key=lambda path: (-used[path], path))
         chosen = [path for path in most[:NEIGHBOURS] if self._text(path) is not None]
-        added = [Ranked(path=path, score=0.0, why="the best files use it") for path in chosen]
+        scores = {one.path: one.score for one in ranked}
+        last = ranked[:BEFORE_NEIGHBOURS][-1].score if ranked else 0.0
+        added = [
+            Ranked(path=path, score=scores.get(path, last / 2), why="the best files use it")
+            for path in chosen
+        ]
         rest = [one for one in ranked[BEFORE_NEIGHBOURS:] if one.path not in chosen]
         return [*ranked[:BEFORE_NEIGHBOURS], *added, *rest][:RANKED]
 
