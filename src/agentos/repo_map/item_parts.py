@@ -26,9 +26,8 @@ MAX_DOCUMENT = 1_000  # tokens of a document that is shown whole because the ite
 MAX_OUTLINE = 600  # tokens for the signatures of one file
 # How a definition is scored: BM25 over its words, with some words counted more often.
 _NAME_TIMES, _AROUND_TIMES, _PATH_TIMES = 5, 1, 1
-_BY_LENGTH = 0.25  # how much BM25 counts the length
+_BY_LENGTH = 0.4  # how much BM25 counts the length
 _ANY = 0.15  # that each definition has in a file, whatever it says
-_FILE_POWER = 2.0  # of the file's share of the best file's score
 _BETWEEN = 0.1  # for lines between definitions
 _HEAD = 0.3  # for the beginning of a file: its imports
 _OPENING = 0.25  # for the beginning of a class
@@ -167,7 +166,7 @@ def score_units(query: Query, files: Files) -> list[Scored]:
     scored = []
     for total, points, file, source, unit in found:
         share = min(1.0, file.score / best_file)
-        score = (total / most + _ANY) * share**_FILE_POWER
+        score = (total / most + _ANY) * share
         score *= _HEAD if unit.first == 1 else _BETWEEN if not unit.kind else _OPENING if unit.opens else 1.0
         score *= (_SMALLEST / max(source.size(unit), _SMALLEST)) ** _SIZE_POWER
         said = sorted(points, key=lambda word: (-points[word], word))[:3]
