@@ -326,15 +326,17 @@ class TrackedRepository:
 
     def _asked(self, item: Item) -> "_Asked":
         """The files that matter for an item, taken apart, with how much each definition matters."""
-        if item not in self._known:
-            query = Query.of(item.title, item.text, self._words, own=self._own)
-            ranked, refused = self._rank(query)
-            chosen = [one for one in ranked if one.path not in refused][:PARSED]
-            chosen += self._tests_of(chosen)
-            files = [(one, source) for one in chosen if (source := self.source(one.path)) is not None]
-            scored = score_units(query, files)
-            self._known[item] = _Asked(ranked=ranked, refused=refused, files=files, scored=scored)
-        return self._known[item]
+        if item in self._known:
+            return self._known[item]
+        query = Query.of(item.title, item.text, self._words, own=self._own)
+        ranked, refused = self._rank(query)
+        chosen = [one for one in ranked if one.path not in refused][:PARSED]
+        chosen += self._tests_of(chosen)
+        files = [(one, source) for one in chosen if (source := self.source(one.path)) is not None]
+        asked = _Asked(ranked=ranked, refused=refused, files=files, scored=score_units(query, files))
+        if item in self._items:  # of others nothing is kept: a backlog may be long
+            self._known[item] = asked
+        return asked
 
     def _tests_of(self, chosen: Sequence[Ranked]) -> list[Ranked]:
         """The tests that are named after the best sources."""
